@@ -1,0 +1,1 @@
+"""The built-in algorithms, a file each; they are loaded by name."""

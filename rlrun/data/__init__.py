@@ -1,0 +1,1 @@
+"""Columns of experience and the trees they are made of."""

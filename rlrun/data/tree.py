@@ -1,0 +1,40 @@
+"""Nested observations and actions: trees of arrays, as Gymnasium's Dict and Tuple spaces make them.
+
+A tree is a leaf, a dict of trees (keys sorted, as Gymnasium sorts them) or a tuple of trees. It imports neither torch nor
+ray, because rollout actors use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+
+def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Applies a function to the leaves of one tree, or of several with the same structure.
+
+    Examples:
+        >>> map_tree(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        {'a': 11, 'b': (22, 33)}
+    """
+    if isinstance(tree, dict):
+        return {key: map_tree(function, value, *(other[key] for other in others)) for key, value in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(map_tree(function, value, *(other[i] for other in others)) for i, value in enumerate(tree))
+    return function(tree, *others)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Returns the leaves of a tree from left to right."""
+    return [leaf for _, leaf in named_leaves(tree)]
+
+
+def named_leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (path, leaf) from left to right; a path reads ``camera/left`` or ``0/1``, and "" for a bare leaf."""
+    if isinstance(tree, dict | tuple):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        for key, value in items:
+            yield from named_leaves(value, f"{prefix}/{key}" if prefix else str(key))
+    else:
+        yield prefix, tree

@@ -1,0 +1,1 @@
+"""Vector envs behind one autoreset rule, their seeds, and small worlds for tests."""

@@ -1,0 +1,122 @@
+"""Every exception of rlrun, its exit code, and the nearest right name for a wrong one.
+
+RlrunError (1)
+├── UsageError (2)            a command line or a Python call that cannot mean anything
+│   └── SpecError (2)         all mistakes of a YAML file or config at once
+├── TargetMissed (3)          a run that ended below what its spec expects
+├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
+├── CheckpointError (5)       a checkpoint that cannot be used
+│   ├── CheckpointCorrupt     a file is missing, truncated or altered
+│   └── CheckpointRefused     it asks for code that nobody has vouched for
+├── EnvironmentUnusable (6)   an env that does not exist here, or lacks an extra
+├── OutOfResources (7)        the disk or the memory is full
+└── Interrupted (130)         the user pressed Ctrl-C
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class RlrunError(Exception):
+    """Whatever rlrun itself raises; its text is one message for the user, without a traceback."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(RlrunError):
+    """The command or call cannot mean anything as given."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a spec: where it is, what is wrong, and what to do.
+
+    Attributes:
+        path: Dotted path of the value inside the spec, such as ``cartpole-ppo.config.lr``.
+        message: What is wrong and, where it helps, the nearest right name.
+        file: The file as the user named it, or "" for a value that came from Python.
+        line: Line in the file, from 1, or 0 if unknown.
+        column: Column in the file, from 1, or 0 if unknown.
+    """
+
+    path: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+class SpecError(UsageError):
+    """All mistakes of a spec at once, a line each."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keeps the problems and makes the message from them, a line each."""
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class TargetMissed(RlrunError):
+    """A run ended below what its spec expects of it."""
+
+    exit_code = 3
+
+
+class TrainingFailed(RlrunError):
+    """Training failed; where a user's own code raised, its traceback is in the message."""
+
+    exit_code = 4
+
+
+class CheckpointError(RlrunError):
+    """A checkpoint that cannot be used."""
+
+    exit_code = 5
+
+
+class CheckpointCorrupt(CheckpointError):
+    """A checkpoint with a file that is missing, truncated or altered; the message names it."""
+
+
+class CheckpointRefused(CheckpointError):
+    """A checkpoint that asks for code which nobody has vouched for."""
+
+
+class EnvironmentUnusable(RlrunError):
+    """An env that does not exist here or lacks an extra; the message names the pip command."""
+
+    exit_code = 6
+
+
+class OutOfResources(RlrunError):
+    """The disk or the memory is full; the message says where, how much is needed and how much is free."""
+
+    exit_code = 7
+
+
+class Interrupted(RlrunError):
+    """The user interrupted the run; what was saved is named in the message."""
+
+    exit_code = 130
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Returns "; did you mean 'x'?" for the choice nearest to a wrong name, "" if none is near.
+
+    Examples:
+        >>> did_you_mean("nmu_workers", ["num_workers", "gamma"])
+        "; did you mean 'num_workers'?"
+        >>> did_you_mean("zzz", ["num_workers", "gamma"])
+        ''
+    """
+    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""

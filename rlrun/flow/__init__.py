@@ -1,0 +1,1 @@
+"""Dataflow: streams of items through named operators, and their sources over workers."""

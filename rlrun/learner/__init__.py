@@ -1,0 +1,1 @@
+"""The policies' parameters under an optimizer."""

@@ -1,0 +1,1 @@
+"""Encoders, heads and their dense mirrors in NumPy."""

@@ -1,0 +1,1 @@
+"""Rollout workers, the set of them, and evaluation."""

@@ -1,0 +1,1 @@
+"""What a YAML file means: experiments, search spaces, source positions."""

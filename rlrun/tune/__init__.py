@@ -1,0 +1,1 @@
+"""What Ray Tune is told, and the run over it."""

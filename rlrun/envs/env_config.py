@@ -1,0 +1,72 @@
+"""Which environment, with which arguments and wrappers, stepped by which backend."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
+
+Backend = Literal["auto", "vector", "loop", "envpool"]
+
+
+def _id_alone(data: Any) -> Any:
+    """Lets a bare string stand for the mapping that holds nothing but an id."""
+    return {"id": data} if isinstance(data, str) else data
+
+
+class WrapperConfig(ConfigModel):
+    """A wrapper around a single environment; a bare string in YAML is its id."""
+
+    id: str
+    """A name in gymnasium.wrappers, such as TimeAwareObservation, or package.module:Class."""
+
+    kwargs: dict[str, Any] = {}
+    """Keyword arguments of the wrapper."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_string(cls, data: Any) -> Any:
+        return _id_alone(data)
+
+
+class EnvConfig(ConfigModel):
+    """An environment and how it is stepped; a bare string in YAML is its id."""
+
+    id: str
+    """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or package.module:factory for an env of one's own."""
+
+    kwargs: dict[str, Any] = {}
+    """Keyword arguments of the environment."""
+
+    wrappers: tuple[WrapperConfig, ...] = ()
+    """Wrappers around each single environment, the innermost first; they need the loop backend."""
+
+    backend: Backend = "auto"
+    """How columns are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
+    has one and nothing forbids it, else loop)."""
+
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; null keeps the environment's own limit."""
+
+    max_replay_s: PositiveFloat = 60.0
+    """Seconds that a resume may spend on bringing the episodes of one worker back by replaying their actions."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_string(cls, data: Any) -> Any:
+        return _id_alone(data)
+
+    @model_validator(mode="after")
+    def _wrappers_need_single_envs(self) -> EnvConfig:
+        if self.wrappers and self.backend in ("vector", "envpool"):
+            raise ValueError(
+                f"wrappers go around single environments, which backend {self.backend} has none of; "
+                "use backend loop, or auto"
+            )
+        return self
+
+    def import_paths(self) -> tuple[str, ...]:
+        """Returns every package.module:name that this config has imported when it is used, wrappers included."""
+        return tuple(name for name in (self.id, *(wrapper.id for wrapper in self.wrappers)) if ":" in name)

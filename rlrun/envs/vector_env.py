@@ -1,0 +1,163 @@
+"""What every vector env does, whatever steps it: columns of episodes under one autoreset rule.
+
+A vector env steps B single environments side by side; each of them is a column. The rule is Gymnasium's NEXT_STEP: an
+episode's last observation is returned as it is, and in the step after it the column's action is ignored, its reward is
+0, its flags are False and its observation is the first one of its next episode. The stream of observations is complete
+that way, and the row in between is masked.
+
+Each episode has a seed of its own, a function of (run seed, worker, stream, column, episode). A place inside an
+episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
+them: copies of an env by pickle or deepcopy are silently wrong for several simulators.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import named_leaves
+from rlrun.errors import TrainingFailed
+
+Tree = Any
+"""An array or a dict or tuple of trees, as in `rlrun.data.tree`."""
+
+Infos = dict[int, dict[str, Any]]
+"""The info of an episode's last step by column, for columns whose episode ended at this step and said something."""
+
+
+class EnvError(TrainingFailed):
+    """An environment raised, or returned what no environment may return; the message names the episode at fault."""
+
+
+@dataclass(frozen=True)
+class EpisodePlace:
+    """Where a column is.
+
+    Attributes:
+        episode: Number of the column's episode, from 0.
+        seed: The seed that the episode was reset with.
+        length: Actions taken since that reset; 0 on the row of the first observation.
+    """
+
+    episode: int
+    seed: int
+    length: int
+
+
+@dataclass(frozen=True)
+class EpisodeSeeds:
+    """Gives every episode a seed of its own, the same one in every run of the same spec.
+
+    Attributes:
+        run_seed: Root seed of the trial.
+        worker_index: Which rollout worker the columns belong to; 0 is the trial's own process.
+        stream: Keeps purposes apart that share a run seed, such as training (0) and evaluation.
+
+    Examples:
+        >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
+        1076370014
+    """
+
+    run_seed: int
+    worker_index: int
+    stream: int = 0
+
+    def seed(self, env_index: int, episode: int) -> int:
+        """Returns the seed of a column's episode, below 2**31 because some simulators take no more."""
+        key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
+        return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
+
+
+class VectorEnv(Protocol):
+    """B environments side by side; see the module for the autoreset rule.
+
+    Attributes:
+        num_envs: Number of columns, B.
+        observation_space: Space of one column's observation.
+        action_space: Space of one column's action.
+        name: Name of the backend, such as "loop" or "cartpole".
+        seeds_episodes: Whether single columns can be reset with a seed of their own; without it `restore` can only
+            begin new episodes.
+    """
+
+    num_envs: int
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    name: str
+    seeds_episodes: bool
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every column with its own seed.
+
+        Returns:
+            Observations, leaves [B, ...]. As with `step`, the arrays are the env's own: the next call may overwrite
+            them, so whoever keeps them copies them.
+        """
+        ...
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every column, or begins the next episode where the last step ended one.
+
+        Args:
+            actions: Leaves [B, ...], in the env's own terms: a Discrete space that starts at 5 is given 5 and more.
+
+        Returns:
+            Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by column.
+
+        Raises:
+            EnvError: A single environment raised, or returned something outside its spaces.
+        """
+        ...
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each column is."""
+        ...
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places by resetting with their seeds and replaying their actions.
+
+        Args:
+            places: Where each column was.
+            actions: Per column the actions since its reset, leaves [length, ...].
+            hashes: Per column the `observation_hash` of its observation at that place.
+            max_replay_s: Seconds this may take in all.
+
+        Returns:
+            Observations [B, ...], and per column whether it is exactly where it was. A column that is not (another
+            observation, or no time left) is at the first observation of its next episode instead.
+
+        Raises:
+            EnvError: As in `step`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Frees what the environments hold."""
+        ...
+
+
+def observation_hash(observation: Tree) -> str:
+    """Returns a digest of one column's observation: 32 hexadecimal digits over names, dtypes, shapes and bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, leaf in sorted(named_leaves(observation), key=lambda item: item[0]):
+        array = np.asarray(leaf)
+        digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def own_traceback(error: BaseException) -> str:
+    """Returns an exception's traceback from the first frame outside of rlrun's envs on: the user's own part of it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next and trace.tb_frame.f_globals.get("__name__", "").startswith("rlrun.envs"):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()

@@ -1,0 +1,89 @@
+"""Columns of experience that share their leading dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.tree import map_tree
+
+CLOSING_COLUMNS = ("obs", "values")
+"""Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
+
+
+class SampleBatch(dict[str, Any]):
+    """A mapping from column names to trees of arrays.
+
+    From a worker the leading dimensions are [T, B] (time, parallel columns), and `obs` and `values` close the fragment with
+    one row more; in the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
+    `rewards`, `terminateds`, `truncateds`, then `valid` (1 where a step filled the cell) and what a policy or operator adds
+    (`logp`, `values`, `advantages`, ...).
+    """
+
+    @property
+    def num_rows(self) -> int:
+        """Cells of the batch, T * B, whether a step filled them or not."""
+        shape = self["valid"].shape
+        return int(shape[0] * shape[1])
+
+    def map(self, function: Callable[..., Any]) -> SampleBatch:
+        """Returns the batch with a function applied to every array."""
+        return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
+
+    def steps(self) -> SampleBatch:
+        """Returns the batch without its closing rows, so that all columns are [T, B]."""
+        return SampleBatch(
+            {
+                name: map_tree(lambda leaf: leaf[:-1], column) if name in CLOSING_COLUMNS else column
+                for name, column in self.items()
+            }
+        )
+
+    def rows(self, length: int) -> SampleBatch:
+        """Cuts [T, B] columns into rows of consecutive steps of one column, [S, length].
+
+        Args:
+            length: Steps in a row; it divides T.
+        """
+
+        def cut(leaf: Any) -> Any:
+            time, columns, *shape = leaf.shape
+            if length == 1:
+                return leaf.reshape(time * columns, 1, *shape)
+            pieces = leaf.reshape(time // length, length, columns, *shape)
+            return np.moveaxis(pieces, 2, 1).reshape(time // length * columns, length, *shape)
+
+        return self.map(cut)
+
+    def cleared(self) -> SampleBatch:
+        """Returns the batch with zeros in the cells that no step filled, so that no garbage reaches a loss."""
+        valid = self["valid"]
+        if valid.all():
+            return self
+
+        def clear(leaf: Any) -> Any:
+            return np.where(valid.reshape(*valid.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
+
+        return self.map(clear)
+
+
+def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
+    """Puts fragments of equal length side by side: [T, B1], [T, B2] -> [T, B1 + B2]."""
+    if len(batches) == 1:
+        return SampleBatch(batches[0])
+    lengths = {batch["valid"].shape[0] for batch in batches}
+    if len(lengths) > 1:
+        raise ValueError(f"fragments of different lengths cannot stand side by side: {sorted(lengths)}")
+    first, *others = batches
+    return SampleBatch(
+        {
+            name: map_tree(
+                lambda *parts: np.concatenate(parts, axis=1), column, *(other[name] for other in others)
+            )
+            for name, column in first.items()
+        }
+    )
+
+

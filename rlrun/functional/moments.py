@@ -1,0 +1,75 @@
+"""Running mean and variance of streams, merged exactly from parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared deviations of numbers with one shape.
+
+    Attributes:
+        count: How many samples went in.
+        mean: Their mean, of the samples' shape.
+        squares: Their summed squared deviations from the mean, of the samples' shape.
+    """
+
+    count: float
+    mean: Doubles
+    squares: Doubles
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...]) -> Moments:
+        """Returns the moments of no samples."""
+        return cls(0.0, np.zeros(shape), np.zeros(shape))
+
+    @classmethod
+    def of(cls, samples: NDArray[np.generic], leading: int) -> Moments:
+        """Returns the moments of samples over their leading axes.
+
+        Args:
+            samples: Numbers, [*leading axes, *shape].
+            leading: How many leading axes count samples.
+        """
+        shape = samples.shape[leading:]
+        flat = samples.reshape(-1, *shape).astype(np.float64)
+        mean = flat.mean(axis=0)
+        return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
+
+    def merged(self, other: Moments) -> Moments:
+        """Returns the moments of both streams together.
+
+        Source:
+            Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+        """
+        count = self.count + other.count
+        if count == 0:
+            return self
+        delta = other.mean - self.mean
+        mean = self.mean + delta * (other.count / count)
+        squares = self.squares + other.squares + np.square(delta) * (self.count * other.count / count)
+        return Moments(count, mean, squares)
+
+    @property
+    def variance(self) -> Doubles:
+        """The population variance, 1 before the second sample (nothing to scale by)."""
+        return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
+
+    def state(self) -> dict[str, object]:
+        """Returns what a checkpoint keeps."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    @classmethod
+    def from_state(cls, state: dict[str, object]) -> Moments:
+        """Returns the moments that `state` described."""
+        return cls(
+            float(state["count"]),  # type: ignore[arg-type]
+            np.asarray(state["mean"], np.float64),
+            np.asarray(state["squares"], np.float64),
+        )

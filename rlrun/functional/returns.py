@@ -1,0 +1,98 @@
+"""Returns and advantages over fragments of experience, in NumPy.
+
+A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row, so that the value behind
+step t is always `values[t + 1]`. Rows that no step filled (the row after an episode's end, which holds its final
+observation) may hold anything: no other row reads their result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Flags = NDArray[np.bool_]
+
+
+def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
+    """Solves x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0 for all columns at once.
+
+    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds replace
+    T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
+
+    Args:
+        deltas: Terms, [T, B].
+        decays: Factors, [T, B].
+
+    Returns:
+        The solution, [T, B], in the type of the terms.
+    """
+    sums, factors = deltas.copy(), decays.copy()
+    stride = 1
+    while stride < len(sums):
+        sums[:-stride] += factors[:-stride] * sums[stride:]
+        factors[:-stride] *= factors[stride:]
+        factors[-stride:] = 0
+        stride *= 2
+    return sums
+
+
+def gae(
+    rewards: Floats,
+    values: Floats,
+    terminateds: Flags,
+    truncateds: Flags,
+    gamma: float,
+    gae_lambda: float,
+) -> tuple[Floats, Floats]:
+    """Computes generalized advantage estimates and the value targets that go with them.
+
+    delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
+    A[t]     = delta[t] + gamma * lambda * (episode goes on after t) * A[t + 1]
+
+    A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither passes
+    advantage across the end.
+
+    Args:
+        rewards: Rewards, [T, B].
+        values: Values of the observations before each step and after the last, [T + 1, B].
+        terminateds: Whether the step ended its episode for good, [T, B].
+        truncateds: Whether the step's episode was cut off there, [T, B].
+        gamma: Discount.
+        gae_lambda: Weight between one-step (0) and Monte Carlo (1) estimates.
+
+    Returns:
+        Advantages and value targets (advantages + values), each [T, B].
+
+    Source:
+        Schulman et al., arXiv:1506.02438, eqs. 11-16.
+    """
+    discounts = np.where(terminateds, 0.0, gamma).astype(rewards.dtype)
+    deltas = rewards + discounts * values[1:] - values[:-1]
+    goes_on = ~(terminateds | truncateds)
+    advantages = reverse_scan(deltas, (gamma * gae_lambda * goes_on).astype(rewards.dtype))
+    return advantages, advantages + values[:-1]
+
+
+def forward_discounted_sums(rewards: Floats, ends: Flags, gamma: float, start: Floats) -> Floats:
+    """Computes the running discounted sum of past rewards, started afresh after every end.
+
+    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation.
+
+    Args:
+        rewards: Rewards, [T, B].
+        ends: Whether the episode ended at the step, [T, B].
+        gamma: Discount.
+        start: gamma * R[-1], 0 where the episode ended there, [B].
+
+    Returns:
+        The sums, [T, B].
+
+    Source:
+        Engstrom et al., arXiv:2005.12729, section 3 ("reward scaling").
+    """
+    carries = np.zeros_like(rewards)
+    carries[1:] = gamma * ~ends[:-1]
+    terms = rewards.copy()
+    terms[0] += start
+    return reverse_scan(terms[::-1], np.ascontiguousarray(carries[::-1]))[::-1]

@@ -1,0 +1,30 @@
+"""Hyper-parameters that change with the number of env steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+Points = Sequence[tuple[int, float]]
+
+
+def value_at(schedule: float | Points, env_steps: int) -> float:
+    """Returns a schedule's value: a constant, or points joined by straight lines and constant outside them.
+
+    Examples:
+        >>> value_at(3e-4, 10_000)
+        0.0003
+        >>> value_at([(0, 1.0), (100, 0.0)], 25)
+        0.75
+        >>> value_at([(0, 1.0), (100, 0.5)], 1_000)
+        0.5
+    """
+    if isinstance(schedule, int | float):
+        return float(schedule)
+    after = bisect_right([at for at, _ in schedule], env_steps)
+    if after == 0:
+        return float(schedule[0][1])
+    if after == len(schedule):
+        return float(schedule[-1][1])
+    (left, low), (right, high) = schedule[after - 1], schedule[after]
+    return low + (high - low) * (env_steps - left) / (right - left)

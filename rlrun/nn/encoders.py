@@ -1,0 +1,154 @@
+"""Encoders of observations in torch: dense parts as they are, images by convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rlrun.data.tree import leaves
+from rlrun.nn.model_config import Activation, ModelConfig
+from rlrun.nn.observation_leaves import ObservationLeaf
+
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
+
+
+def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
+    """Returns dense layers, each followed by the activation."""
+    layers: list[nn.Module] = []
+    for width in hiddens:
+        layers += [nn.Linear(inputs, width), ACTIVATIONS[activation]()]
+        inputs = width
+    return nn.Sequential(*layers)
+
+
+class DenseEncoder(nn.Module):
+    """Numbers as they are, integers as one-hot vectors; without parameters."""
+
+    def __init__(self, leaf: ObservationLeaf) -> None:
+        """Takes the part of the observation to encode."""
+        super().__init__()
+        self.leaf = leaf
+        self.width = leaf.width
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Encodes [N, *shape] as [N, width]."""
+        if self.leaf.kind == "vector":
+            return observations.flatten(1).float()
+        integers = observations.reshape(len(observations), -1, 1)
+        parts = [
+            integers[:, i] == torch.arange(start, start + size, device=integers.device)
+            for i, (size, start) in enumerate(zip(self.leaf.sizes, self.leaf.starts, strict=True))
+        ]
+        return torch.cat(parts, -1).float()
+
+
+class ImageEncoder(nn.Module):
+    """What the two convolutional encoders share: pixels to 0..1, channels first, flattened features behind a dense layer."""
+
+    def __init__(self, leaf: ObservationLeaf, layers: nn.Sequential, width: int) -> None:
+        """Takes the image's description and the convolutions; measures what they put out."""
+        super().__init__()
+        self.leaf = leaf
+        self.layers = layers
+        with torch.no_grad():
+            features = self.layers(torch.zeros(1, *channels_first_shape(leaf))).numel()
+        self.dense = nn.Sequential(nn.Linear(features, width), nn.ReLU())
+        self.width = width
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Encodes images [N, *shape] as [N, width]."""
+        pixels = images.permute(0, 3, 1, 2) if self.leaf.channels_last else images
+        features: Tensor = self.dense(self.layers(pixels.float() * self.leaf.scale).flatten(1))
+        return features
+
+
+def channels_first_shape(leaf: ObservationLeaf) -> tuple[int, int, int]:
+    """Returns an image's shape as (channels, height, width)."""
+    first, second, third = leaf.shape
+    return (third, first, second) if leaf.channels_last else (first, second, third)
+
+
+def nature_layers(channels: int) -> nn.Sequential:
+    """Returns the convolutions of Mnih et al., "Human-level control through deep reinforcement learning", 2015."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 8, stride=4),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 4, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, stride=1),
+        nn.ReLU(),
+    )
+
+
+class ResidualBlock(nn.Module):
+    """Two 3 x 3 convolutions beside the identity."""
+
+    def __init__(self, channels: int) -> None:
+        """Takes the number of channels, which stays."""
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Adds the block's correction to its input."""
+        return x + self.second(F.relu(self.first(F.relu(x))))
+
+
+def impala_layers(channels: int) -> nn.Sequential:
+    """Returns the deep residual net of Espeholt et al., arXiv:1802.01561, figure 3 (right)."""
+    layers: list[nn.Module] = []
+    for width in (16, 32, 32):
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
+        layers += [ResidualBlock(width), ResidualBlock(width)]
+        channels = width
+    return nn.Sequential(*layers, nn.ReLU())
+
+
+def encoder(leaf: ObservationLeaf, model: ModelConfig) -> DenseEncoder | ImageEncoder:
+    """Returns the encoder for one part of an observation."""
+    if leaf.kind != "image":
+        return DenseEncoder(leaf)
+    channels = channels_first_shape(leaf)[0]
+    if model.conv == "nature":
+        return ImageEncoder(leaf, nature_layers(channels), 512)
+    return ImageEncoder(leaf, impala_layers(channels), 256)
+
+
+class ObservationEncoder(nn.Module):
+    """Encodes every part of a nested observation and puts the features side by side.
+
+    Attributes:
+        width: D, the number of features.
+        is_dense: Whether no part needs more than copying, so that a NumPy mirror can act.
+    """
+
+    def __init__(self, tree: Any, model: ModelConfig) -> None:
+        """Takes the tree of `ObservationLeaf`."""
+        super().__init__()
+        parts = [encoder(leaf, model) for leaf in leaves(tree)]
+        self.parts = nn.ModuleList(parts)
+        self.width = sum(part.width for part in parts)
+        self.is_dense = all(isinstance(part, DenseEncoder) for part in parts)
+
+    def forward(self, observations: Any) -> Tensor:
+        """Encodes a tree of observations [N, ...] as [N, D]."""
+        encoded = [part(column) for part, column in zip(self.parts, leaves(observations), strict=True)]
+        return encoded[0] if len(encoded) == 1 else torch.cat(encoded, -1)
+
+
+def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
+    """Makes the weights of all dense and convolutional layers in a module orthogonal and their biases 0."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(part.weight, gain, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
+HIDDEN_GAIN = math.sqrt(2)
+

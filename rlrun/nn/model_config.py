@@ -1,0 +1,29 @@
+"""What a spec says of the network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rlrun.config import ConfigModel, PositiveInt
+
+Activation = Literal["tanh", "relu", "elu", "silu"]
+
+
+class ModelConfig(ConfigModel):
+    """The network between observations and what a policy puts out."""
+
+    hiddens: tuple[PositiveInt, ...] = (64, 64)
+    """Widths of the dense layers behind the encoded observation, first to last."""
+    activation: Activation = "tanh"
+    """What follows each dense layer."""
+    conv: Literal["nature", "impala"] = "nature"
+    """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
+    shared_value: bool = False
+    """Whether the value net shares the policy's layers up to its own head."""
+    orthogonal_init: bool = True
+    """Whether weights start orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's own way."""
+    log_std_init: float = 0.0
+    """First logarithm of the standard deviation of continuous actions, in units of the action bounds."""
+    module: str | None = None
+    """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model) that
+    returns outputs [N, num_outputs] and values [N] for observations [N, ...]."""

@@ -1,0 +1,99 @@
+"""Actor-critic policies: an action distribution and a value (torch)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.functional.distributions import Distribution
+from rlrun.nn.actor_critic import ActorCriticNet
+from rlrun.nn.dense_net import DenseNet
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.observation_leaves import observation_leaves
+from rlrun.policy.action_space import ActionModel, action_model
+from rlrun.policy.behavior import ActorCriticBehavior, ActorCriticForward, DenseActorCritic
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+from rlrun.registry import load_object
+
+
+@dataclass(frozen=True)
+class ActorCriticOutputs:
+    """What a loss of an actor-critic policy is a function of.
+
+    Attributes:
+        distribution: Over actions, [S, L].
+        values: Estimated returns, [S, L].
+    """
+
+    distribution: Distribution
+    values: Tensor
+
+
+class ActorCriticPolicy(Policy):
+    """A network with a policy head and a value head."""
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        model: ModelConfig,
+        *,
+        normalize_observations: bool,
+        seed: int,
+    ) -> None:
+        """Builds the network for the spaces.
+
+        Raises:
+            UsageError: If a space is of a kind that no network or policy takes.
+        """
+        self.leaves = observation_leaves(observation_space)
+        self.action_model: ActionModel = action_model(action_space)
+        self.normalize_observations = normalize_observations
+        if model.module is None:
+            self.module: nn.Module = ActorCriticNet(
+                self.leaves, self.action_model.num_outputs, self.action_model.free_log_stds, model, seed
+            )
+        else:
+            make = load_object(model.module, what="network")
+            self.module = make(observation_space, self.action_model.num_outputs, model)
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(self, views: Mapping[str, Tensor], batch: SampleBatch) -> ActorCriticOutputs:
+        """Runs the network on rows of observations [S, L, ...]."""
+        rows, length = batch["valid"].shape
+        flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])
+        outputs, values = functional_call(self.module, dict(views), (flat,))
+        distribution = self.action_model.distribution(outputs.view(rows, length, -1))
+        return ActorCriticOutputs(distribution, values.view(rows, length))
+
+    def behavior(self) -> ActorCriticBehavior:
+        """Returns a NumPy mirror for dense networks, a copy of the module for others."""
+        return ActorCriticBehavior(self._forward(), self.action_model, self.leaves, self.normalize_observations)
+
+    def _forward(self) -> ActorCriticForward:
+        module, table = self.module, self.parameters
+        if not (isinstance(module, ActorCriticNet) and module.is_dense):
+            from rlrun.policy.torch_behavior import TorchActorCritic
+
+            return TorchActorCritic(copy.deepcopy(module))
+        policy = table.dense_layers(module.policy_trunk, "policy_trunk")
+        if module.value_trunk is None:
+            value = list(policy)
+        else:
+            value = table.dense_layers(module.value_trunk, "value_trunk")
+        policy += table.dense_layers(module.policy_head, "policy_head")
+        value += table.dense_layers(module.value_head, "value_head")
+        log_stds = None
+        if module.log_stds is not None:
+            slot = table.slot("log_stds")
+            log_stds = (slot.offset, slot.size)
+        return DenseActorCritic(self.leaves, DenseNet(policy), DenseNet(value), log_stds)

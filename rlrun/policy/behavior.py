@@ -1,0 +1,185 @@
+"""What acts: a network, an action distribution and an observation filter, on the rollout side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.functional.moments import Moments
+from rlrun.nn.dense_net import DenseNet
+from rlrun.nn.observation_leaves import dense_inputs
+from rlrun.policy.action_space import ActionModel
+from rlrun.policy.observation_filter import ObservationFilter
+from rlrun.policy.weights import Weights
+
+Floats = NDArray[np.float32]
+
+
+class BehaviorPolicy(ABC):
+    """Acts like a policy without its learning side; picklable, its weights arrive by broadcasts.
+
+    Attributes:
+        weights_version: Version of the weights it acts with, -1 before the first.
+    """
+
+    weights_version: int = -1
+
+    @abstractmethod
+    def load(self, weights: Weights) -> None:
+        """Takes over weights and filter statistics; its own copy of them."""
+
+    @abstractmethod
+    def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+
+    @abstractmethod
+    def new_columns(self, length: int, columns: int) -> SampleBatch:
+        """Returns empty arrays for what `act` records, [T, B, ...]."""
+
+    @abstractmethod
+    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int) -> Any:
+        """Acts once for all columns.
+
+        Args:
+            observations: Raw observations, a tree of [B, ...].
+            noise: This step's noise, [B, ...].
+            record: The fragment's columns; row t is filled.
+            t: The step within the fragment.
+
+        Returns:
+            Actions for the env, [B, ...].
+        """
+
+    @abstractmethod
+    def complete(self, batch: SampleBatch) -> None:
+        """Turns a recorded fragment into what the policy learns from, in place.
+
+        Args:
+            batch: What was recorded, with the raw observations `obs` [T + 1, B, ...].
+        """
+
+    @abstractmethod
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
+
+    @abstractmethod
+    def observation_moments(self, observations: Any) -> dict[str, Moments]:
+        """Returns the statistics of raw observations [T, B, ...] that the filter wants, none if it normalises nothing."""
+
+
+class ActorCriticForward(Protocol):
+    """A network as an actor-critic behavior policy uses it."""
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P]."""
+
+    def outputs(self, observations: Any) -> tuple[Floats, Floats | None]:
+        """Returns outputs [B, K], and values [B] if they cost nothing extra."""
+
+    def values(self, observations: Any) -> Floats:
+        """Returns values [N] of observations [N, ...]."""
+
+
+class DenseActorCritic:
+    """An actor-critic of dense layers, in NumPy.
+
+    Only the policy's layers run at each step; the values of a whole fragment are one large product after it.
+    """
+
+    def __init__(
+        self, leaves: Any, policy: DenseNet, value: DenseNet, log_stds: tuple[int, int] | None
+    ) -> None:
+        """Takes the observations' parts, both nets, and where free log standard deviations lie (offset, number)."""
+        self.leaves = leaves
+        self.policy = policy
+        self.value = value
+        self.log_stds = log_stds
+        self._free = np.zeros(0, np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P]."""
+        self.policy.load(flat)
+        self.value.load(flat)
+        if self.log_stds is not None:
+            offset, number = self.log_stds
+            self._free = flat[offset : offset + number]
+
+    def outputs(self, observations: Any) -> tuple[Floats, Floats | None]:
+        """Returns outputs [B, K] and no values."""
+        outputs = self.policy(dense_inputs(self.leaves, observations))
+        if self.log_stds is None:
+            return outputs, None
+        return np.concatenate([outputs, np.broadcast_to(self._free, (len(outputs), len(self._free)))], -1), None
+
+    def values(self, observations: Any) -> Floats:
+        """Returns values [N]."""
+        return self.value(dense_inputs(self.leaves, observations))[:, 0]
+
+
+class ActorCriticBehavior(BehaviorPolicy):
+    """Draws actions from the distribution that the network puts out."""
+
+    def __init__(
+        self, net: ActorCriticForward, model: ActionModel, leaves: Any, normalize_observations: bool
+    ) -> None:
+        """Takes the network, the family of distributions, and the observations' parts."""
+        self.net = net
+        self.model = model
+        self.filter = ObservationFilter(leaves) if normalize_observations else None
+
+    def load(self, weights: Weights) -> None:
+        """Takes over weights and filter statistics."""
+        self.net.load(weights.flat.copy())
+        if self.filter is not None:
+            self.filter.load(weights.filters)
+        self.weights_version = weights.version
+
+    def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, num_noise]."""
+        return self.model.noise(generator, (length, columns))
+
+    def new_columns(self, length: int, columns: int) -> SampleBatch:
+        """Returns empty `actions` [T, B, ...], `outputs` [T, B, K] and `values` [T + 1, B]."""
+        return SampleBatch(
+            actions=np.empty((length, columns, *self.model.action_shape), self.model.action_dtype),
+            outputs=np.empty((length, columns, self.model.num_outputs), np.float32),
+            values=np.full((length + 1, columns), np.nan, np.float32),
+        )
+
+    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int) -> Any:
+        """Acts once for all columns, and records outputs, actions and, if they came along, values."""
+        outputs, values = self.net.outputs(self._filtered(observations))
+        actions = self.model.sample(outputs, noise)
+        record["outputs"][t] = outputs
+        record["actions"][t] = actions
+        if values is not None:
+            record["values"][t] = values
+        return self.model.to_env(actions)
+
+    def complete(self, batch: SampleBatch) -> None:
+        """Filters the observations, and adds `logp` [T, B] and `values` [T + 1, B]."""
+        batch["obs"] = self._filtered(batch["obs"])
+        batch["logp"] = self.model.log_prob(batch.pop("outputs"), batch["actions"])
+        values = batch["values"]
+        missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(-1, *leaf.shape[2:]), batch["obs"])
+        values[missing:] = self.net.values(rows).reshape(-1, values.shape[1])
+
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        """Returns actions for the env, [B, ...]."""
+        outputs, _ = self.net.outputs(self._filtered(observations))
+        if generator is None:
+            return self.model.to_env(self.model.mode(outputs))
+        return self.model.to_env(self.model.sample(outputs, self.model.noise(generator, (len(outputs),))))
+
+    def observation_moments(self, observations: Any) -> dict[str, Moments]:
+        """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
+        return {} if self.filter is None else self.filter.moments(observations)
+
+    def _filtered(self, observations: Any) -> Any:
+        return observations if self.filter is None else self.filter(observations)

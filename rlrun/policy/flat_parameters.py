@@ -1,0 +1,96 @@
+"""A module's parameters as one flat vector: the truth of which the module is a template (torch)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlrun.nn.dense_net import DenseLayer
+
+
+@dataclass(frozen=True)
+class ParameterSlot:
+    """Where one parameter lies in the flat vector."""
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Numbers in it."""
+        return math.prod(self.shape)
+
+
+class FlatParameters:
+    """The table of a module's parameters in its flat vector."""
+
+    def __init__(self, module: nn.Module) -> None:
+        """Lays the parameters out in the module's own order."""
+        slots: list[ParameterSlot] = []
+        offset = 0
+        for name, parameter in module.named_parameters():
+            slots.append(ParameterSlot(name, offset, tuple(parameter.shape)))
+            offset += parameter.numel()
+        self.slots = tuple(slots)
+        self.size = offset
+        self._sizes = [slot.size for slot in slots]
+        self._by_name = {slot.name: slot for slot in slots}
+
+    def gather(self, module: nn.Module) -> Tensor:
+        """Returns the module's parameters as a new flat vector [P] of float32."""
+        return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """Returns the parameters by name, as views of a flat vector through which gradients flow."""
+        parts = flat.split(self._sizes)
+        return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=True)}
+
+    def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """Returns the parameters by name as arrays, for a checkpoint."""
+        return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
+
+    def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Returns the flat vector of parameters by name.
+
+        Raises:
+            ValueError: If names or shapes are not this module's.
+        """
+        for slot in self.slots:
+            if slot.name not in named or tuple(named[slot.name].shape) != slot.shape:
+                found = f"shape {tuple(named[slot.name].shape)}" if slot.name in named else "no such parameter"
+                raise ValueError(f"parameter {slot.name} has shape {slot.shape} here, and {found} in what is loaded")
+        return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
+
+    def slot(self, name: str) -> ParameterSlot:
+        """Returns where a parameter lies."""
+        return self._by_name[name]
+
+    def dense_layers(self, layers: nn.Sequential | nn.Linear, prefix: str) -> list[DenseLayer]:
+        """Describes dense layers for their NumPy mirror.
+
+        Args:
+            layers: Linear layers, each followed by at most one activation.
+            prefix: Name of that part in the module.
+        """
+        parts = [("", layers)] if isinstance(layers, nn.Linear) else [(f".{i}", layer) for i, layer in enumerate(layers)]
+        found: list[DenseLayer] = []
+        for position, (name, layer) in enumerate(parts):
+            if not isinstance(layer, nn.Linear):
+                continue
+            follower = parts[position + 1][1] if position + 1 < len(parts) else None
+            found.append(
+                DenseLayer(
+                    weight=self.slot(f"{prefix}{name}.weight").offset,
+                    bias=self.slot(f"{prefix}{name}.bias").offset,
+                    shape=(layer.out_features, layer.in_features),
+                    activation="" if follower is None or isinstance(follower, nn.Linear) else type(follower).__name__,
+                )
+            )
+        return found

@@ -1,0 +1,72 @@
+"""Normalisation of observations by running statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree, named_leaves
+from rlrun.functional.moments import Moments
+
+CLIP = 10.0
+"""Bound of a normalised observation."""
+
+EPSILON = 1e-8
+"""Added to the variance before its root is taken."""
+
+
+class ObservationFilter:
+    """Shifts and scales the floating-point parts of observations to mean 0 and variance 1.
+
+    The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from it.
+    Images and integers pass as they are.
+    """
+
+    def __init__(self, leaves: Any) -> None:
+        """Takes the tree of `ObservationLeaf`; nothing is normalised before statistics arrive."""
+        names = {id(leaf): name for name, leaf in named_leaves(leaves)}
+        self.names = map_tree(
+            lambda leaf: f"observations/{names[id(leaf)]}" if leaf.kind == "vector" and leaf.is_float else "", leaves
+        )
+        self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+
+    def load(self, filters: Mapping[str, Moments]) -> None:
+        """Takes new statistics."""
+        self._scales = {
+            name: (
+                filters[name].mean.astype(np.float32),
+                (1 / np.sqrt(filters[name].variance + EPSILON)).astype(np.float32),
+            )
+            for _, name in named_leaves(self.names)
+            if name in filters
+        }
+
+    def __call__(self, observations: Any) -> Any:
+        """Normalises a tree of observations with any leading dimensions."""
+        if isinstance(self.names, str):
+            return self._normalized(self.names, observations)
+        return map_tree(self._normalized, self.names, observations)
+
+    def _normalized(self, name: str, column: NDArray[Any]) -> NDArray[Any]:
+        if name not in self._scales:
+            return column
+        mean, scale = self._scales[name]
+        normalized = column - mean
+        normalized *= scale
+        np.minimum(normalized, CLIP, out=normalized)
+        np.maximum(normalized, -CLIP, out=normalized)
+        return normalized.astype(np.float32, copy=False)
+
+    def moments(self, observations: Any) -> dict[str, Moments]:
+        """Returns the statistics of a fragment's observations [T, B, ...] by name."""
+        found: dict[str, Moments] = {}
+
+        def measure(name: str, column: NDArray[Any]) -> None:
+            if name:
+                found[name] = Moments.of(column, 2)
+
+        map_tree(measure, self.names, observations)
+        return found

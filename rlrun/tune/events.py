@@ -1,0 +1,91 @@
+"""What a run tells whoever watches it: the same stream of events from both executors.
+
+A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this order:
+`RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `RunStopping` if the user interrupts,
+`RunFinished`. A file with several experiments makes one such sequence for each, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import TrialSpec
+    from rlrun.tune.run_directory import TrialResult
+
+Executor = Literal["local", "ray"]
+TrialStatus = Literal["PENDING", "RUNNING", "TERMINATED", "ERROR", "INTERRUPTED"]
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The run directory stands and the first trial is about to start; starting Ray, if needed, comes next.
+
+    Attributes:
+        experiment: Name of the experiment in its file.
+        directory: The run directory.
+        executor: Where the trials run.
+        uses_ray: Whether Ray is started or joined; it takes 5 to 12 s.
+        trials: The trials that will run now, in order; a resumed run leaves finished ones out.
+        resumed: Whether this goes on with an earlier run.
+        terminal: Where a live view writes. While Ray is used, the process's own stdout and stderr lead to the run's
+            ``driver.log``, so a view must hold on to this stream; without Ray it is `sys.stdout`.
+    """
+
+    experiment: str
+    directory: Path
+    executor: Executor
+    uses_ray: bool
+    trials: tuple[TrialSpec, ...]
+    resumed: bool
+    terminal: TextIO
+
+
+@dataclass(frozen=True)
+class TrialEvent:
+    """A trial has started, reported a result, or ended.
+
+    Attributes:
+        trial: Name of the trial.
+        status: Its status from now on.
+        result: The newest result when this event brings one (metrics the trial does not have yet are None), else None.
+        error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
+    """
+
+    trial: str
+    status: TrialStatus
+    result: Mapping[str, Any] | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class RunStopping:
+    """The user interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
+
+    Attributes:
+        signal: Name of the signal, such as "SIGINT".
+    """
+
+    signal: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Every trial of the run has ended, for whatever reason.
+
+    Attributes:
+        directory: The run directory.
+        trials: All trials of the run, also those that were finished before a resume.
+        seconds: Wall time of this part of the run, start of Ray included.
+    """
+
+    directory: Path
+    trials: tuple[TrialResult, ...]
+    seconds: float
+
+
+RunEvent = RunStarted | TrialEvent | RunStopping | RunFinished
+Watcher = Callable[[RunEvent], None]

@@ -68,6 +68,10 @@ class BehaviorPolicy(ABC):
         """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
 
     @abstractmethod
+    def env_actions(self, actions: Any) -> Any:
+        """Turns recorded actions [N, ...] into what the env was given."""
+
+    @abstractmethod
     def observation_moments(self, observations: Any) -> dict[str, Moments]:
         """Returns the statistics of raw observations [T, B, ...] that the filter wants, none if it normalises nothing."""
 
@@ -176,6 +180,10 @@ class ActorCriticBehavior(BehaviorPolicy):
         if generator is None:
             return self.model.to_env(self.model.mode(outputs))
         return self.model.to_env(self.model.sample(outputs, self.model.noise(generator, (len(outputs),))))
+
+    def env_actions(self, actions: Any) -> Any:
+        """Turns recorded actions [N, ...] into what the env was given."""
+        return self.model.to_env(actions)
 
     def observation_moments(self, observations: Any) -> dict[str, Moments]:
         """Returns the statistics of raw observations [T, B, ...] by the filter's names."""

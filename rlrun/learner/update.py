@@ -1,0 +1,152 @@
+"""One update of a policy's parameters, as a function of tensors that it changes in place (torch).
+
+The same function serves both executions: called as it is (eager), or traced once into a graph of tensor operations and compiled
+as a whole, forward and backward pass, clipping and optimizer together (`rlrun.learner.compilation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree, named_leaves
+from rlrun.learner.objective import Objective
+from rlrun.policy.policy import Policy
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+
+
+@dataclass(frozen=True)
+class OptimizerState:
+    """Adam's state for one objective.
+
+    Attributes:
+        first: Running mean of the gradient, over the objective's parameters.
+        second: Running mean of its square.
+        steps: Updates so far, [].
+    """
+
+    first: Tensor
+    second: Tensor
+    steps: Tensor
+
+
+class Update:
+    """One pass over a policy's objectives on one minibatch.
+
+    Attributes:
+        statistics: Names of what it measures, in the order of its totals; known after the first call.
+    """
+
+    def __init__(self, policy: Policy, objectives: Sequence[Objective]) -> None:
+        """Takes the policy and the objectives that are due."""
+        self.policy = policy
+        self.objectives = tuple(objectives)
+        self.statistics: tuple[str, ...] = ()
+
+    def __call__(
+        self,
+        flat: Tensor,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Moves the parameters.
+
+        Args:
+            flat: All parameters [P]; changed in place.
+            states: Optimizer states of the objectives; changed in place.
+            batch: A minibatch, columns [S, L, ...].
+            scheduled: Settings that change over a run, each [].
+
+        Returns:
+            The statistics of this minibatch, [number of statistics].
+        """
+        measured: dict[str, Tensor] = {}
+        for objective, state in zip(self.objectives, states, strict=True):
+            start, size = parameter_range(self.policy, objective)
+            leaf = flat.detach().requires_grad_()
+            outputs = self.policy.outputs(self.policy.parameters.views(leaf), batch)
+            loss = objective.loss(outputs, batch, scheduled)
+            (gradient,) = torch.autograd.grad(loss.total, leaf)
+            gradient = gradient[start : start + size]
+            norm = gradient.norm()
+            if objective.max_grad_norm is not None:
+                gradient = gradient * (objective.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+            adam_step(flat[start : start + size], gradient, state, scheduled[objective.lr], objective.epsilon)
+            for name, value in {**loss.statistics, "grad_norm": norm}.items():
+                measured[name if len(self.objectives) == 1 else f"{objective.name}/{name}"] = value.detach()
+        self.statistics = tuple(measured)
+        return torch.stack([value.float() for value in measured.values()])
+
+
+def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:
+    """Returns where an objective's parameters lie in the flat vector, as (offset, size).
+
+    Raises:
+        ValueError: If there are none, or others lie between them.
+    """
+    slots = [slot for slot in policy.parameters.slots if slot.name.startswith(objective.parameters)]
+    if not slots:
+        raise ValueError(f"objective {objective.name}: no parameter's name begins with {objective.parameters!r}")
+    start, size = slots[0].offset, sum(slot.size for slot in slots)
+    if slots[-1].offset + slots[-1].size != start + size:
+        raise ValueError(f"objective {objective.name}: the parameters under {objective.parameters!r} are not side by side")
+    return start, size
+
+
+def adam_step(parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor, epsilon: float) -> None:
+    """Moves parameters by one step of Adam, in place.
+
+    Source:
+        Kingma and Ba, arXiv:1412.6980, algorithm 1.
+    """
+    state.steps.add_(1)
+    state.first.lerp_(gradient, 1 - BETA_1)
+    state.second.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
+    first_correction = 1 - BETA_1**state.steps
+    second_correction = 1 - BETA_2**state.steps
+    denominator = (state.second / second_correction).sqrt_().add_(epsilon)
+    parameters.sub_(lr / first_correction * state.first / denominator)
+
+
+def flattened_arguments(
+    flat: Tensor,
+    states: Sequence[OptimizerState],
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+) -> list[Tensor]:
+    """Returns an update's arguments as one list of tensors, in the order in which `traceable` takes them."""
+    tensors = [flat]
+    for state in states:
+        tensors += [state.first, state.second, state.steps]
+    tensors += [leaf for _, leaf in named_leaves(dict(batch))]
+    return tensors + list(scheduled.values())
+
+
+def traceable(
+    update: Update, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]
+) -> Any:
+    """Returns an update as a function of one flat list of tensors.
+
+    Args:
+        update: The update.
+        num_states: Number of optimizer states.
+        batch: A minibatch with the structure of those to come.
+        scheduled: Scheduled settings with the names of those to come.
+    """
+
+    def function(*tensors: Tensor) -> Tensor:
+        arguments = iter(tensors)
+        flat = next(arguments)
+        states = [OptimizerState(next(arguments), next(arguments), next(arguments)) for _ in range(num_states)]
+        columns = SampleBatch({name: map_tree(lambda _: next(arguments), tree) for name, tree in batch.items()})
+        return update(flat, states, columns, {name: next(arguments) for name in scheduled})
+
+    return function

@@ -1,0 +1,62 @@
+"""From the env's rewards to those that are learned from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.moments import Moments
+from rlrun.functional.returns import forward_discounted_sums
+
+RETURNS = "returns"
+"""Name of the statistics of discounted returns among a policy's filters."""
+
+CLIP = 10.0
+"""Bound of a scaled reward."""
+
+
+class RewardTransform:
+    """Clips rewards, or divides them by the standard deviation of discounted returns, or leaves them.
+
+    The statistics are a policy's, kept with its weights; a column's running return is the worker's.
+    """
+
+    def __init__(self, columns: int, gamma: float, *, clip: float | None, scale: bool) -> None:
+        """Takes the number of columns, the discount, and what to do."""
+        self.gamma = gamma
+        self.clip = clip
+        self.scale = scale
+        self.moments = Moments.empty(())
+        self._carry = np.zeros(columns)
+
+    def __call__(
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float32], dict[str, Moments]]:
+        """Transforms a fragment's raw rewards.
+
+        Args:
+            rewards: Raw rewards, [T, B].
+            ends: Whether the episode ended at the step, [T, B].
+
+        Returns:
+            The rewards to learn from, [T, B], and the statistics of the fragment by name.
+        """
+        if self.clip is not None:
+            rewards = rewards.clip(-self.clip, self.clip)
+        if not self.scale:
+            return rewards.astype(np.float32), {}
+        sums = forward_discounted_sums(rewards, ends, self.gamma, self._carry)
+        self._carry = np.where(ends[-1], 0.0, self.gamma * sums[-1])
+        delta = Moments.of(sums, 2)
+        deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
+        return (rewards / deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the columns' running returns."""
+        return {"carry": self._carry}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self._carry = np.array(state["carry"], np.float64)

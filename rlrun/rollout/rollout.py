@@ -1,0 +1,48 @@
+"""What a rollout worker delivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.moments import Moments
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode.
+
+    Attributes:
+        episode_return: Sum of its raw rewards.
+        length: Its steps.
+        info: Numbers in the info of its last step, by name.
+    """
+
+    episode_return: float
+    length: int
+    info: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One fragment of experience.
+
+    Attributes:
+        worker_index: Which worker made it; 0 is the trial's own process.
+        fragment: Its number in that worker, from 0.
+        batches: Columns [T, B] by policy.
+        episodes: Episodes that ended in it, in the order of their ends.
+        filter_deltas: By policy, statistics of what it saw, by name.
+        env_steps: Steps the envs took in it (rows that only began an episode do not count).
+        weights_version: Version of the weights that acted.
+        sample_s: Seconds it took.
+    """
+
+    worker_index: int
+    fragment: int
+    batches: dict[str, SampleBatch]
+    episodes: list[Episode]
+    filter_deltas: dict[str, dict[str, Moments]]
+    env_steps: int
+    weights_version: int
+    sample_s: float

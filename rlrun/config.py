@@ -1,0 +1,213 @@
+"""Typed configs: frozen, strict, explained.
+
+A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It takes YAML's
+data as it comes, strictly: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two forms are
+eased, because YAML has no other way to write them: a list is accepted for a tuple, and a float without fraction for a
+whole number, so that ``env_steps: 1e6`` is one.
+
+Examples:
+    >>> class Ladder(ConfigModel):
+    ...     rungs: PositiveInt = 3
+    ...     slope: Fraction = 0.5
+    >>> Ladder.parse({"rungs": 1e1}).rungs
+    10
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, MinLen
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from rlrun.errors import SpecError
+from rlrun.explain import describe, is_model, problems_of, whole_annotation
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+PositiveInt = Annotated[int, Gt(0)]
+"""A whole number above 0."""
+NonNegativeInt = Annotated[int, Ge(0)]
+"""A whole number, 0 or above."""
+PositiveFloat = Annotated[float, Gt(0)]
+"""A finite number above 0."""
+NonNegativeFloat = Annotated[float, Ge(0)]
+"""A finite number, 0 or above."""
+Fraction = Annotated[float, Ge(0), Le(1)]
+"""A number from 0 to 1, both included."""
+NonEmptyText = Annotated[str, MinLen(1)]
+"""A text of at least one character."""
+
+
+def _ascending(schedule: float | tuple[tuple[int, float], ...]) -> float | tuple[tuple[int, float], ...]:
+    if isinstance(schedule, tuple):
+        steps = [env_steps for env_steps, _ in schedule]
+        if not steps:
+            raise ValueError("a schedule needs at least one point [env_steps, value]")
+        if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
+            raise ValueError(f"the env_steps of a schedule's points must ascend, not {steps}")
+    return schedule
+
+
+Schedule = Annotated[
+    NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...],
+    AfterValidator(_ascending),
+]
+"""A number that may change with the env steps: a constant, or points ``[[env_steps, value], ...]`` joined by straight
+lines and constant outside them. Never negative."""
+
+_WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+class _Explaining(ModelMetaclass):
+    """Makes a config's constructor raise SpecError, as `ConfigModel.parse` does."""
+
+    def __call__(cls, **values: Any) -> Any:
+        try:
+            return super().__call__(**values)
+        except ValidationError as error:
+            raise SpecError(problems_of(error, cls)) from None
+
+
+class ConfigModel(BaseModel, metaclass=_Explaining):
+    """A frozen config that refuses what it does not know and explains every mistake.
+
+    Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
+    JSON Schema and the documentation. Rules across fields are model validators that raise ValueError.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ease(cls, data: Any) -> Any:
+        """Turns lists into tuples and floats without fraction into whole numbers where the fields want them."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        return {key: _fit(fields[key].annotation, value) if key in fields else value for key, value in data.items()}
+
+    @classmethod
+    def parse(cls, data: Any, *, path: str = "") -> Self:
+        """Makes a config from plain data.
+
+        Args:
+            data: A mapping of field names, or whatever else the class takes (an env may be a bare id).
+            path: Where the data stands inside a spec, put before the path of each problem.
+
+        Raises:
+            SpecError: With every mistake at once, in words of ours.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(problems_of(error, cls, path)) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with some fields changed and everything validated again.
+
+        Raises:
+            SpecError: If a change is not valid.
+        """
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.parse({**values, **(self.model_extra or {}), **changes})
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns plain data (mappings, lists, texts, numbers) from which `parse` makes an equal config."""
+        return self.model_dump(mode="json")
+
+
+def commented_yaml(model: type[ConfigModel]) -> str:
+    """Returns every field of a config class as YAML with its default and its docstring as a comment.
+
+    The text parses back to the defaults. A required field stands as a comment, since it has no default.
+    """
+    return "\n".join(_field_lines(model, indent="")) + "\n"
+
+
+def _field_lines(model: type[BaseModel], indent: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if indent == "" and name != next(iter(model.model_fields)):
+            yield ""
+        yield from _comment_lines(field, indent)
+        default = field.get_default(call_default_factory=True) if not field.is_required() else None
+        if field.is_required():
+            yield f"{indent}# {name}:"
+        elif is_model(field.annotation) and default == field.annotation():  # type: ignore[misc]
+            yield f"{indent}{name}:"
+            yield from _field_lines(field.annotation, indent + "  ")  # type: ignore[arg-type]
+        else:
+            plain = default.to_data() if isinstance(default, ConfigModel) else default
+            yield f"{indent}{name}: {_flow_yaml(plain)}"
+
+
+def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
+    kind = describe(whole_annotation(field))
+    summary = textwrap.fill(" ".join((field.description or "").split()), 100 - len(indent))
+    for line in summary.splitlines():
+        yield f"{indent}# {line}"
+    if not is_model(field.annotation):
+        required = ", required" if field.is_required() else ""
+        yield from (f"{indent}# {line}" for line in textwrap.wrap(f"({kind}{required})", 100 - len(indent)))
+
+
+def _flow_yaml(value: Any) -> str:
+    """Writes a value on one line as YAML 1.2; texts that could be read as something else are quoted."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_flow_yaml(item) for item in value) + "]"
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
+        and value.lower() not in _WORDS_WITH_MEANING
+    ):
+        return value
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _fit(annotation: Any, value: Any) -> Any:
+    """Returns a value in the form its annotation wants, where YAML has no way to write that form."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _fit(arguments[0], value)
+    if origin in (Union, types.UnionType):
+        return _fit_union([member for member in arguments if member is not types.NoneType], value)
+    if annotation is int and type(value) is float and value.is_integer():
+        return int(value)
+    if annotation is tuple or origin is tuple:
+        return _fit_tuple(arguments, value) if isinstance(value, list | tuple) else value
+    if origin is list and isinstance(value, list):
+        return [_fit(arguments[0], item) for item in value]
+    if origin is dict and isinstance(value, Mapping):
+        return {key: _fit(arguments[1], item) for key, item in value.items()}
+    return value
+
+
+def _fit_union(members: list[Any], value: Any) -> Any:
+    if len(members) == 1:
+        return _fit(members[0], value)
+    if any(type(value) is (get_args(member)[0] if get_origin(member) is Annotated else member) for member in members):
+        return value
+    fitted = (_fit(member, value) for member in members)
+    return next((candidate for candidate in fitted if type(candidate) is not type(value)), value)
+
+
+def _fit_tuple(arguments: tuple[Any, ...], value: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_fit(arguments[0], item) for item in value)
+    if len(arguments) != len(value):
+        return tuple(value)
+    return tuple(_fit(argument, item) for argument, item in zip(arguments, value, strict=True))

@@ -1,0 +1,293 @@
+"""What a config's mistakes are called: our words for what pydantic finds, and for what a field expects.
+
+`describe` says what an annotation accepts ("a number > 0"); `mistakes_of` turns a validation error into one mistake per
+wrong value, with unions resolved to the member that was meant. Both read type annotations and nothing else.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import annotated_types
+import pydantic
+from pydantic.fields import FieldInfo
+
+from rlrun.errors import Problem, did_you_mean
+
+Location = tuple[str | int, ...]
+"""Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
+
+MANY_NAMES = 12
+"""Up to so many allowed names are listed where none is near a wrong one."""
+
+_SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}
+# YAML 1.1 took these for booleans; whoever still writes them learns the new words.
+_YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One wrong value in a config.
+
+    Attributes:
+        location: Where the value is, relative to the config.
+        message: What is wrong.
+        at_key: Whether the key is at fault (an unknown name), not its value.
+    """
+
+    location: Location
+    message: str
+    at_key: bool = False
+
+
+def dotted(location: Iterable[str | int], prefix: str = "") -> str:
+    """Joins a location into the path that messages show.
+
+    Examples:
+        >>> dotted(("config", "hiddens", 0), "cartpole-ppo")
+        'cartpole-ppo.config.hiddens.0'
+    """
+    return ".".join(str(part) for part in (prefix, *location) if part != "")
+
+
+def problems_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel], path: str = "") -> list[Problem]:
+    """Lists a validation error's problems in our words.
+
+    Args:
+        error: What pydantic raised.
+        model: The class that was being validated.
+        path: Dotted path of the config inside the spec, put before each problem's own path.
+    """
+    return [Problem(dotted(mistake.location, path), mistake.message) for mistake in mistakes_of(error, model)]
+
+
+def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
+    """Lists a validation error's mistakes with their locations, in the order of the fields."""
+    errors = [
+        {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
+        for line in error.errors(include_url=False)
+    ]
+    return list(dict.fromkeys(_mistakes(errors, model, ())))
+
+
+def shown(value: Any) -> str:
+    """Returns a value as a message shows it: texts in quotes, the rest as YAML writes it, long ones cut.
+
+    Examples:
+        >>> shown("abc"), shown(True), shown(None), shown({"a": 1})
+        ("'abc'", 'true', 'null', 'a mapping')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        text = "[" + ", ".join(shown(item) for item in value) + "]"
+        return text if len(text) <= 40 else "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:56] + "..." + text[0] * (text[0] in "'\"")
+
+
+def unknown_name(name: str, allowed: Iterable[str], what: str = "unknown key") -> str:
+    """Says that a name is unknown, with the nearest right one, or all of them if none is near and they are few.
+
+    Examples:
+        >>> unknown_name("lrr", ["lr", "gamma"])
+        "unknown key 'lrr'; did you mean 'lr'?"
+        >>> unknown_name("speed", ["lr", "gamma"])
+        "unknown key 'speed'; there are: gamma, lr"
+    """
+    names = sorted(allowed)
+    hint = did_you_mean(name, names)
+    if not hint and 0 < len(names) <= MANY_NAMES:
+        hint = f"; there are: {', '.join(names)}"
+    return f"{what} {shown(name)}{hint}"
+
+
+def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
+    """Says what an annotation accepts, to stand after "must be".
+
+    Args:
+        annotation: A type annotation of a field.
+        constraints: What pydantic keeps beside it: bounds, lengths.
+
+    Examples:
+        >>> describe(int), describe(Literal["relu", "tanh"]), describe(tuple[int, ...] | None)
+        ('a whole number', "'relu' or 'tanh'", 'a list of whole numbers or null')
+    """
+    annotation, constraints = _bare(annotation, constraints)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if _is_union(annotation):
+        members = [describe(member, constraints) for member in arguments if member is not types.NoneType]
+        return " or ".join(dict.fromkeys([*members, *(["null"] * (types.NoneType in arguments))]))
+    if annotation in _SCALARS:
+        return _SCALARS[annotation] + _bounds(constraints)
+    if origin is Literal:
+        return " or ".join(shown(choice) for choice in arguments)
+    if annotation is types.NoneType or annotation is None:
+        return "null"
+    if origin in (tuple, list) or annotation in (tuple, list):
+        return _describe_list(arguments, constraints)
+    if origin is dict or annotation is dict or is_model(annotation):
+        return "a mapping (key: value)"
+    return "a valid value"
+
+
+def is_model(annotation: Any) -> bool:
+    """Tells whether an annotation is a config class."""
+    return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
+
+
+def annotation_at(annotation: Any, location: Location) -> Any:
+    """Returns the annotation of the value at a location below an annotation; `Any` where nothing is known.
+
+    Unions resolve to their first member that can hold the next key or index.
+    """
+    if not location:
+        return annotation
+    annotation, _ = _bare(annotation, ())
+    if _is_union(annotation):
+        below = (annotation_at(member, location) for member in get_args(annotation))
+        return next((found for found in below if found is not Any), Any)
+    return annotation_at(_annotation_of(annotation, location[0]), location[1:])
+
+
+def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location) -> list[Mistake]:
+    """Words the errors below one value, whose annotation is known; each error's "loc" is relative to the value."""
+    annotation, constraints = _bare(annotation, ())
+    if _is_union(annotation):
+        members = [member for member in get_args(annotation) if member is not types.NoneType]
+        if len(members) > 1 and all(error["loc"] for error in errors):
+            return _union_mistakes(errors, annotation, members, location)
+        annotation, constraints = _bare(members[0], constraints) if len(members) == 1 else (annotation, constraints)
+    found: list[Mistake] = []
+    below: dict[str | int, list[dict[str, Any]]] = {}
+    for error in errors:
+        if error["loc"] and not _belongs_here(error):
+            below.setdefault(error["loc"][0], []).append({**error, "loc": error["loc"][1:]})
+        else:
+            found.append(_own_mistake(error, annotation, constraints, location))
+    for step, group in below.items():
+        found += _mistakes(group, _annotation_of(annotation, step), (*location, step))
+    return found
+
+
+def _belongs_here(error: dict[str, Any]) -> bool:
+    """Tells whether an error is about the container one level above its location: a key too many or too few."""
+    return len(error["loc"]) == 1 and error["type"] in ("missing", "extra_forbidden", "invalid_key")
+
+
+def _own_mistake(error: dict[str, Any], annotation: Any, constraints: Sequence[Any], location: Location) -> Mistake:
+    """Words an error about the value itself, or about one of its keys."""
+    kind, value, below = error["type"], error["input"], error["loc"]
+    if kind == "extra_forbidden":
+        names = list(annotation.model_fields) if is_model(annotation) else []
+        return Mistake((*location, *below), unknown_name(str(below[0]), names), at_key=True)
+    if kind == "missing" and is_model(annotation):
+        return Mistake((*location, *below), "is missing")
+    if kind in ("value_error", "assertion_error"):
+        return Mistake(location, str(error["ctx"]["error"]))
+    expected = describe(annotation, constraints)
+    return Mistake(location, f"must be {expected}, not {shown(value)}{_hint(value, [annotation])}")
+
+
+def _union_mistakes(
+    errors: list[dict[str, Any]], annotation: Any, members: list[Any], location: Location
+) -> list[Mistake]:
+    """Words the errors of a union: of the member whose kind of value was given, else one mistake for all members.
+
+    Pydantic prefixes each error with a label of its member; the labels come in the members' order.
+    """
+    labels = list(dict.fromkeys(error["loc"][0] for error in errors))
+    for label, member in zip(labels, members, strict=False):
+        mine = [{**error, "loc": error["loc"][1:]} for error in errors if error["loc"][0] == label]
+        if all(error["loc"] or not error["type"].endswith(("_type", "literal_error")) for error in mine):
+            return _mistakes(mine, member, location)
+    value = errors[0]["input"]
+    return [Mistake(location, f"must be {describe(annotation)}, not {shown(value)}{_hint(value, members)}")]
+
+
+def _describe_list(arguments: tuple[Any, ...], constraints: Sequence[Any]) -> str:
+    if not arguments:
+        return "a list"
+    if len(arguments) > 1 and arguments[1] is not Ellipsis:
+        return f"[{', '.join(describe(argument) for argument in arguments)}]"
+    least = next((c.min_length for c in constraints if isinstance(c, annotated_types.MinLen)), 0)
+    item, item_constraints = _bare(arguments[0], ())
+    items = f"{_PLURALS[item]}{_bounds(item_constraints)}" if item in _PLURALS else describe(item, item_constraints)
+    return f"a list of {f'at least {least} ' if least else ''}{items}"
+
+
+def _bounds(constraints: Sequence[Any]) -> str:
+    low, high = "", ""
+    for constraint in constraints:
+        match constraint:
+            case annotated_types.Gt(gt=bound):
+                low = f"> {bound}"
+            case annotated_types.Ge(ge=bound):
+                low = f">= {bound}"
+            case annotated_types.Lt(lt=bound):
+                high = f"< {bound}"
+            case annotated_types.Le(le=bound):
+                high = f"<= {bound}"
+            case annotated_types.MinLen(min_length=1):
+                low = "that is not empty"
+    return "".join([f" {low}" if low else "", " and" if low and high else "", f" {high}" if high else ""])
+
+
+def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Strips `Annotated` and returns the bare annotation with all constraints."""
+    found = list(constraints)
+    while get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        for item in metadata:
+            found += item.metadata if isinstance(item, FieldInfo) else [item]
+    return annotation, found
+
+
+def whole_annotation(field: FieldInfo) -> Any:
+    """Returns a field's annotation with the constraints that pydantic keeps beside it."""
+    annotation: Any = field.annotation
+    for constraint in field.metadata:
+        annotation = Annotated[annotation, constraint]
+    return annotation
+
+
+def _annotation_of(annotation: Any, step: str | int) -> Any:
+    """Returns the annotation one level down, with its constraints."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if is_model(annotation):
+        if step in annotation.model_fields:
+            return whole_annotation(annotation.model_fields[step])
+        extra = get_type_hints(annotation).get("__pydantic_extra__")
+        return get_args(extra)[1] if get_origin(extra) is dict else Any
+    if origin in (tuple, list) and isinstance(step, int):
+        return _item(arguments, step)
+    return arguments[1] if origin is dict else Any
+
+
+def _item(arguments: tuple[Any, ...], index: int) -> Any:
+    if len(arguments) > 1 and arguments[1] is not Ellipsis:
+        return arguments[index] if index < len(arguments) else Any
+    return arguments[0]
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType)
+
+
+def _hint(value: Any, annotations: Iterable[Any]) -> str:
+    """Returns the nearest right word for a text that is none of a field's choices."""
+    if not isinstance(value, str):
+        return ""
+    bare = [_bare(annotation, ())[0] for annotation in annotations]
+    if bool in bare and value.lower() in _YAML_1_1_BOOLEANS:
+        return f"; did you mean {_YAML_1_1_BOOLEANS[value.lower()]}?"
+    choices = [choice for annotation in bare if get_origin(annotation) is Literal for choice in get_args(annotation)]
+    return did_you_mean(value, [choice for choice in choices if isinstance(choice, str)])

@@ -1,0 +1,148 @@
+"""From a name in a spec to the object it means: built-in names, entry points, import paths.
+
+An import path reads ``package.module:Name``. What a user's module raises while it is imported is shown with the
+traceback of the user's own code; only a module or a name that does not exist is a mistake in the spec.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import traceback
+import types
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from rlrun.errors import TrainingFailed, UsageError, did_you_mean
+from rlrun.explain import unknown_name
+
+BUILT_IN = {"ppo": "rlrun.algorithms.ppo:PPO"}
+"""Import paths of the algorithms that come with rlrun, by name."""
+
+ENTRY_POINT_GROUP = "rlrun.algorithms"
+"""The group under which an installed package offers algorithms by name."""
+
+_TRUSTED_PACKAGES = ("rlrun.algorithms", "rlrun.envs", "rlrun.nn", "gymnasium.envs", "gymnasium.wrappers")
+
+
+class UserCodeError(TrainingFailed):
+    """A user's own module raised while it was imported; the message holds its traceback."""
+
+
+def load_object(path: str, what: str = "object") -> Any:
+    """Imports what ``package.module:Name`` names; the name may be dotted (``Outer.Inner``).
+
+    Args:
+        path: The import path.
+        what: What the object is for, for messages: "env factory", "algorithm".
+
+    Raises:
+        UsageError: If the path is malformed, or its module or name does not exist; with the nearest that does.
+        UserCodeError: If the module itself raises while it is imported.
+    """
+    module_name, colon, name = path.partition(":")
+    words = [*module_name.split("."), *name.split(".")]
+    if not colon or not all(word.isidentifier() for word in words):
+        raise UsageError(f"the {what} '{path}' is no import path: write package.module:Name")
+    found: Any = _import(module_name, what)
+    for word in name.split("."):
+        try:
+            found = getattr(found, word)
+        except AttributeError:
+            raise UsageError(
+                f"the {what} '{path}' does not exist: {module_name} has no '{word}'{did_you_mean(word, _public(found))}"
+            ) from None
+    return found
+
+
+def algorithm_class(name: str) -> type[Any]:
+    """Returns the algorithm class that a spec names: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
+
+    Raises:
+        UsageError: If there is no such algorithm, or what the name means is no class.
+        UserCodeError: If the module of a user's algorithm raises while it is imported.
+    """
+    found = load_object(_algorithm_path(name), "algorithm")
+    if not isinstance(found, type):
+        raise UsageError(f"the algorithm '{name}' is not a class but {type(found).__name__}")
+    return found
+
+
+def algorithm_names() -> list[str]:
+    """Returns the names of all installed algorithms: the built-in ones, then those of entry points."""
+    return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
+
+
+def is_trusted_path(path: str) -> bool:
+    """Tells whether an import path may be followed although only a checkpoint asks for it.
+
+    Trusted are classes and functions that rlrun and Gymnasium define as algorithms, envs, wrappers and nets, and what
+    an installed entry point names. A name that such a module merely imported (``rlrun.envs.x:os``) is not trusted.
+    """
+    if path in BUILT_IN.values() or any(point.value == path for point in _entry_points().values()):
+        return True
+    module_name, _, name = path.partition(":")
+    if not name.isidentifier() or not any(f"{module_name}.".startswith(f"{room}.") for room in _TRUSTED_PACKAGES):
+        return False
+    try:
+        found = load_object(path)
+    except (UsageError, UserCodeError):
+        return False
+    defined_there = isinstance(found, type | types.FunctionType) and found.__module__ == module_name
+    return defined_there and module_name != "gymnasium.envs.registration"
+
+
+def _algorithm_path(name: str) -> str:
+    if ":" in name:
+        return name
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name in _entry_points():
+        return _entry_points()[name].value
+    raise UsageError(unknown_name(name, algorithm_names(), "unknown algorithm"))
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _import(module_name: str, what: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise UserCodeError(_import_failure(module_name, what, error)) from error
+        near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
+        raise UsageError(
+            f"the {what}'s module '{module_name}' is not found: there is no '{error.name}'{near}"
+        ) from None
+    except (Exception, SystemExit) as error:  # a module may raise anything, even sys.exit()
+        raise UserCodeError(_import_failure(module_name, what, error)) from error
+
+
+def _import_failure(module_name: str, what: str, error: BaseException) -> str:
+    """Words what a module raised, with the frames of its own code only."""
+    ours = (__file__, importlib.__file__)
+    told = traceback.TracebackException.from_exception(error)
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in told.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
+    )
+    told_text = "".join(told.format(chain=False)).rstrip()
+    return f"the {what}'s module '{module_name}' failed while it was imported:\n{told_text}"
+
+
+def _sibling_modules(module_name: str) -> Iterable[str]:
+    """Returns the names of the modules beside one that does not exist."""
+    parent = module_name.rpartition(".")[0]
+    spec = importlib.util.find_spec(parent) if parent else None
+    paths = (spec.submodule_search_locations or []) if spec else sys.path
+    return [found.name for found in pkgutil.iter_modules(paths)]
+
+
+def _public(found: Any) -> list[str]:
+    return [name for name in dir(found) if not name.startswith("_")]

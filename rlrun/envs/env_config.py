@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
 
@@ -22,7 +22,7 @@ class WrapperConfig(ConfigModel):
     id: str
     """A name in gymnasium.wrappers, such as TimeAwareObservation, or package.module:Class."""
 
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the wrapper."""
 
     @model_validator(mode="before")
@@ -37,7 +37,7 @@ class EnvConfig(ConfigModel):
     id: str
     """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or package.module:factory for an env of one's own."""
 
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
 
     wrappers: tuple[WrapperConfig, ...] = ()

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import named_leaves
+from rlrun.envs.seed_hash import hash_keys, split_words
 from rlrun.errors import TrainingFailed
 
 Tree = Any
@@ -73,6 +74,14 @@ class EpisodeSeeds:
         """Returns the seed of a column's episode, below 2**31 because some simulators take no more."""
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
+
+    def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns what `seed` returns for many episodes at once; the two arguments are broadcast."""
+        columns, numbers = np.broadcast_arrays(env_indices, episodes)
+        fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
+        varying = [columns.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
+        words = hash_keys([np.full(columns.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
+        return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(columns.shape)
 
 
 class VectorEnv(Protocol):

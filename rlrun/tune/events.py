@@ -1,8 +1,8 @@
 """What a run tells whoever watches it: the same stream of events from both executors.
 
-A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this order:
-`RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `RunStopping` if the user interrupts,
-`RunFinished`. A file with several experiments makes one such sequence for each, one after the other.
+A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
+order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `RunStopping` if the user
+interrupts, `RunFinished`. A file with several experiments makes one such sequence for each, one after the other.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""Sends what a process and its libraries print into a file, at the level of file descriptors.
+
+Ray's raylet warnings come from C++, its workers' output through a thread, Tune's boxes through `print`: nothing less
+than the descriptors themselves catches all of them. The terminal stays open under a descriptor of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TextIO
+
+
+class DriverLog:
+    """Holds stdout and stderr of this process; while it is open both lead to a file.
+
+    Attributes:
+        terminal: What stdout was before, for those who still speak to the user.
+    """
+
+    terminal: TextIO
+
+    def __init__(self) -> None:
+        self.terminal = sys.stdout
+        self._errors: TextIO = sys.stderr
+        self._saved: dict[int, int] = {}
+        self._streams: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
+        self._file: TextIO | None = None
+
+    def send_to(self, path: Path) -> None:
+        """Sends everything printed from now on to a file, appending.
+
+        Args:
+            path: The log file; its directory exists.
+        """
+        stream = open(path, "a", buffering=1, encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by close)
+        if not self._saved:
+            for plain in self._streams:
+                plain.flush()
+            self._saved = {number: os.dup(number) for number in (1, 2)}
+            self.terminal = self._stream_to_terminal(self._streams[0])
+            self._errors = self._stream_to_terminal(self._streams[1])
+        for number in (1, 2):
+            os.dup2(stream.fileno(), number)
+        sys.stdout = sys.stderr = stream
+        previous, self._file = self._file, stream
+        if previous is not None:
+            previous.close()
+
+    def close(self) -> None:
+        """Gives stdout and stderr back. Can be called twice."""
+        if self._file is None:
+            return
+        self._file.flush()
+        sys.stdout, sys.stderr = self._streams
+        for number, saved in self._saved.items():
+            os.dup2(saved, number)
+        for stream in (self.terminal, self._errors):
+            if stream not in self._streams:
+                stream.close()  # and with it the saved descriptor
+        for saved in self._saved.values():
+            os.close(saved)
+        self._saved = {}
+        self.terminal, self._errors = self._streams
+        self._file.close()
+        self._file = None
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Lets `print` reach the user for a while, so that a watcher may use it."""
+        if self._file is None:
+            yield
+            return
+        with redirect_stdout(self.terminal), redirect_stderr(self._errors):
+            yield
+
+    def _stream_to_terminal(self, stream: TextIO) -> TextIO:
+        """Returns a stream to where one of the process's streams led; itself if it has no descriptor (a notebook's)."""
+        try:
+            number = stream.fileno()
+        except (OSError, ValueError, io.UnsupportedOperation):
+            return stream
+        if number not in self._saved:
+            return stream
+        return open(os.dup(self._saved[number]), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)

@@ -1,0 +1,50 @@
+"""Turns Ctrl-C and SIGTERM into a wish: the run saves and stops at the end of an iteration."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupts:
+    """Notes the first SIGINT or SIGTERM while it is open; the second ends the run at once with KeyboardInterrupt.
+
+    Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
+
+    Attributes:
+        received: Name of the first signal, "" before it.
+    """
+
+    received: str
+
+    def __init__(self) -> None:
+        self.received = ""
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        """Starts to listen."""
+        self.listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives the signals back to whoever had them."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def listen(self) -> None:
+        """Takes the signals, also again after a library (Ray, when it starts) has taken them for itself."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.signal(number, self._receive)
+            self._previous.setdefault(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = signal.Signals(number).name

@@ -1,0 +1,138 @@
+"""Starts, joins and stops Ray: quietly, with its token on, and leaving no process behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rlrun.errors import UsageError
+from rlrun.spec.experiment import TrialSpec
+from rlrun.tune.resources import Capacity, check_fits, machine_cpus, ray_cpus
+
+# Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
+OBJECT_STORE_SHARE = 0.15
+OBJECT_STORE_MAX_BYTES = 2 * 2**30
+OBJECT_STORE_MIN_BYTES = 100 * 2**20
+
+SWITCHES = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
+}
+
+
+@contextmanager
+def ray_session(trials: Sequence[TrialSpec], address: str | None) -> Iterator[None]:
+    """Has Ray running for the length of a block.
+
+    A Ray that the process has already started or joined is used and left as it is. With an address the cluster there is
+    joined, and left at the end. Otherwise a private one is started on this machine and stopped at the end. It is told to
+    have as many CPUs as the machine has cores, or as many as the largest trial needs where the trial's own process and
+    its workers share the cores.
+
+    Args:
+        trials: What will run.
+        address: A Ray cluster's address, or None.
+
+    Raises:
+        UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
+    """
+    prepare_environment()
+    import ray
+
+    if ray.is_initialized():
+        check_fits(trials, cluster_capacity("the running Ray"))
+        yield
+        return
+    if address is None:
+        _start(trials)
+    else:
+        _join(address)
+    try:
+        if address is not None:
+            check_fits(trials, cluster_capacity(f"the cluster at {address}"))
+        yield
+    finally:
+        ray.shutdown()
+
+
+def prepare_environment() -> None:
+    """Sets what Ray reads from the environment: no telemetry, no loggers or signal handlers of Tune's, its token on."""
+    for name, value in SWITCHES.items():
+        os.environ.setdefault(name, value)
+    mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if mode.lower() == "disabled":
+        warnings.warn(
+            "RAY_AUTH_MODE=disabled: anyone who can reach this machine's ports can run code in this run", stacklevel=2
+        )
+
+
+def cluster_capacity(place: str) -> Capacity:
+    """Returns what the nodes of the Ray this process belongs to have.
+
+    Args:
+        place: What to call it in a message.
+    """
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return Capacity(
+        cpus=tuple(node.get("CPU", 0.0) for node in nodes),
+        gpus=tuple(node.get("GPU", 0.0) for node in nodes),
+        place=place,
+        shares_trial_cpu=False,
+    )
+
+
+def _start(trials: Sequence[TrialSpec]) -> None:
+    """Starts a private Ray on this machine."""
+    import ray
+
+    if not _has_token():
+        # A token in the environment reaches Ray's processes and nobody else's, and writes nothing into the user's home.
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    ray.init(
+        address="local",
+        num_cpus=round(ray_cpus(trials, machine_cpus())),
+        include_dashboard=False,
+        object_store_memory=_object_store_bytes(),
+    )
+
+
+def _join(address: str) -> None:
+    """Joins a cluster.
+
+    Raises:
+        UsageError: If there is none, or it refuses us.
+    """
+    import ray
+    from ray.exceptions import AuthenticationError
+
+    try:
+        ray.init(address=address)
+    except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
+        raise UsageError(f"--address {address}: no Ray cluster could be joined there: {error}") from error
+
+
+def _has_token() -> bool:
+    """Tells whether Ray finds a token of the user's."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return True
+    return (Path.home() / ".ray" / "auth_token").exists()
+
+
+def _object_store_bytes() -> int:
+    """Returns the size of the object store: a share of the memory, and no more than its file system has."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    shared = Path("/dev/shm")
+    room = shutil.disk_usage(shared).free if shared.is_dir() else memory
+    wanted = min(OBJECT_STORE_MAX_BYTES, OBJECT_STORE_SHARE * memory, 0.8 * room)
+    return int(max(OBJECT_STORE_MIN_BYTES, wanted))

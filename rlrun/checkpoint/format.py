@@ -1,0 +1,285 @@
+"""Checkpoints on disk: a directory that exists whole or not at all, verified before it is believed, and never executed.
+
+    manifest.json                 what it is, and the size and sha256 of every file   (see manifest.py)
+    spec.yaml                     the resolved spec                                   (see plain_yaml.py)
+    policies/default.safetensors  named tensors, one file per stem of `Content.tensors`
+    state.json, state.npz         everything else, and the arrays in it               (see state_codec.py)
+
+safetensors loads most files with a flipped bit or a zero-filled tail without complaint, hence the digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import zipfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.checkpoint.durable import explained_full_disk, partial_name, put_directory
+from rlrun.checkpoint.manifest import (
+    MANIFEST_FILE,
+    FileEntry,
+    Manifest,
+    is_file_name,
+    manifest_bytes,
+    read_manifest,
+)
+from rlrun.checkpoint.plain_yaml import MAX_BYTES as MAX_SPEC_BYTES
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
+from rlrun.checkpoint.state_codec import decode, encode
+from rlrun.errors import CheckpointCorrupt, CheckpointError
+
+SPEC_FILE = "spec.yaml"
+STATE_FILE = "state.json"
+ARRAYS_FILE = "state.npz"
+TENSORS_SUFFIX = ".safetensors"
+
+# Left by the file browser of macOS in every directory it shows; never read, so harmless.
+_IGNORED = frozenset({".DS_Store"})
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a checkpoint holds.
+
+    Attributes:
+        manifest: What the algorithm says about itself: its name, spaces, counters, compile mode; no arrays.
+        spec: The resolved spec as plain data.
+        tensors: Named arrays by the stem of their file, such as ``policies/default``.
+        state: Everything else, nested: dicts with string keys, lists, tuples, strings, numbers, booleans, None, arrays.
+    """
+
+    manifest: dict[str, Any]
+    spec: dict[str, Any]
+    tensors: dict[str, dict[str, np.ndarray[Any, Any]]] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+def write_checkpoint(directory: Path, content: Content) -> Path:
+    """Writes a checkpoint whole or not at all; one that stands there already is replaced.
+
+    Returns:
+        The directory.
+
+    Raises:
+        OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
+        CheckpointError: If the content cannot be stored, or something that is no checkpoint stands in the way.
+    """
+    directory = Path(directory)
+    _refuse_to_replace_other_things(directory)
+    arrays: list[np.ndarray[Any, Any]] = []
+    state = json.dumps(encode(content.state, arrays), allow_nan=False).encode()
+    texts = {SPEC_FILE: dump_plain_yaml(content.spec).encode(), STATE_FILE: state}
+    names = [f"{stem}{TENSORS_SUFFIX}" for stem in content.tensors]
+    for name in names:
+        if not is_file_name(name):
+            raise ValueError(f"{name!r} is no name for a file of a checkpoint")
+    if len({name.casefold() for name in names}) < len(names):  # some file systems do not tell upper from lower case
+        raise ValueError(f"names that differ only in upper and lower case: {sorted(names)}")
+
+    def bytes_needed() -> int:
+        tensors = [array for named in content.tensors.values() for array in named.values()]
+        return sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
+
+    partial = partial_name(directory)
+    with explained_full_disk(directory, bytes_needed):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.mkdir()
+            files = {name: _write(partial / name, data) for name, data in texts.items()}
+            files[ARRAYS_FILE] = _write_arrays(partial / ARRAYS_FILE, arrays)
+            for stem, named in content.tensors.items():
+                name = f"{stem}{TENSORS_SUFFIX}"
+                files[name] = _write(partial / name, _tensor_bytes(named, stem))
+            _write(partial / MANIFEST_FILE, manifest_bytes(content.manifest, files))
+            put_directory(partial, directory)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return directory
+
+
+def read_checkpoint(directory: Path) -> Content:
+    """Reads a checkpoint after every file of it was verified.
+
+    Raises:
+        CheckpointCorrupt: If a file is missing, added, truncated or altered; the message names each.
+        CheckpointError: If it is no checkpoint, cannot be read, or was written by a newer rlrun.
+    """
+    directory = Path(directory)
+    with ExitStack() as stack:
+        manifest, files = _verified(directory, stack)
+        name = ""
+        try:
+            name = SPEC_FILE
+            spec = _read_spec(files[SPEC_FILE])
+            name = ARRAYS_FILE
+            arrays = _read_arrays(files[ARRAYS_FILE])
+            name = STATE_FILE
+            state = decode(json.load(files[STATE_FILE]), arrays)
+            tensors = {}
+            for name in manifest.files:
+                if name.endswith(TENSORS_SUFFIX):
+                    tensors[name.removesuffix(TENSORS_SUFFIX)] = _read_tensors(files[name])
+        except Exception as error:  # the digests are right, so it was made to be like this: by a bug, or to find one
+            raise CheckpointCorrupt(f"{directory}: {name} cannot be understood: {error}") from error
+    return Content(manifest.about, spec, tensors, state)
+
+
+def verify_checkpoint(directory: Path) -> Manifest:
+    """Verifies every file of a checkpoint against its manifest, without reading what is in them.
+
+    Raises:
+        CheckpointCorrupt: If a file is missing, added, truncated or altered; the message names each.
+        CheckpointError: If it is no checkpoint, cannot be read, or was written by a newer rlrun.
+    """
+    with ExitStack() as stack:
+        return _verified(Path(directory), stack)[0]
+
+
+def is_checkpoint(directory: Path) -> bool:
+    """Tells whether a directory claims to be a checkpoint, whole or not."""
+    try:
+        read_manifest(directory)
+    except CheckpointCorrupt:
+        return True
+    except CheckpointError:
+        return False
+    return True
+
+
+def _refuse_to_replace_other_things(directory: Path) -> None:
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise CheckpointError(f"{directory}: is in the way and is no checkpoint")
+    if directory.is_dir() and any(directory.iterdir()) and not is_checkpoint(directory):
+        raise CheckpointError(f"{directory}: is in the way: a directory with files in it that is no checkpoint")
+
+
+def _write(path: Path, data: bytes) -> FileEntry:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return FileEntry(len(data), hashlib.sha256(data).hexdigest())
+
+
+def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileEntry:
+    """Writes arrays as "0", "1", ... straight to the disk, as a replay may be larger than what memory is left."""
+    with path.open("x+b") as file:
+        np.savez(file, allow_pickle=False, **{str(index): array for index, array in enumerate(arrays)})
+        file.flush()
+        os.fsync(file.fileno())
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return FileEntry(size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save
+
+    # safetensors stores the memory as it lies: an array in Fortran order or with strides would come back scrambled.
+    plain = {name: np.asarray(array, order="C") for name, array in named.items()}
+    try:
+        data: bytes = save(plain)
+    except (SafetensorError, KeyError) as error:
+        raise CheckpointError(f"{stem}: cannot be stored: {error}") from error
+    return data
+
+
+def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, BufferedReader]]:
+    """Returns the manifest and every file, open at its start, after all of them were verified.
+
+    The caller reads from the very files that were verified, whatever stands under their names by then.
+    """
+    manifest = read_manifest(directory)
+    for name in (SPEC_FILE, STATE_FILE, ARRAYS_FILE):
+        if name not in manifest.files:
+            raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} does not list {name}")
+    try:
+        present = _sizes(directory)
+        problems = [f"{name} is missing" for name in manifest.files if name not in present]
+        problems += [f"{name} is not part of it" for name in present if name not in manifest.files]
+        problems += [
+            f"{name} is truncated: {present[name]} of {entry.size} bytes"
+            if present[name] < entry.size
+            else f"{name} is too long: {present[name]} bytes, not {entry.size}"
+            for name, entry in manifest.files.items()
+            if name in present and present[name] != entry.size
+        ]
+        if problems:
+            raise CheckpointCorrupt(f"{directory}: {'; '.join(problems)}")
+        files: dict[str, BufferedReader] = {}
+        for name, entry in manifest.files.items():
+            descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            files[name] = stack.enter_context(os.fdopen(descriptor, "rb"))
+            if hashlib.file_digest(files[name], "sha256").hexdigest() != entry.sha256:
+                problems.append(f"{name} is altered: its sha256 is not the one in {MANIFEST_FILE}")
+            files[name].seek(0)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or directory}: cannot be read: {error.strerror}") from error
+    if problems:
+        raise CheckpointCorrupt(f"{directory}: {'; '.join(problems)}")
+    return manifest, files
+
+
+def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
+    """Returns the size of every file below a directory but the manifest; follows no links.
+
+    Raises:
+        CheckpointCorrupt: If there is a link, a pipe or the like.
+    """
+    sizes = {}
+    for entry in sorted(os.scandir(directory / prefix), key=lambda entry: entry.name):
+        name = f"{prefix}{entry.name}"
+        status = entry.stat(follow_symlinks=False)
+        if name == MANIFEST_FILE or entry.name in _IGNORED:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            sizes.update(_sizes(directory, f"{name}/"))
+        elif stat.S_ISREG(status.st_mode):
+            sizes[name] = status.st_size
+        else:
+            raise CheckpointCorrupt(f"{directory}: {name} is a link or a device, not a plain file")
+    return sizes
+
+
+def _read_spec(file: BufferedReader) -> dict[str, Any]:
+    spec = load_plain_yaml(file.read(4 * MAX_SPEC_BYTES).decode())
+    if not isinstance(spec, dict):
+        raise ValueError("not a mapping")
+    return spec
+
+
+def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        # A compressed member could unfold to any size; ours are stored as they are, so the file's size bounds them.
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("compressed, which rlrun never writes")
+        if {member.filename for member in members} != {f"{index}.npy" for index in range(len(members))}:
+            raise ValueError("unexpected members")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
+        return [arrays[str(index)] for index in range(len(members))]
+
+
+def _read_tensors(file: BufferedReader) -> dict[str, np.ndarray[Any, Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        named = load(file.read())
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return {name: array if array.flags.writeable else array.copy() for name, array in named.items()}

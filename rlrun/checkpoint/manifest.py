@@ -1,0 +1,177 @@
+"""The manifest of a checkpoint: what it is, who wrote it, and the size and sha256 of every other file.
+
+The first line holds the sha256 of the manifest itself, taken with 64 zeros in its own place, so that a flipped bit in
+here is noticed as well. That line, `format` and `format_version` stay as they are in every version of the format; the
+rest may change with the version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.state_codec import decode, encode
+from rlrun.errors import CheckpointCorrupt, CheckpointError
+
+MANIFEST_FILE = "manifest.json"
+FORMAT = "rlrun checkpoint"
+FORMAT_VERSION = 1
+OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "created", "files")
+"""Keys that the format writes itself; what an algorithm wants to say in the manifest stands beside them."""
+
+_MAX_BYTES = 16_000_000
+_HEAD = b'{\n  "manifest_sha256": "'
+_BLANK = b"0" * 64
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What the manifest says about one file.
+
+    Attributes:
+        size: Its length in bytes.
+        sha256: Its digest in hexadecimal digits.
+    """
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint says about itself.
+
+    Attributes:
+        about: What the algorithm says: its name, spaces, counters, compile mode and the like.
+        files: Every other file by its path inside the checkpoint.
+        rlrun_version: The version of rlrun that wrote it.
+        created: When it was written, in UTC, as ISO 8601.
+        format_version: The version of the format.
+    """
+
+    about: dict[str, Any]
+    files: dict[str, FileEntry]
+    rlrun_version: str
+    created: str
+    format_version: int = FORMAT_VERSION
+
+
+def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
+    """Returns the text of a manifest with its own digest in it.
+
+    Raises:
+        CheckpointError: If something in `about` cannot be stored.
+    """
+    taken = sorted(set(about) & set(OWN_KEYS))
+    if taken:
+        raise ValueError(f"the keys {taken} of a manifest are written by the format itself")
+    content = {
+        "manifest_sha256": _BLANK.decode(),
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "rlrun_version": rlrun_version(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **encode(about, None, "manifest"),
+        "files": {name: {"bytes": entry.size, "sha256": entry.sha256} for name, entry in sorted(files.items())},
+    }
+    blank = json.dumps(content, indent=2, allow_nan=False).encode() + b"\n"
+    return blank.replace(_BLANK, hashlib.sha256(blank).hexdigest().encode(), 1)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Reads a checkpoint's manifest, verified by its own digest; the other files are not looked at.
+
+    Raises:
+        CheckpointError: If the directory is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointCorrupt: If the manifest is missing or altered.
+    """
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: {'not a directory' if directory.exists() else 'does not exist'}")
+    raw = _raw_manifest(directory)
+    digest = raw[len(_HEAD) : len(_HEAD) + 64]
+    blank = _HEAD + _BLANK + raw[len(_HEAD) + 64 :]
+    if not raw.startswith(_HEAD) or hashlib.sha256(blank).hexdigest().encode() != digest:
+        if not raw.startswith(_HEAD) and not _looks_like_checkpoint(directory):
+            raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} is something else")
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is truncated or altered")
+    try:
+        return _parsed(directory, json.loads(raw))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} cannot be understood: {error}") from error
+
+
+@cache
+def rlrun_version() -> str:
+    """Returns the version of the installed rlrun."""
+    try:
+        return importlib.metadata.version("rlrun")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is only on the path
+        return "unknown"
+
+
+def is_file_name(name: str) -> bool:
+    """Tells whether a name may stand in a manifest: relative, no dot files, no way out of the directory."""
+    return _FILE_NAME.fullmatch(name) is not None
+
+
+def _raw_manifest(directory: Path) -> bytes:
+    path = directory / MANIFEST_FILE
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        if _looks_like_checkpoint(directory):
+            raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is missing") from None
+        raise CheckpointError(f"{directory}: not a checkpoint: it has no {MANIFEST_FILE}") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is not a plain file")
+    if status.st_size > _MAX_BYTES:
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is absurdly long: {status.st_size} bytes")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _looks_like_checkpoint(directory: Path) -> bool:
+    """Tells a checkpoint whose manifest is lost from a directory that never was one."""
+    return (directory / "state.json").exists() or (directory / "state.npz").exists()
+
+
+def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
+    if data["format"] != FORMAT:
+        raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} says {data['format']!r:.80}")
+    if data["format_version"] != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "
+            f"this is rlrun {rlrun_version()}, which reads version {FORMAT_VERSION}"
+        )
+    files = {}
+    for name, entry in data["files"].items():
+        size, digest = entry["bytes"], entry["sha256"]
+        if not is_file_name(name) or name == MANIFEST_FILE:
+            raise ValueError(f"{name!r:.80} is no name for a file of a checkpoint")
+        if type(size) is not int or size < 0 or not _SHA256.fullmatch(digest):
+            raise ValueError(f"the size or sha256 of {name!r} is none")
+        files[name] = FileEntry(size, digest)
+    return Manifest(
+        about=decode({key: value for key, value in data.items() if key not in OWN_KEYS}, ()),
+        files=files,
+        rlrun_version=str(data["rlrun_version"]),
+        created=str(data["created"]),
+        format_version=data["format_version"],
+    )

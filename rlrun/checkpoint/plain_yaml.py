@@ -1,0 +1,59 @@
+"""Plain data as YAML that every reader understands alike, and nothing in it is ever executed or expanded.
+
+YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either of them
+would take for something else are quoted here, so both read the same data.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+MAX_BYTES = 4_000_000
+
+_NUMBERS_OF_YAML_12 = re.compile(
+    r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9_]+)?|0o[0-7_]+|0x[0-9a-fA-F_]+"
+)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        """Writes a list that stands in two places twice, because no reader of ours follows references."""
+        return True
+
+
+# PyYAML quotes a string that its own rules would read as something else; this adds the rules of YAML 1.2.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBERS_OF_YAML_12, list("-+.0123456789"))
+
+
+def dump_plain_yaml(data: Any) -> str:
+    """Returns YAML of dicts, lists, strings, numbers, booleans and None; keys keep their order.
+
+    Raises:
+        ValueError: If there is anything else in it.
+    """
+    try:
+        return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    except yaml.YAMLError as error:
+        raise ValueError(f"only plain data can be written as YAML: {error}") from error
+
+
+def load_plain_yaml(text: str) -> Any:
+    """Reads what `dump_plain_yaml` wrote.
+
+    Raises:
+        ValueError: If it is no YAML, has references (they can grow without bound) or tags, or is absurdly long or deep.
+    """
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"longer than {MAX_BYTES} characters")
+    try:
+        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+            if isinstance(token, yaml.AliasToken | yaml.AnchorToken | yaml.TagToken):
+                raise ValueError(f"references and tags are not plain data (line {token.start_mark.line + 1})")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

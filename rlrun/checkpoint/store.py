@@ -1,0 +1,178 @@
+"""The checkpoints of one trial: their names, the newest whole one, the best one, and which are kept."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rlrun.checkpoint.durable import remove_directory, remove_leftovers
+from rlrun.checkpoint.format import Content, read_checkpoint, verify_checkpoint, write_checkpoint
+from rlrun.checkpoint.manifest import read_manifest
+from rlrun.errors import CheckpointError
+
+T = TypeVar("T")
+
+RESULT_KEY = "result"
+"""Key in the manifest under which the result of the checkpoint's iteration stands: the one place `best` looks at."""
+
+_NAME = re.compile(r"iteration_(\d{6,})")
+
+
+@dataclass(frozen=True)
+class SkippedCheckpoint:
+    """A checkpoint that could not be used.
+
+    Attributes:
+        path: Its directory.
+        reason: What is wrong with it, naming the file.
+    """
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a search for the newest valid checkpoint found.
+
+    Attributes:
+        newest: The newest valid one, or None.
+        skipped: Newer ones that could not be used, newest first.
+    """
+
+    newest: Path | None
+    skipped: tuple[SkippedCheckpoint, ...]
+
+
+class CheckpointStore:
+    """The directory of one trial's checkpoints, ``iteration_000010`` and so on.
+
+    Anyone may read it at any time; only the trial itself, one process, may save into it. Nothing is touched before the
+    first `save`.
+    """
+
+    def __init__(self, directory: Path, keep: int = 3, best: str | None = None) -> None:
+        """Opens a store, which need not exist yet.
+
+        Args:
+            directory: Where the checkpoints are.
+            keep: So many of the newest are kept, at least 1.
+            best: Also kept is the one whose result has the highest value of this metric.
+        """
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, not {keep}")
+        self.directory = Path(directory)
+        self.keep = keep
+        self.best_metric = best
+        self._corrupt: set[Path] = set()
+
+    def save(self, iteration: int, content: Content, result: Mapping[str, Any]) -> Path:
+        """Writes a checkpoint, then removes those that are not to be kept.
+
+        Removed are also leftovers of interrupted writes, and checkpoints of later iterations: they belong to a course of
+        the trial that was given up when it was resumed from an earlier one.
+
+        Args:
+            iteration: The iteration it was made after.
+            content: What to write; the result is added to its manifest.
+            result: The result of that iteration.
+
+        Returns:
+            The checkpoint's directory.
+
+        Raises:
+            OutOfResources: If the disk is full; no other checkpoint was touched.
+        """
+        remove_leftovers(self.directory)
+        path = self.directory / f"iteration_{iteration:06d}"
+        write_checkpoint(path, replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)}))
+        self._corrupt.discard(path)
+        self._prune(iteration)
+        return path
+
+    def paths(self) -> list[Path]:
+        """Returns all checkpoints, valid or not, oldest first."""
+        return [path for _, path in self._numbered()]
+
+    def newest_valid(self) -> Path | None:
+        """Returns the newest checkpoint of which every file is whole, or None."""
+        return self.scan().newest
+
+    def scan(self) -> Scan:
+        """Looks for the newest valid checkpoint, newest first, and says which were skipped and why."""
+        found, skipped = self._newest(verify_checkpoint)
+        return Scan(found[0] if found else None, skipped)
+
+    def read_newest(self) -> tuple[Path, Content, tuple[SkippedCheckpoint, ...]] | None:
+        """Reads the newest valid checkpoint.
+
+        Returns:
+            Its directory, its content and what was skipped on the way; None if there are no checkpoints at all.
+
+        Raises:
+            CheckpointError: If there are checkpoints, but none that can be used; the message says why not, one by one.
+        """
+        found, skipped = self._newest(read_checkpoint)
+        if found is not None:
+            return *found, skipped
+        if skipped:
+            reasons = "\n".join(f"  {checkpoint.reason}" for checkpoint in skipped)
+            raise CheckpointError(f"{self.directory}: no checkpoint here can be used:\n{reasons}")
+        return None
+
+    def best(self, metric: str | None = None) -> Path | None:
+        """Returns the checkpoint with the highest value of a metric, the newer of equals, or None if none has a value.
+
+        Args:
+            metric: Name in the results; None for the store's own.
+        """
+        metric = self.best_metric if metric is None else metric
+        scored = [(score, path) for path in self.paths() if (score := self._score(path, metric)) is not None]
+        best = max((score for score, _ in scored), default=None)
+        return next((path for score, path in reversed(scored) if score == best), None)
+
+    def best_score(self) -> float | None:
+        """Returns the highest value of the store's metric among its checkpoints."""
+        best = self.best()
+        return None if best is None else self._score(best, self.best_metric)
+
+    def _prune(self, newest_iteration: int) -> None:
+        given_up = [path for iteration, path in self._numbered() if iteration > newest_iteration]
+        course = [path for iteration, path in self._numbered() if iteration <= newest_iteration]
+        whole = [path for path in course if path not in self._corrupt]
+        kept = {*whole[-self.keep :], self.best()}
+        for path in (*given_up, *course):
+            if path in given_up or path not in kept:
+                remove_directory(path)
+
+    def _numbered(self) -> list[tuple[int, Path]]:
+        if not self.directory.is_dir():
+            return []
+        matches = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
+        return sorted((int(match[1]), path) for match, path in matches if match)
+
+    def _newest(
+        self, open_checkpoint: Callable[[Path], T]
+    ) -> tuple[tuple[Path, T] | None, tuple[SkippedCheckpoint, ...]]:
+        skipped: list[SkippedCheckpoint] = []
+        for path in reversed(self.paths()):
+            try:
+                return (path, open_checkpoint(path)), tuple(skipped)
+            except CheckpointError as error:
+                self._corrupt.add(path)
+                skipped.append(SkippedCheckpoint(path, str(error)))
+        return None, tuple(skipped)
+
+    def _score(self, path: Path, metric: str | None) -> float | None:
+        if metric is None or path in self._corrupt:
+            return None
+        try:
+            result = read_manifest(path).about.get(RESULT_KEY)
+        except CheckpointError:
+            return None
+        value = result.get(metric) if isinstance(result, dict) else None
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

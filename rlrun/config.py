@@ -21,7 +21,7 @@ import re
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
@@ -72,11 +72,11 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 class _Explaining(ModelMetaclass):
     """Makes a config's constructor raise SpecError, as `ConfigModel.parse` does."""
 
-    def __call__(cls, **values: Any) -> Any:
+    def __call__(self, **values: Any) -> Any:
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise SpecError(problems_of(error, cls)) from None
+            raise SpecError(problems_of(error, cast("type[BaseModel]", self))) from None
 
 
 class ConfigModel(BaseModel, metaclass=_Explaining):

@@ -66,7 +66,7 @@ def problems_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]
 
 
 def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
-    """Lists a validation error's mistakes with their locations, in the order of the fields."""
+    """Lists a validation error's mistakes with their locations: unknown keys first, then field by field."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
         for line in error.errors(include_url=False)
@@ -160,19 +160,20 @@ def annotation_at(annotation: Any, location: Location) -> Any:
 
 def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location) -> list[Mistake]:
     """Words the errors below one value, whose annotation is known; each error's "loc" is relative to the value."""
-    annotation, constraints = _bare(annotation, ())
+    expected = describe(annotation)
+    annotation, _ = _bare(annotation, ())
     if _is_union(annotation):
         members = [member for member in get_args(annotation) if member is not types.NoneType]
         if len(members) > 1 and all(error["loc"] for error in errors):
             return _union_mistakes(errors, annotation, members, location)
-        annotation, constraints = _bare(members[0], constraints) if len(members) == 1 else (annotation, constraints)
+        annotation, _ = _bare(members[0], ())
     found: list[Mistake] = []
     below: dict[str | int, list[dict[str, Any]]] = {}
     for error in errors:
         if error["loc"] and not _belongs_here(error):
             below.setdefault(error["loc"][0], []).append({**error, "loc": error["loc"][1:]})
         else:
-            found.append(_own_mistake(error, annotation, constraints, location))
+            found.append(_own_mistake(error, annotation, expected, location))
     for step, group in below.items():
         found += _mistakes(group, _annotation_of(annotation, step), (*location, step))
     return found
@@ -183,7 +184,7 @@ def _belongs_here(error: dict[str, Any]) -> bool:
     return len(error["loc"]) == 1 and error["type"] in ("missing", "extra_forbidden", "invalid_key")
 
 
-def _own_mistake(error: dict[str, Any], annotation: Any, constraints: Sequence[Any], location: Location) -> Mistake:
+def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location: Location) -> Mistake:
     """Words an error about the value itself, or about one of its keys."""
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
@@ -193,7 +194,8 @@ def _own_mistake(error: dict[str, Any], annotation: Any, constraints: Sequence[A
         return Mistake((*location, *below), "is missing")
     if kind in ("value_error", "assertion_error"):
         return Mistake(location, str(error["ctx"]["error"]))
-    expected = describe(annotation, constraints)
+    if kind == "finite_number":
+        expected = expected.replace("a number", "a finite number", 1)
     return Mistake(location, f"must be {expected}, not {shown(value)}{_hint(value, [annotation])}")
 
 

@@ -86,14 +86,18 @@ def is_trusted_path(path: str) -> bool:
     if path in BUILT_IN.values() or any(point.value == path for point in _entry_points().values()):
         return True
     module_name, _, name = path.partition(":")
-    if not name.isidentifier() or not any(f"{module_name}.".startswith(f"{room}.") for room in _TRUSTED_PACKAGES):
+    if not name.isidentifier() or not _is_trusted_module(module_name):
         return False
     try:
         found = load_object(path)
     except (UsageError, UserCodeError):
         return False
-    defined_there = isinstance(found, type | types.FunctionType) and found.__module__ == module_name
-    return defined_there and module_name != "gymnasium.envs.registration"
+    return isinstance(found, type | types.FunctionType) and _is_trusted_module(found.__module__)
+
+
+def _is_trusted_module(module_name: str) -> bool:
+    inside = any(f"{module_name}.".startswith(f"{package}.") for package in _TRUSTED_PACKAGES)
+    return inside and module_name != "gymnasium.envs.registration"  # whose functions import what they are told to
 
 
 def _algorithm_path(name: str) -> str:

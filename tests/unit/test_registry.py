@@ -1,0 +1,125 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, is_trusted_path, load_object
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+def test_an_import_path_names_an_object(lab: Path) -> None:
+    (lab / "lab_good.py").write_text("class Outer:\n    class Inner:\n        x = 3\n")
+    assert load_object("lab_good:Outer.Inner").x == 3
+
+
+@pytest.mark.parametrize("path", ["json", "json:", ":dumps", "json:1x", "a b:c", "json:dumps()", "../x:y"])
+def test_a_malformed_path_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match=r"the wrapper '.*' is no import path: write package.module:Name"):
+        load_object(path, "wrapper")
+
+
+def test_a_wrong_name_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_names.py").write_text("class Walker: pass\n")
+    with pytest.raises(UsageError) as caught:
+        load_object("lab_names:Wolker", "env factory")
+    assert str(caught.value) == (
+        "the env factory 'lab_names:Wolker' does not exist: lab_names has no 'Wolker'; did you mean 'Walker'?"
+    )
+
+
+def test_a_wrong_module_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_module_of_mine.py").write_text("")
+    with pytest.raises(UsageError) as caught:
+        load_object("lab_modul_of_mine:X", "algorithm")
+    assert str(caught.value) == (
+        "the algorithm's module 'lab_modul_of_mine' is not found: there is no 'lab_modul_of_mine'; "
+        "did you mean 'lab_module_of_mine'?"
+    )
+
+
+def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_package").mkdir()
+    (lab / "lab_package" / "__init__.py").write_text("")
+    (lab / "lab_package" / "walking.py").write_text("")
+    with pytest.raises(UsageError, match=r"there is no 'lab_package.wolking'; did you mean 'walking'\?"):
+        load_object("lab_package.wolking:X")
+    with pytest.raises(UsageError, match=r"there is no 'lab_package.walking.far'"):
+        load_object("lab_package.walking.far:X")
+
+
+def test_what_a_module_raises_is_told_with_its_own_traceback_only(lab: Path) -> None:
+    file = lab / "lab_raises.py"
+    file.write_text("def fail():\n    raise RuntimeError('no licence')\n\nfail()\n")
+    with pytest.raises(UserCodeError) as caught:
+        load_object("lab_raises:X", "env factory")
+    assert str(caught.value) == (
+        "the env factory's module 'lab_raises' failed while it was imported:\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{file}", line 4, in <module>\n    fail()\n'
+        f"  File \"{file}\", line 2, in fail\n    raise RuntimeError('no licence')\n"
+        "RuntimeError: no licence"
+    )
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import no_such_library_xyz\n", "No module named 'no_such_library_xyz'"),
+        ("def f(:\n", "SyntaxError"),
+        ("import sys; sys.exit(3)\n", "SystemExit: 3"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_not_called_missing(lab: Path, source: str, message: str) -> None:
+    (lab / "lab_broken.py").write_text(source)
+    with pytest.raises(UserCodeError, match=message):
+        load_object("lab_broken:X")
+
+
+def test_an_algorithm_can_be_an_import_path(lab: Path) -> None:
+    (lab / "lab_algorithm.py").write_text("class AWR: pass\ninstance = AWR()\n")
+    assert algorithm_class("lab_algorithm:AWR").__name__ == "AWR"
+    with pytest.raises(UsageError, match="the algorithm 'lab_algorithm:instance' is not a class but AWR"):
+        algorithm_class("lab_algorithm:instance")
+
+
+def test_an_unknown_algorithm_gets_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown algorithm 'poo'; did you mean 'ppo'\?"):
+        algorithm_class("poo")
+    assert algorithm_names()[0] == "ppo"
+
+
+def test_built_in_algorithms_and_known_classes_are_trusted() -> None:
+    assert is_trusted_path("rlrun.algorithms.ppo:PPO")
+    assert is_trusted_path("gymnasium.wrappers:TimeLimit")
+    assert is_trusted_path("gymnasium.wrappers.common:TimeLimit")
+    assert is_trusted_path("gymnasium.envs.classic_control.cartpole:CartPoleEnv")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "os:system",
+        "builtins:eval",
+        "subprocess:Popen",
+        "rlrun_evil:X",
+        "gymnasium:make",
+        "gymnasium.envs.registration:make",
+        "gymnasium.envs.registration:load_env_creator",
+        "rlrun.registry:load_object",
+        "gymnasium.wrappers.common:np.save",
+        "gymnasium.wrappers.common:deepcopy",
+        "gymnasium.wrappers.no_such:X",
+        "",
+        "os",
+    ],
+)
+def test_other_paths_are_not_trusted(path: str) -> None:
+    assert not is_trusted_path(path)

@@ -1,0 +1,125 @@
+"""Runs flows side by side in one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.nodes import ENDED, Delivered, Ended, Node, Pending, Polled
+
+T = TypeVar("T")
+
+
+@overload
+def concurrently(*flows: Flow[Any], weights: Sequence[int] | None = None) -> Flow[Any]: ...
+
+
+@overload
+def concurrently(
+    *flows: Flow[Any], weights: Sequence[int] | None = None, output: Flow[T] | Sequence[Flow[T]]
+) -> Flow[T]: ...
+
+
+def concurrently(
+    *flows: Flow[Any],
+    weights: Sequence[int] | None = None,
+    output: Flow[Any] | Sequence[Flow[Any]] | None = None,
+) -> Flow[Any]:
+    """Pulls several flows in turns, each item from one of them.
+
+    A branch in which nothing is ready forfeits the rest of its turn, so that no branch holds up another. Only a
+    barrier, such as a synchronous source's, is waited for: how its branch alternates with the others never depends on
+    how fast the workers are.
+
+    Args:
+        flows: The branches, in the order of their turns.
+        weights: Items pulled from each branch in its turn, 1 by default.
+        output: The branch or branches whose items the joined flow delivers, all by default; the items of the others
+            have done their work when they arrive here and are dropped.
+
+    Raises:
+        UsageError: If the weights or the output do not fit the flows.
+
+    Examples:
+        >>> from rlrun.flow.sources import from_items
+        >>> concurrently(from_items("abc"), from_items("xyz"), weights=(2, 1)).take(6)
+        ['a', 'b', 'x', 'c', 'y', 'z']
+    """
+    if len(flows) < 2:
+        raise UsageError(f"concurrently needs at least two flows, not {len(flows)}")
+    turns = tuple(weights) if weights is not None else (1,) * len(flows)
+    if len(turns) != len(flows) or any(type(weight) is not int or weight < 1 for weight in turns):
+        raise UsageError(f"concurrently needs a whole weight above 0 for each of its {len(flows)} flows, not {weights}")
+    chosen = flows if output is None else (output,) if isinstance(output, Flow) else tuple(output)
+    if not chosen or any(flow not in flows for flow in chosen):
+        raise UsageError("the output of concurrently must be one or several of its flows")
+    return Flow(Concurrently([flow.node for flow in flows], turns, [flow in chosen for flow in flows]))
+
+
+class Concurrently(Node):
+    """Polls its branches in turns; see `concurrently`."""
+
+    kind = "concurrently"
+
+    def __init__(self, branches: Sequence[Node], weights: Sequence[int], is_output: Sequence[bool]) -> None:
+        """Takes the branches, how many items each delivers in its turn, and whose items go on downstream."""
+        output = tuple(index for index, chosen in enumerate(is_output) if chosen)
+        super().__init__("concurrently", {"weights": tuple(weights), "output": output}, branches)
+        self.weights = tuple(weights)
+        self.output = output
+        self._ended = [False] * len(branches)
+        self._branch = 0
+        self._taken = 0
+
+    def poll(self) -> Polled:
+        """Returns the next item of an output branch; meanwhile the other branches take their turns as well."""
+        missing: list[Pending] = []
+        idle_branches = 0
+        while not all(self._ended[index] for index in self.output):
+            polled = ENDED if self._ended[self._branch] else self.inputs[self._branch].poll()
+            if isinstance(polled, Delivered):
+                missing, idle_branches = [], 0
+                self.items += 1
+                is_output = self._branch in self.output
+                self._taken += 1
+                if self._taken == self.weights[self._branch]:
+                    self._next_turn()
+                if is_output:
+                    return polled
+                continue
+            if isinstance(polled, Ended):
+                self._ended[self._branch] = True
+            elif polled.barrier:
+                return polled
+            else:
+                missing.append(polled)
+            idle_branches += 1
+            self._next_turn()
+            if idle_branches == len(self.inputs):
+                return _joined(missing) if missing else ENDED
+        return ENDED
+
+    def _next_turn(self) -> None:
+        self._branch, self._taken = (self._branch + 1) % len(self.inputs), 0
+
+    @property
+    def stateful(self) -> bool:
+        """Always: whose turn it is."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns whose turn it is and how much of it is over."""
+        return {"branch": self._branch, "taken": self._taken}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with the turn that was saved."""
+        self._branch, self._taken = int(state["branch"]), int(state["taken"])
+
+
+def _joined(missing: Sequence[Pending]) -> Pending:
+    joined, *others = missing
+    for other in others:
+        joined = joined.joined(other)
+    return joined

@@ -1,0 +1,276 @@
+"""A stream of items through named operators: lazily pulled, printable, timed, checkpointable.
+
+Nothing happens until an item is pulled, and then only what that item needs. Operators without memory are functions, or
+`Operator` objects if they have settings; operators with memory are `StatefulOperator` objects, whose state the flow
+keeps by their path.
+
+Examples:
+    >>> from rlrun.flow.sources import from_items
+    >>> def doubled(x: int) -> int:
+    ...     return 2 * x
+    >>> flow = from_items([1, 2, 3]).for_each(doubled)
+    >>> flow.take(2)
+    [2, 4]
+    >>> [(info.path, info.kind) for info in flow.describe()]
+    [('from_items', 'source'), ('doubled', 'for_each')]
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rlrun.errors import CheckpointError, TrainingFailed
+from rlrun.flow.nodes import (
+    Combine,
+    Copy,
+    Delivered,
+    Duplicate,
+    Ended,
+    Filter,
+    ForEach,
+    Node,
+    Pending,
+    ZipWithWorker,
+)
+
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+
+
+class FlowStalled(TrainingFailed):
+    """No branch of a flow can go on, and nothing is under way that would change it."""
+
+
+class Operator(ABC):
+    """A callable with settings, printed in a plan as `Name(setting=value)`."""
+
+    @abstractmethod
+    def __call__(self, item: Any) -> Any:
+        """Works on one item."""
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows of it, none by default."""
+        return {}
+
+
+class StatefulOperator(Operator):
+    """An operator that remembers something between items, which a checkpoint has to keep."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers: dicts, lists, texts, numbers, None and NumPy arrays."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One step of a flow's plan.
+
+    Attributes:
+        path: Where it stands, unique in the plan: its name, after the numbers of the branches that lead to it.
+        name: The operator's name.
+        kind: How it deals with items: source, for_each, combine, filter, zip_with_worker, duplicate, copy or
+            concurrently.
+        settings: What to print of it.
+        stateful: Whether a checkpoint holds something of it.
+        on_workers: Name and settings of the operators that a source has applied on the workers.
+        branches: The plans that it joins, for `concurrently`.
+    """
+
+    path: str
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    stateful: bool
+    on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()
+    branches: tuple[tuple[OperatorInfo, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class OperatorTiming:
+    """What an operator has cost so far.
+
+    Attributes:
+        path: Its path in the plan.
+        name: Its name.
+        seconds: Time in it, without what is upstream of it.
+        items: Items it has worked on.
+    """
+
+    path: str
+    name: str
+    seconds: float
+    items: int
+
+
+class Flow(Iterator[T_co]):
+    """A stream of items; pull it with `next`, a loop, or `take`.
+
+    Attributes:
+        waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
+    """
+
+    def __init__(self, node: Node) -> None:
+        """Takes the last node; use a source, such as `parallel_rollouts`, to begin a flow."""
+        self.node = node
+        self.waited_s = 0.0
+
+    def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
+        """Passes each item through an operator."""
+        return Flow(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
+
+    def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
+        """Passes each item to an operator that returns none, one or several."""
+        return Flow(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
+
+    def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
+        """Keeps the items for which the predicate holds."""
+        return Flow(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
+
+    def duplicate(self, copies: int) -> tuple[Flow[T_co], ...]:
+        """Returns flows that each deliver every item of this one.
+
+        The copies may be pulled unevenly, but one that is far ahead of another waits for it. The items are the same
+        objects: an operator that writes into its item writes into that of the other copies.
+        """
+        duplicate = Duplicate(self.node, copies)
+        return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
+
+    def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
+        """Pairs each item with the index of the worker that delivered it (None: it comes from no worker)."""
+        return Flow(ZipWithWorker(self.node))
+
+    def __next__(self) -> T_co:
+        """Pulls one item, and waits for it if need be.
+
+        Raises:
+            StopIteration: At the end of a finite stream.
+            FlowStalled: If every branch waits for another one.
+        """
+        items_before = -1
+        while True:
+            polled = self.node.poll()
+            if isinstance(polled, Delivered):
+                return polled.value  # type: ignore[no-any-return]
+            if isinstance(polled, Ended):
+                raise StopIteration
+            items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
+            if items == items_before >= 0:
+                raise FlowStalled(f"the flow cannot go on: {'; '.join(polled.reasons) or 'every branch waits'}")
+            items_before = items
+            self._wait(polled)
+
+    def take(self, number: int) -> list[T_co]:
+        """Pulls a number of items, or fewer at the end of the stream."""
+        return [item for _, item in zip(range(number), self, strict=False)]
+
+    def state(self) -> dict[str, Any]:
+        """Returns what all operators remember, by path, and the items that wait between them."""
+        places = self._places()
+        return {
+            "plan": list(places.values()),
+            "operators": {path: node.state() for node, path in places.items() if node.stateful},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` of the same plan returned.
+
+        Raises:
+            CheckpointError: If it was saved by another plan.
+        """
+        places = self._places()
+        saved, own = list(state["plan"]), list(places.values())
+        if saved != own:
+            raise CheckpointError(
+                f"the dataflow was saved by another plan: {' -> '.join(saved)}; this one is {' -> '.join(own)}"
+            )
+        for node, path in places.items():
+            if node.stateful:
+                node.load_state(state["operators"][path])
+
+    def timings(self) -> list[OperatorTiming]:
+        """Returns what each operator has cost so far, in the order of the plan."""
+        return [OperatorTiming(path, node.name, node.seconds, node.items) for node, path in self._places().items()]
+
+    def describe(self) -> tuple[OperatorInfo, ...]:
+        """Returns the plan: the steps from the source to the end."""
+        return _described(self.node, self._places())
+
+    def _places(self) -> dict[Node, str]:
+        """Returns the path of every node, the ones upstream first."""
+        places: dict[Node, str] = {}
+        _locate(self.node, "", places)
+        return places
+
+    def _wait(self, pending: Pending) -> None:
+        """Waits until one of the references is ready or the deadline has come."""
+        began = time.monotonic()
+        timeout = None if math.isinf(pending.deadline) else max(pending.deadline - began, 0.0)
+        if pending.references:
+            import ray  # only flows over actors need it
+
+            ray.wait(list(dict.fromkeys(pending.references)), num_returns=1, timeout=timeout)
+        elif timeout is not None:
+            time.sleep(timeout)
+        self.waited_s += time.monotonic() - began
+
+
+def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
+    """Returns an operator's name and settings: a function's own name, an object's class."""
+    if isinstance(operator, Operator):
+        return type(operator).__name__, operator.settings()
+    name: str = getattr(operator, "__name__", type(operator).__name__)
+    return name, {}
+
+
+def _memory(operator: Callable[..., Any]) -> StatefulOperator | None:
+    return operator if isinstance(operator, StatefulOperator) else None
+
+
+def _is_awaitable(pending: Pending) -> bool:
+    return bool(pending.references) or not math.isinf(pending.deadline)
+
+
+def _chain(node: Node) -> list[Node]:
+    """Returns the nodes from the nearest source or join down to this one."""
+    chain = [node]
+    while len(chain[-1].inputs) == 1:
+        chain.append(chain[-1].inputs[0])
+    return chain[::-1]
+
+
+def _locate(end: Node, prefix: str, places: dict[Node, str]) -> None:
+    taken = set(places.values())
+    for node in _chain(end):
+        if node in places:  # upstream of a duplicate, and met before
+            continue
+        for branch, node_input in enumerate(node.inputs if len(node.inputs) > 1 else ()):
+            _locate(node_input, f"{prefix}{branch}/", places)
+        path, number = f"{prefix}{node.name}", 2
+        while path in taken:
+            path, number = f"{prefix}{node.name}-{number}", number + 1
+        places[node] = path
+        taken.add(path)
+
+
+def _described(end: Node, places: Mapping[Node, str]) -> tuple[OperatorInfo, ...]:
+    return tuple(
+        OperatorInfo(
+            path=places[node],
+            name=node.name,
+            kind=node.kind,
+            settings=node.settings,
+            stateful=node.stateful,
+            on_workers=node.on_workers,
+            branches=tuple(_described(branch, places) for branch in node.inputs) if len(node.inputs) > 1 else (),
+        )
+        for node in _chain(end)
+    )

@@ -1,0 +1,350 @@
+"""The machine behind a Flow: nodes that are polled, and PENDING. Known inside `flow/` only.
+
+A node is asked for its next item with `poll()` and never waits. It answers `Delivered`, `ENDED`, or `Pending`: nothing
+is ready, and these are the Ray references and the moment that may change it. Whoever pulls the whole flow (its root)
+waits, once, for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from rlrun.data.sample_batch import SampleBatch
+
+COPY_LEAD = 8
+"""Items by which one copy of a duplicated stream may run ahead of another."""
+
+
+class Delivered(NamedTuple):
+    """An item, and the index of the worker that last contributed to it (None if no worker did)."""
+
+    value: Any
+    worker: int | None = None
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Nothing is ready.
+
+    Attributes:
+        references: Ray references one of which must be ready before it is worth polling again.
+        deadline: When to poll again at the latest, on the clock of `time.monotonic`.
+        barrier: Whether the flow has to wait for it, where another branch might go on otherwise.
+        reasons: What is missing, for a flow in which nothing can ever go on.
+    """
+
+    references: tuple[Any, ...] = ()
+    deadline: float = math.inf
+    barrier: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def joined(self, other: Pending) -> Pending:
+        """Returns what two branches wait for together."""
+        return Pending(
+            self.references + other.references,
+            min(self.deadline, other.deadline),
+            self.barrier or other.barrier,
+            self.reasons + other.reasons,
+        )
+
+
+class Ended:
+    """The stream has no more items."""
+
+
+ENDED = Ended()
+Polled = Delivered | Pending | Ended
+
+
+class Memory(Protocol):
+    """The part of an operator that a checkpoint keeps."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns it."""
+        ...
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes it over."""
+        ...
+
+
+class Node(ABC):
+    """One step of a flow.
+
+    Attributes:
+        kind: How the step deals with items, for the printed plan.
+        name: Name of its operator.
+        settings: The operator's settings, for the printed plan.
+        inputs: The nodes it pulls from.
+        seconds: Time spent in it, without the nodes upstream.
+        items: Items it has worked on.
+        on_workers: Name and settings of the operators that a source has applied on the workers.
+    """
+
+    kind = ""
+    on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def __init__(self, name: str, settings: Mapping[str, Any] | None = None, inputs: Sequence[Node] = ()) -> None:
+        """Takes what the plan prints, and the nodes upstream."""
+        self.name = name
+        self.settings = dict(settings or {})
+        self.inputs = tuple(inputs)
+        self.seconds = 0.0
+        self.items = 0
+
+    @abstractmethod
+    def poll(self) -> Polled:
+        """Returns the next item if it can be had without waiting."""
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a checkpoint holds something of this node."""
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint keeps of it."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` returned; there is nothing to take over by default."""
+        return
+
+
+class Source(Node):
+    """Where items come from; a subclass says how in `next_item`."""
+
+    kind = "source"
+
+    @abstractmethod
+    def next_item(self) -> Polled:
+        """Returns the next item if it can be had without waiting."""
+
+    def poll(self) -> Polled:
+        """Returns the next item, and takes the time."""
+        began = time.perf_counter()
+        try:
+            polled = self.next_item()
+        finally:
+            self.seconds += time.perf_counter() - began
+        self.items += isinstance(polled, Delivered)
+        return polled
+
+
+class OperatorNode(Node):
+    """A node that calls an operator on each item."""
+
+    def __init__(
+        self,
+        upstream: Node,
+        operator: Callable[[Any], Any],
+        memory: Memory | None,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Takes the operator, and its memory if it has one."""
+        super().__init__(name, settings, (upstream,))
+        self.upstream = upstream
+        self.operator = operator
+        self.memory = memory
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the operator has a memory."""
+        return self.memory is not None
+
+    def state(self) -> dict[str, Any]:
+        """Returns the operator's memory."""
+        return {} if self.memory is None else {"operator": self.memory.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the operator its memory back."""
+        if self.memory is not None:
+            self.memory.load_state(state["operator"])
+
+    def call(self, item: Any) -> Any:
+        """Calls the operator, takes the time, and names the operator in what it raises."""
+        began = time.perf_counter()
+        try:
+            return self.operator(item)
+        except StopIteration as error:  # it would look like the end of the stream
+            raise RuntimeError(f"the operator {self.name} raised StopIteration") from error
+        except Exception as error:
+            error.add_note(f"raised by the operator {self.name}")
+            raise
+        finally:
+            self.seconds += time.perf_counter() - began
+            self.items += 1
+
+
+class ForEach(OperatorNode):
+    """Item -> item."""
+
+    kind = "for_each"
+
+    def poll(self) -> Polled:
+        """Returns the next item, passed through the operator."""
+        polled = self.upstream.poll()
+        return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
+
+
+class Filter(OperatorNode):
+    """Item -> the same item or none."""
+
+    kind = "filter"
+
+    def poll(self) -> Polled:
+        """Returns the next item that passes."""
+        while isinstance(polled := self.upstream.poll(), Delivered):
+            if self.call(polled.value):
+                return polled
+        return polled
+
+
+class Combine(OperatorNode):
+    """Item -> several or none; what has not been pulled yet belongs to its state."""
+
+    kind = "combine"
+
+    def __init__(
+        self,
+        upstream: Node,
+        operator: Callable[[Any], Iterable[Any]],
+        memory: Memory | None,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Takes the operator, and its memory if it has one."""
+        super().__init__(upstream, lambda item: list(operator(item)), memory, name, settings)
+        self._ready: deque[Delivered] = deque()
+
+    def poll(self) -> Polled:
+        """Returns the next of the items that the operator made."""
+        while not self._ready:
+            polled = self.upstream.poll()
+            if not isinstance(polled, Delivered):
+                return polled
+            self._ready.extend(Delivered(value, polled.worker) for value in self.call(polled.value))
+        return self._ready.popleft()
+
+    @property
+    def stateful(self) -> bool:
+        """Always, because of the items that wait."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns the operator's memory and the items that wait."""
+        return {**super().state(), "ready": saved_items(self._ready)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives both back."""
+        super().load_state(state)
+        self._ready = deque(loaded_items(state["ready"]))
+
+
+class ZipWithWorker(Node):
+    """Item -> (index of the worker it comes from, item)."""
+
+    kind = "zip_with_worker"
+
+    def __init__(self, upstream: Node) -> None:
+        """Takes the node upstream."""
+        super().__init__("zip_with_worker", inputs=(upstream,))
+        self.upstream = upstream
+
+    def poll(self) -> Polled:
+        """Returns the next item with its worker's index."""
+        polled = self.upstream.poll()
+        if not isinstance(polled, Delivered):
+            return polled
+        self.items += 1
+        return Delivered((polled.worker, polled.value), polled.worker)
+
+
+class Duplicate(Node):
+    """Keeps for each copy of a stream the items that it has not pulled yet."""
+
+    kind = "duplicate"
+
+    def __init__(self, upstream: Node, copies: int) -> None:
+        """Takes the node upstream and the number of copies."""
+        super().__init__("duplicate", {"copies": copies}, (upstream,))
+        self.upstream = upstream
+        self._waiting: list[deque[Delivered]] = [deque() for _ in range(copies)]
+
+    def poll(self) -> Polled:
+        """Is not pulled itself; its copies are."""
+        raise AssertionError("a duplicate is pulled through its copies")
+
+    def poll_copy(self, copy: int) -> Polled:
+        """Returns the next item of one copy; a copy too far ahead of another has to wait for it."""
+        own = self._waiting[copy]
+        if own:
+            return own.popleft()
+        if max(map(len, self._waiting)) >= COPY_LEAD:
+            return Pending(reasons=(f"a copy made by duplicate is {COPY_LEAD} items ahead of one that is not pulled",))
+        polled = self.upstream.poll()
+        if isinstance(polled, Delivered):
+            self.items += 1
+            for index, waiting in enumerate(self._waiting):
+                if index != copy:
+                    waiting.append(polled)
+        return polled
+
+    @property
+    def stateful(self) -> bool:
+        """Always, because of the items that wait."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns the items that wait: each copy's are the last ones of the longest queue."""
+        longest = max(self._waiting, key=lambda waiting: len(waiting))
+        return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives every copy its items back."""
+        items = loaded_items(state["items"])
+        self._waiting = [deque(items[len(items) - length :]) for length in state["lengths"]]
+
+
+class Copy(Node):
+    """One copy of a duplicated stream."""
+
+    kind = "copy"
+
+    def __init__(self, duplicate: Duplicate, index: int) -> None:
+        """Takes what is copied, and which copy this is, from 0."""
+        super().__init__("copy", {"index": index}, (duplicate,))
+        self.duplicate = duplicate
+        self.index = index
+
+    def poll(self) -> Polled:
+        """Returns the next item of this copy."""
+        return self.duplicate.poll_copy(self.index)
+
+
+def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
+    """Returns plain data for items that wait in a flow while it is saved.
+
+    Items are batches, or whatever a checkpoint can hold as it is; the checkpoint refuses the rest and says where it is.
+    """
+    return [
+        {
+            "worker": item.worker,
+            "batch": isinstance(item.value, SampleBatch),
+            "item": dict(item.value) if isinstance(item.value, SampleBatch) else item.value,
+        }
+        for item in items
+    ]
+
+
+def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
+    """Returns the items that `saved_items` was given."""
+    return [
+        Delivered(SampleBatch(saved["item"]) if saved["batch"] else saved["item"], saved["worker"]) for saved in data
+    ]

@@ -2,7 +2,8 @@
 
 RlrunError (1)
 ├── UsageError (2)            a command line or a Python call that cannot mean anything
-│   └── SpecError (2)         all mistakes of a YAML file or config at once
+│   ├── SpecError (2)         all mistakes of a YAML file or config at once
+│   └── CompilerMissing (2)   a run with compiled updates, and no C++ compiler here
 ├── TargetMissed (3)          a run that ended below what its spec expects
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
 ├── CheckpointError (5)       a checkpoint that cannot be used
@@ -63,6 +64,10 @@ class SpecError(UsageError):
         """Keeps the problems and makes the message from them, a line each."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+class CompilerMissing(UsageError):
+    """A run's updates are compiled and there is no compiler here; whoever resumes it must say what to do."""
 
 
 class TargetMissed(RlrunError):

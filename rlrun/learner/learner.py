@@ -10,9 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
+from rlrun.functional.schedules import value_at
 from rlrun.learner.compilation import CompiledUpdate, compiled
 from rlrun.learner.objective import Objective
 from rlrun.learner.update import OptimizerState, Update, flattened_arguments, parameter_range, traceable
@@ -36,6 +39,7 @@ class Learner:
         policy: Policy,
         objectives: Sequence[Objective],
         *,
+        schedules: Mapping[str, Schedule],
         device: str,
         compile_updates: bool,
         seed: int,
@@ -46,6 +50,7 @@ class Learner:
         Args:
             policy: The policy to learn.
             objectives: What to minimise, in order.
+            schedules: Settings that change with the env steps, by name; learning rates among them.
             device: Torch's name of the device, `cpu` or `cuda`.
             compile_updates: Whether updates run compiled.
             seed: Seed of the order of minibatches.
@@ -53,6 +58,7 @@ class Learner:
         """
         self.policy = policy
         self.objectives = tuple(objectives)
+        self.schedules = dict(schedules)
         self.device = torch.device(device)
         self.is_compiled = compile_updates
         self.sgd_steps = 0
@@ -81,7 +87,7 @@ class Learner:
         *,
         num_epochs: int,
         minibatch_size: int,
-        scheduled: Mapping[str, float],
+        env_steps: int,
         stop: tuple[str, float] | None = None,
     ) -> None:
         """Runs epochs of minibatch SGD on a batch.
@@ -92,9 +98,10 @@ class Learner:
             batch: Rows of experience [S, L, ...].
             num_epochs: Passes over the batch.
             minibatch_size: Steps (rows times L) in a minibatch.
-            scheduled: Scheduled settings at this moment.
+            env_steps: Env steps so far, for the schedules.
             stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the bound.
         """
+        scheduled = self.scheduled(env_steps)
         settings = {name: torch.tensor(value, device=self.device) for name, value in scheduled.items()}
         rows, length = batch["valid"].shape
         size = min(minibatch_size // length, rows)
@@ -111,6 +118,10 @@ class Learner:
                 total, count = self._total_of(stop[0])
                 if (total - before[0]) / (count - before[1]) > stop[1]:
                     break
+
+    def scheduled(self, env_steps: int) -> dict[str, float]:
+        """Returns the scheduled settings after so many env steps, by name."""
+        return {name: value_at(schedule, env_steps) for name, schedule in self.schedules.items()}
 
     def _to_device(self, batch: SampleBatch, spare: int) -> SampleBatch:
         """Puts a batch on the device, with an empty row behind it if minibatches need filling up."""
@@ -216,6 +227,20 @@ class Learner:
         self.weights_version = int(state["weights_version"])
         self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
         load_generator_state(self._generator, state["generator"])
+
+
+def available_device(num_gpus: float, threads: int) -> str:
+    """Returns torch's name of the learner's device, and sets torch's threads.
+
+    Raises:
+        UsageError: A GPU is asked for and torch finds none.
+    """
+    torch.set_num_threads(threads)
+    if num_gpus == 0:
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise UsageError(f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0")
+    return "cuda"
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:

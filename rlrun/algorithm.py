@@ -1,0 +1,473 @@
+"""An algorithm: its settings, its loss, what it collects and how it learns, and the running whole made of those."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import spaces_of
+from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing, UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import LearnResult
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.functional.seeding import child_seed, generator
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metrics import EpisodeMetrics
+from rlrun.registry import BUILT_IN, algorithm_class, is_trusted_path, load_object
+from rlrun.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.rollout.rollout_worker import DEFAULT_POLICY, WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    from rlrun.learner.learner import Learner
+    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.policy.policy import Policy
+
+__all__ = ["RESULT_KEYS", "Algorithm", "AlgorithmConfig"]
+
+C = TypeVar("C", bound=AlgorithmConfig)
+
+RESULT_KEYS = (
+    "iteration",
+    "env_steps",
+    "agent_steps",
+    "sgd_steps",
+    "episodes",
+    "episode_return_mean",
+    "episode_return_min",
+    "episode_return_max",
+    "episode_len_mean",
+    "env_steps_per_s",
+    "time_this_iter_s",
+    "time_total_s",
+    "weights_version",
+    "worker_restarts",
+)
+"""What every algorithm reports at every iteration, besides `learner/<statistic>`, `info/<number>` and `time/<operator>_s`."""
+
+POLICY_FAMILIES = {"actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy"}
+"""Import paths of the policy families that come with rlrun."""
+
+COMPILE_PAYS_FROM_SGD_STEPS = 20_000
+"""Updates from which compiling them costs less than it saves, cold cache included."""
+
+
+class Algorithm(Generic[C]):
+    """A plugin and, once trained, the running whole: subclasses give a config, a loss and a dataflow.
+
+    Nothing is started before the first `train`, `act`, `evaluate` or `save`. As a context manager it leaves no process behind.
+
+    Attributes:
+        Config: The class of its settings.
+        policy_family: Name of a built-in policy family, or `package.module:Class` of one's own.
+        learner_metrics: Names of the statistics its loss returns, reported as `learner/<name>`.
+        config: The settings.
+        env: The environment.
+        seed: Root seed; every episode, worker and minibatch order draws from a child of it.
+        learner: The policy's parameters under the optimizer; there once the algorithm has started.
+        workers: The rollout workers; there once the algorithm has started.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]]
+    policy_family: ClassVar[str] = "actor_critic"
+    learner_metrics: ClassVar[tuple[str, ...]] = ()
+
+    learner: Learner
+    workers: WorkerSet
+
+    def __init__(
+        self,
+        env: EnvConfig | Mapping[str, Any] | str,
+        config: C | Mapping[str, Any] | None = None,
+        *,
+        seed: int = 0,
+        total_env_steps: int | None = None,
+        announce: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """Takes what the algorithm is to do; starts nothing.
+
+        Args:
+            env: The environment: an id, or a mapping or config with more.
+            config: Settings; those left out have their defaults.
+            seed: Root seed.
+            total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such a run.
+            announce: Called with a sentence when something is about to take long.
+
+        Raises:
+            SpecError: With everything that is wrong in `env` or `config`.
+        """
+        self.env = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
+        self.config: C = cast(
+            C, config if isinstance(config, AlgorithmConfig) else self.Config.parse(config or {}, path="config")
+        )
+        self.seed = seed
+        self.iteration = 0
+        self.time_total_s = 0.0
+        self.is_compiled: bool | None = None
+        self.columns_restarted = 0
+        self._total_env_steps = total_env_steps
+        self._announce = announce
+        self._metrics = EpisodeMetrics()
+        self._flow: Flow[LearnResult] | None = None
+        self._behavior: BehaviorPolicy | None = None
+
+    # What a plugin gives.
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        """Returns what to minimise on rows of experience.
+
+        It may use tensor methods of its arguments freely, and must not look at values in Python's own control flow.
+
+        Args:
+            outputs: What the policy's network says of the rows.
+            batch: Columns [S, L, ...]; cells with `valid` 0 hold zeros and must not count.
+            scheduled: Settings that change with the env steps, each [].
+        """
+        raise TypeError(f"{type(self).__name__} gives neither a loss nor objectives of its own")
+
+    def objectives(self) -> list[Objective]:
+        """Returns what the learner minimises: the one loss, unless a plugin says otherwise."""
+        return [Objective("loss", self.loss, max_grad_norm=self.config.max_grad_norm)]
+
+    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
+        """Returns the stream of experience: a fragment of every worker in turn, with the latest weights."""
+        return parallel_rollouts(workers)
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """Returns the stream of learning: one item is one iteration."""
+        raise TypeError(f"{type(self).__name__} does not say how it learns")
+
+    # What a user calls.
+
+    def train(self) -> dict[str, Any]:
+        """Runs one iteration and returns its result: flat, with the names in `RESULT_KEYS` and more.
+
+        Raises:
+            TrainingFailed: An env, a plugin or a worker failed for good.
+        """
+        flow = self._started()
+        began, steps_before = time.perf_counter(), self.workers.env_steps
+        next(flow)
+        seconds = time.perf_counter() - began
+        self.iteration += 1
+        self.time_total_s += seconds
+        self._metrics.add(self.workers.take_episodes())
+        return {
+            "iteration": self.iteration,
+            "env_steps": self.workers.env_steps,
+            "agent_steps": self.workers.env_steps,
+            "sgd_steps": self.learner.sgd_steps,
+            **self._metrics.result(),
+            "env_steps_per_s": (self.workers.env_steps - steps_before) / seconds,
+            "time_this_iter_s": seconds,
+            "time_total_s": self.time_total_s,
+            "weights_version": self.learner.weights_version,
+            "worker_restarts": self.workers.worker_restarts,
+            **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
+            **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
+            **{f"time/{name}_s": value for name, value in flow.take_seconds().items()},
+        }
+
+    def act(self, observation: Any, explore: bool = False) -> Any:
+        """Returns the action for one observation: the likeliest one, or with `explore` a drawn one."""
+        batch = map_tree(lambda leaf: leaf[None], map_tree(_as_array, observation))
+        draws = generator(self.seed, "act", self.workers.env_steps, time.time_ns()) if explore and self._started() else None
+        actions = self._acting().actions(batch, draws)
+        return map_tree(lambda leaf: leaf[0], actions)
+
+    def evaluate(
+        self,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        explore: bool = False,
+        env: EnvConfig | None = None,
+    ) -> EvaluationResult:
+        """Runs exactly so many episodes with the present weights and the saved normalisation.
+
+        Args:
+            episodes: How many; their seeds are fixed beforehand.
+            seed: Seed of the episodes.
+            explore: Whether actions are drawn instead of the likeliest ones.
+            env: Another environment than the one trained on.
+        """
+        return evaluate(self._acting(), env or self.env, episodes, seed, explore=explore)
+
+    def save(self, path: Path | str) -> Path:
+        """Writes a checkpoint and returns its directory; it is there whole or not at all."""
+        spec = {
+            "algorithm": self.name(),
+            "env": self.env.to_data(),
+            "config": self.config.to_data(),
+            "seed": self.seed,
+        }
+        return write_checkpoint(Path(path), self.content(spec))
+
+    @classmethod
+    def restore(
+        cls,
+        path: Path | str,
+        *,
+        trust: bool = False,
+        eager: bool = False,
+        announce: Callable[[str], None] = lambda message: None,
+    ) -> Self:
+        """Returns the algorithm that a checkpoint describes, where it left off.
+
+        Args:
+            path: The checkpoint's directory.
+            trust: Whether import paths of one's own that it names may be followed.
+            eager: Whether a run that began with compiled updates may go on without.
+            announce: Called with a sentence when something is about to take long.
+
+        Raises:
+            CheckpointCorrupt: A file of it is missing, truncated or altered.
+            CheckpointRefused: It names import paths, and `trust` is False.
+            CheckpointError: It is not a checkpoint, or of another algorithm.
+            CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
+        """
+        content = read_checkpoint(Path(path))
+        refuse_untrusted(content.spec, trust)
+        found = algorithm_class(content.spec["algorithm"])
+        if not issubclass(found, cls):
+            raise CheckpointError(f"{path}: a checkpoint of {found.__name__}, not of {cls.__name__}")
+        algorithm = found(
+            EnvConfig.parse(content.spec["env"]),
+            found.Config.parse(content.spec["config"]),
+            seed=int(content.spec["seed"]),
+            announce=announce,
+        )
+        algorithm.load(content, eager=eager)
+        return algorithm
+
+    def plan(self) -> Flow[LearnResult]:
+        """Returns the dataflow for printing; it starts nothing and cannot be pulled."""
+        nobody = cast("WorkerSet", None)  # operators keep what they are given until they are pulled
+        self.learner = cast("Learner", None)
+        return self.learn(self.collect(nobody), nobody)
+
+    def close(self) -> None:
+        """Ends the workers; the next call would start everything anew."""
+        if self._flow is not None:
+            self.workers.close()
+            self._flow = None
+            self._behavior = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Checkpoints.
+
+    @classmethod
+    def name(cls) -> str:
+        """The name by which a spec finds this class."""
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
+
+    def content(self, spec: dict[str, Any]) -> Content:
+        """Returns everything that a checkpoint of this moment holds.
+
+        Args:
+            spec: What the checkpoint says of how it was made; at least `algorithm`, `env`, `config` and `seed`.
+        """
+        flow = self._started()
+        return Content(
+            manifest={
+                "algorithm": self.name(),
+                "observation_space": str(self._spaces[0]),
+                "action_space": str(self._spaces[1]),
+                "compiled": bool(self.is_compiled),
+                "iteration": self.iteration,
+                "env_steps": self.workers.env_steps,
+                "sgd_steps": self.learner.sgd_steps,
+            },
+            spec=spec,
+            tensors={
+                f"policies/{DEFAULT_POLICY}": self.learner.policy.parameters.named(self.learner.flat()),
+                f"optimizers/{DEFAULT_POLICY}": self.learner.optimizer_state(),
+            },
+            state={
+                "iteration": self.iteration,
+                "time_total_s": self.time_total_s,
+                "learner": self.learner.state(),
+                "workers": self.workers.state(),
+                "flow": flow.state(),
+                "metrics": self._metrics.state(),
+            },
+        )
+
+    def load(self, content: Content, *, eager: bool = False) -> None:
+        """Goes on where a checkpoint left off.
+
+        Args:
+            content: What `content` returned.
+            eager: Whether a run that began with compiled updates may go on without.
+
+        Raises:
+            CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
+            CheckpointError: It does not fit this env or network.
+        """
+        self.is_compiled = bool(content.manifest["compiled"]) and not eager
+        if self.is_compiled:
+            self._demand_compiler()
+        flow = self._started()
+        self._load_policy(content)
+        self.learner.load_optimizer_state(content.tensors[f"optimizers/{DEFAULT_POLICY}"])
+        self.learner.load_state(content.state["learner"])
+        self.iteration = int(content.state["iteration"])
+        self.time_total_s = float(content.state["time_total_s"])
+        self._metrics.load_state(content.state["metrics"])
+        self._broadcast()
+        self.columns_restarted = self.workers.load_state(content.state["workers"])
+        flow.load_state(content.state["flow"])
+
+    def load_weights(self, content: Content) -> None:
+        """Takes over only the policy and its filters, to start another run from them.
+
+        Raises:
+            CheckpointError: It does not fit this env or network.
+        """
+        from rlrun.functional.moments import Moments
+
+        self._started()
+        self._load_policy(content)
+        filters = content.state["learner"]["filters"]
+        self.learner.filters = {name: Moments.from_state(state) for name, state in filters.items()}
+        self._broadcast()
+
+    def _load_policy(self, content: Content) -> None:
+        try:
+            flat = self.learner.policy.parameters.from_named(content.tensors[f"policies/{DEFAULT_POLICY}"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+        self.learner.load_flat(flat)
+
+    def _broadcast(self) -> None:
+        self.workers.set_weights({DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)})
+        self._behavior = None
+
+    # The running whole.
+
+    def _started(self) -> Flow[LearnResult]:
+        """Builds policy, learner, workers and dataflow at the first call."""
+        if self._flow is not None:
+            return self._flow
+        from threadpoolctl import threadpool_limits
+
+        from rlrun.learner.learner import Learner, available_device
+
+        threadpool_limits(self.config.torch_threads, user_api="blas")
+        device = available_device(self.config.num_gpus, self.config.torch_threads)
+        self._spaces = spaces_of(self.env)
+        policy = self._policy()
+        if self.is_compiled is None:
+            self.is_compiled = self._compiling_pays()
+        self.learner = Learner(
+            policy,
+            self.objectives(),
+            schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
+            device=device,
+            compile_updates=self.is_compiled,
+            seed=child_seed(self.seed, "minibatches"),
+            announce=self._announce,
+        )
+        config = self.config
+        self.workers = WorkerSet(
+            WorkerConfig(
+                env=self.env,
+                num_envs=config.num_envs_per_worker,
+                fragment_length=config.fragment_length,
+                seed=self.seed,
+                behaviors={DEFAULT_POLICY: policy.behavior()},
+                gamma=config.gamma,
+                clip_rewards=config.clip_rewards,
+                normalize_rewards=config.normalize_rewards,
+            ),
+            config.num_workers,
+            num_cpus_per_worker=config.num_cpus_per_worker,
+            worker_timeout_s=config.worker_timeout_s,
+            max_worker_restarts=config.max_worker_restarts,
+        )
+        self._flow = self.learn(self.collect(self.workers), self.workers)
+        self._broadcast()
+        return self._flow
+
+    def _policy(self) -> Policy:
+        family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")
+        observation_space, action_space = self._spaces
+        policy: Policy = family(
+            observation_space,
+            action_space,
+            self.config.model,
+            normalize_observations=self.config.normalize_observations,
+            seed=child_seed(self.seed, "parameters"),
+        )
+        return policy
+
+    def _compiling_pays(self) -> bool:
+        """Decides once whether updates are compiled: by the spec alone, and by whether a compiler is there."""
+        if self.config.compile == "auto":
+            from rlrun.learner.compilation import compiler
+
+            total = self._total_env_steps
+            pays = total is not None and total * self.config.sgd_steps_per_env_step >= COMPILE_PAYS_FROM_SGD_STEPS
+            return pays and compiler() is not None
+        if self.config.compile:
+            self._demand_compiler()
+        return self.config.compile
+
+    def _demand_compiler(self) -> None:
+        from rlrun.learner.compilation import compiler
+
+        if compiler() is None:
+            raise CompilerMissing(
+                "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
+                "or let it go on with plain updates (--eager; the last digits will differ from here on)"
+            )
+
+    def _acting(self) -> BehaviorPolicy:
+        """Returns a behavior policy with the present weights, apart from the workers' own."""
+        self._started()
+        if self._behavior is None:
+            self._behavior = self.learner.policy.behavior()
+        self._behavior.load(self.learner.weights(self.workers.env_steps))
+        return self._behavior
+
+
+def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:
+    """Refuses a checkpoint whose spec names code that nobody has vouched for.
+
+    Raises:
+        CheckpointRefused: With every such name.
+    """
+    config = spec.get("config", {})
+    named = [str(spec["algorithm"]), *EnvConfig.parse(spec["env"]).import_paths()]
+    if isinstance(config, Mapping) and isinstance(config.get("model"), Mapping) and config["model"].get("module"):
+        named.append(str(config["model"]["module"]))
+    if isinstance(spec.get("evaluation"), Mapping) and spec["evaluation"].get("env"):
+        named += EnvConfig.parse(spec["evaluation"]["env"]).import_paths()
+    unknown = [name for name in named if ":" in name and not is_trusted_path(name)]
+    if unknown and not trust:
+        raise CheckpointRefused(
+            f"the checkpoint would import {', '.join(unknown)}, which is neither built in nor installed as a plugin; "
+            "if you trust it, say --trust (in Python: trust=True)"
+        )
+
+
+def _as_array(leaf: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(leaf)

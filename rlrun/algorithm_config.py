@@ -1,0 +1,86 @@
+"""Settings that every algorithm has."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from pydantic import model_validator
+
+from rlrun.config import (
+    ConfigModel,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+)
+from rlrun.nn.model_config import ModelConfig
+
+
+class AlgorithmConfig(ConfigModel):
+    """Settings that every algorithm has; each algorithm adds its own."""
+
+    lr: Schedule = 3e-4
+    """Learning rate."""
+    gamma: Fraction = 0.99
+    """Discount of future rewards."""
+    train_batch_size: PositiveInt = 2048
+    """Env steps in a batch, over all workers and envs."""
+    num_workers: NonNegativeInt = 0
+    """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
+    num_envs_per_worker: PositiveInt = 8
+    """Envs that a worker steps side by side."""
+    rollout_fragment_length: PositiveInt | None = None
+    """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Bound of the gradient's norm; null for none."""
+    normalize_observations: bool = False
+    """Whether observations are shifted and scaled by their running mean and deviation."""
+    normalize_rewards: bool = False
+    """Whether rewards are divided by the running deviation of discounted returns."""
+    clip_rewards: PositiveFloat | None = None
+    """Bound of the rewards that are learned from, usually 1 for Atari; reported returns stay raw. null for none."""
+    model: ModelConfig = ModelConfig()
+    """The network."""
+    num_gpus: NonNegativeFloat = 0.0
+    """GPUs of the learner; above 0 it runs on CUDA."""
+    num_cpus_per_worker: NonNegativeFloat = 1.0
+    """CPUs that Ray sets aside for each rollout worker."""
+    torch_threads: PositiveInt = 1
+    """Threads of torch and BLAS in the trial's process."""
+    compile: Literal["auto"] | bool = "auto"
+    """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is long
+    enough to pay for it. A run keeps what it began with, since the last digits differ."""
+    worker_timeout_s: PositiveFloat = 300.0
+    """Seconds after which a rollout worker that has not answered is killed and replaced."""
+    max_worker_restarts: NonNegativeInt = 100
+    """How many rollout workers may be replaced in a run before it fails."""
+
+    @model_validator(mode="after")
+    def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
+        if self.normalize_rewards and self.clip_rewards is not None:
+            raise ValueError("normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one")
+        return self
+
+    @property
+    def fragment_length(self) -> int:
+        """Steps of each env in one fragment."""
+        if self.rollout_fragment_length is not None:
+            return self.rollout_fragment_length
+        columns = max(self.num_workers, 1) * self.num_envs_per_worker
+        return max(-(-self.train_batch_size // columns), 1)
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step, for the choice of whether compiling pays."""
+        return 1 / self.train_batch_size
+
+    @classmethod
+    def scheduled_fields(cls) -> tuple[str, ...]:
+        """Names of the settings that may change with the env steps."""
+        return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
+
+
+def _is_schedule(field: Any) -> bool:
+    return get_args(Schedule)[1] in field.metadata

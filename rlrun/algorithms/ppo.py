@@ -1,0 +1,120 @@
+"""Proximal Policy Optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import (
+    BroadcastWeights,
+    ComputeAdvantages,
+    ConcatBatches,
+    LearnResult,
+    MergeFilters,
+    Standardize,
+    TrainOneStep,
+)
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
+
+
+class PPOConfig(AlgorithmConfig):
+    """Settings of PPO; the defaults are those of the paper's continuous-control experiments (arXiv:1707.06347, table 3)."""
+
+    num_epochs: PositiveInt = 10
+    """Passes over each batch."""
+    minibatch_size: PositiveInt = 64
+    """Steps in a minibatch; the last of a pass is filled up with steps that weigh nothing."""
+    gae_lambda: Fraction = 0.95
+    """Weight between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
+    clip_param: Schedule = 0.2
+    """How far the probability ratio may move before its gradient is cut off (eq. 7's epsilon)."""
+    vf_clip_param: PositiveFloat | None = None
+    """How far a value may move from the one it was collected with; null for no bound."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the value loss (eq. 9's c1)."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of the entropy bonus (eq. 9's c2)."""
+    kl_target: PositiveFloat | None = None
+    """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for no bound."""
+
+    @model_validator(mode="after")
+    def _minibatch_within_batch(self) -> PPOConfig:
+        if self.minibatch_size > self.train_batch_size:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
+            )
+        return self
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step."""
+        return self.num_epochs / self.minibatch_size
+
+
+class PPO(Algorithm[PPOConfig]):
+    """Collect a batch, run epochs of minibatch SGD on it, broadcast the weights, repeat (arXiv:1707.06347)."""
+
+    Config = PPOConfig
+    policy_family = "actor_critic"
+    learner_metrics = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
+        config, valid = self.config, batch["valid"].float()
+        log_ratio = outputs.distribution.log_prob(batch["actions"]) - batch["logp"]
+        ratio, clip = log_ratio.exp(), scheduled["clip_param"]
+        surrogate = ratio * batch["advantages"]
+        clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]
+        policy_loss = -masked_mean(surrogate.minimum(clipped), valid)
+
+        errors = (outputs.values - batch["value_targets"]).square()
+        if config.vf_clip_param is not None:
+            moved = (outputs.values - batch["values"]).clamp(-config.vf_clip_param, config.vf_clip_param)
+            errors = errors.maximum((batch["values"] + moved - batch["value_targets"]).square())
+        value_loss = masked_mean(errors, valid)
+
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(
+            total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
+            statistics={
+                "policy_loss": policy_loss,
+                "value_loss": value_loss,
+                "entropy": entropy,
+                # The unbiased estimator of low variance, http://joschu.net/blog/kl-approx.html (k3).
+                "kl": masked_mean(ratio - 1 - log_ratio, valid),
+                "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
+            },
+        )
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
+        config = self.config
+        return (
+            rollouts.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(Standardize("advantages"))
+            .for_each(
+                TrainOneStep(
+                    self.learner,
+                    workers,
+                    num_epochs=config.num_epochs,
+                    minibatch_size=config.minibatch_size,
+                    stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+                )
+            )
+            .for_each(MergeFilters(self.learner, workers))
+            .for_each(BroadcastWeights(self.learner, workers))
+        )

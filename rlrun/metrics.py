@@ -1,0 +1,59 @@
+"""What is said of finished episodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rlrun.rollout.rollout import Episode
+
+WINDOW = 100
+"""Finished episodes over which returns and lengths are averaged."""
+
+
+class EpisodeMetrics:
+    """Counts episodes and describes the last hundred."""
+
+    def __init__(self) -> None:
+        """Begins with no episode."""
+        self.episodes = 0
+        self._last: deque[Episode] = deque(maxlen=WINDOW)
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        """Takes newly finished episodes, in the order of their ends."""
+        for episode in episodes:
+            self.episodes += 1
+            self._last.append(episode)
+
+    def result(self) -> dict[str, float | int | None]:
+        """Returns the metrics; None where no episode has finished yet."""
+        returns = [episode.episode_return for episode in self._last]
+        result: dict[str, float | int | None] = {
+            "episodes": self.episodes,
+            "episode_return_mean": _mean(returns),
+            "episode_return_min": min(returns, default=None),
+            "episode_return_max": max(returns, default=None),
+            "episode_len_mean": _mean([episode.length for episode in self._last]),
+        }
+        names = dict.fromkeys(name for episode in self._last for name in episode.info)
+        for name in names:
+            result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint keeps."""
+        return {
+            "episodes": self.episodes,
+            "last": [[episode.episode_return, episode.length, episode.info] for episode in self._last],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self.episodes = int(state["episodes"])
+        self._last.clear()
+        self._last.extend(Episode(float(total), int(length), dict(info)) for total, length, info in state["last"])
+
+
+def _mean(numbers: list[float] | list[int]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

@@ -1,0 +1,101 @@
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
+
+from rlrun.errors import UsageError
+from rlrun.policy.action_space import action_model
+
+SPACES = [
+    Discrete(5, start=3),
+    MultiDiscrete([2, 4, 3], start=[1, 0, -1]),
+    MultiBinary((2, 2)),
+    Box(np.array([-2.0, 0.0, -np.inf], np.float32), np.array([2.0, 10.0, np.inf], np.float32)),
+]
+N = 200_000
+
+
+def outputs_for(model, seed=0, rows=64):
+    return np.random.default_rng(seed).normal(0, 0.7, (rows, model.num_outputs)).astype(np.float32)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_log_probs_agree_between_numpy_and_torch(space):
+    model = action_model(space)
+    outputs = outputs_for(model)
+    actions = model.sample(outputs, model.noise(np.random.default_rng(1), (64,)))
+    in_torch = model.distribution(torch.from_numpy(outputs)).log_prob(torch.from_numpy(actions))
+    np.testing.assert_allclose(model.log_prob(outputs, actions), in_torch, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_sampled_actions_belong_to_the_env_s_space(space):
+    model = action_model(space)
+    outputs = 5 * outputs_for(model)
+    for actions in (model.sample(outputs, model.noise(np.random.default_rng(1), (64,))), model.mode(outputs)):
+        assert actions.shape == (64, *model.action_shape)
+        assert actions.dtype == model.action_dtype
+        assert all(space.contains(action) for action in model.to_env(actions))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_entropy_is_the_mean_of_minus_log_p(space):
+    model = action_model(space)
+    outputs = np.repeat(outputs_for(model, rows=1), N, 0)
+    actions = model.sample(outputs, model.noise(np.random.default_rng(2), (N,)))
+    surprise = -model.log_prob(outputs, actions)
+    entropy = float(model.distribution(torch.from_numpy(outputs[:1])).entropy())
+    assert surprise.mean() == pytest.approx(entropy, abs=5 * surprise.std() / np.sqrt(N))
+
+
+def test_a_discrete_action_is_drawn_as_often_as_its_probability_says():
+    model = action_model(Discrete(3))
+    outputs = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(N, 0)
+    drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
+    np.testing.assert_allclose(np.bincount(drawn) / N, [0.2, 0.5, 0.3], atol=0.005)
+
+
+def test_a_binary_action_is_drawn_as_often_as_its_probability_says():
+    model = action_model(MultiBinary(2))
+    outputs = np.log(np.array([[0.2 / 0.8, 0.9 / 0.1]], np.float32)).repeat(N, 0)
+    drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
+    np.testing.assert_allclose(drawn.mean(0), [0.2, 0.9], atol=0.005)
+
+
+def test_categorical_and_bernoulli_log_probs_equal_torch_s_own():
+    logits = torch.randn(10, 4, generator=torch.Generator().manual_seed(0))
+    choices, bits = torch.arange(10) % 4, (torch.arange(40) % 3 == 0).reshape(10, 4)
+    ours, theirs = action_model(Discrete(4)).distribution(logits), torch.distributions.Categorical(logits=logits)
+    torch.testing.assert_close(ours.log_prob(choices), theirs.log_prob(choices))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy())
+    ours = action_model(MultiBinary(4)).distribution(logits)
+    theirs = torch.distributions.Bernoulli(logits=logits)
+    torch.testing.assert_close(ours.log_prob(bits), theirs.log_prob(bits.float()).sum(-1))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
+
+
+def test_gaussian_log_probs_equal_torch_s_own():
+    outputs = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
+    actions = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
+    ours = action_model(Box(-1, 1, (3,))).distribution(outputs)
+    theirs = torch.distributions.Normal(outputs[:, :3], outputs[:, 3:].exp())
+    torch.testing.assert_close(ours.log_prob(actions), theirs.log_prob(actions).sum(-1))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
+
+
+def test_bounded_actions_are_scaled_to_their_bounds_and_clipped_while_free_ones_pass():
+    model = action_model(SPACES[3])
+    given = model.to_env(np.array([[0.5, 0.0, 7.5], [-3.0, 3.0, -99.0]], np.float32))
+    np.testing.assert_allclose(given, [[1.0, 5.0, 7.5], [-2.0, 10.0, -99.0]])
+
+
+def test_a_half_bounded_action_is_clipped_at_its_one_bound_without_scaling():
+    model = action_model(Box(np.array([0.0], np.float32), np.array([np.inf], np.float32)))
+    np.testing.assert_allclose(model.to_env(np.array([[-1.0], [4.0]], np.float32)), [[0.0], [4.0]])
+
+
+@pytest.mark.parametrize("space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Discrete(2)})], ids=str)
+def test_other_action_spaces_are_refused_with_what_would_do(space):
+    with pytest.raises(UsageError, match="action spaces are Discrete, MultiDiscrete, MultiBinary and float Box"):
+        action_model(space)

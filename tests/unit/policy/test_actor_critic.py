@@ -1,0 +1,168 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.functional.moments import Moments
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+
+NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiDiscrete([2, 3])]), "c": MultiBinary(2)})
+IMAGE = Box(0, 255, (36, 36, 3), np.uint8)
+
+
+def policy_for(observation_space, action_space=None, normalize=False, **model):
+    return ActorCriticPolicy(
+        observation_space,
+        Discrete(3) if action_space is None else action_space,
+        ModelConfig(**model),
+        normalize_observations=normalize,
+        seed=5,
+    )
+
+
+def observations_of(space, rows, seed=0):
+    space.seed(seed)
+    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(rows)))
+
+
+def randomized(policy, seed=0):
+    with torch.no_grad():
+        for parameter in policy.module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)) / 3)
+    return policy.parameters.gather(policy.module).numpy()
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("space", [Box(-1, 1, (4,)), Discrete(7), NESTED], ids=["box", "discrete", "nested"])
+def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
+    policy = policy_for(space, Box(-1, 1, (2,)), shared_value=shared, activation=activation, hiddens=(32, 16))
+    flat = randomized(policy)
+    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    behavior.load(Weights(0, flat))
+    observations = observations_of(space, 50)
+    outputs, values = policy.module(map_tree(torch.as_tensor, observations))
+    np.testing.assert_allclose(behavior.net.outputs(observations)[0], outputs.detach(), atol=1e-5)
+    np.testing.assert_allclose(behavior.net.values(observations), values.detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize("conv", ["nature", "impala"])
+def test_image_policies_act_in_torch_and_equal_their_module(conv):
+    space = Dict({"image": IMAGE, "speed": Box(-1, 1, (2,))})
+    policy = policy_for(space, conv=conv, hiddens=(16,))
+    flat = randomized(policy)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat))
+    observations = observations_of(space, 4)
+    outputs, values = policy.module(map_tree(torch.as_tensor, observations))
+    np.testing.assert_allclose(behavior.net.outputs(observations)[0], outputs.detach(), atol=1e-4)
+    np.testing.assert_allclose(behavior.net.values(observations), values.detach(), atol=1e-4)
+
+
+def test_channels_first_and_last_images_are_both_understood():
+    for shape in ((4, 84, 84), (84, 84, 4)):
+        policy = policy_for(Box(0, 255, shape, np.uint8), hiddens=())
+        assert policy.module.policy_encoder.parts[0].layers[0].in_channels == 4
+
+
+def test_the_policy_s_first_distribution_is_nearly_uniform_and_hidden_layers_are_orthogonal():
+    module = policy_for(Box(-1, 1, (4,))).module
+    hidden = module.policy_trunk[2].weight
+    torch.testing.assert_close(hidden @ hidden.T, 2 * torch.eye(64), atol=1e-4, rtol=0)
+    assert module.policy_head.weight.abs().max().item() < 0.011
+    assert module.value_head.weight.norm().item() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_parameters_and_leaves_torch_s_own_generator_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    first, second = (policy_for(IMAGE, hiddens=(8,), orthogonal_init=False) for _ in range(2))
+    assert torch.rand(1) == expected
+    torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
+
+
+def recorded(behavior, space, length=6, columns=3):
+    observations = map_tree(
+        lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), observations_of(space, (length + 1) * columns)
+    )
+    noise = behavior.noise(np.random.default_rng(0), length, columns)
+    batch = behavior.new_columns(length, columns)
+    for t in range(length):
+        behavior.act(map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t)
+    batch["obs"] = observations
+    behavior.complete(batch)
+    return batch
+
+
+@pytest.mark.parametrize("space", [NESTED, IMAGE], ids=["dense", "image"])
+def test_what_a_fragment_records_is_what_the_learner_computes(space):
+    policy = policy_for(space, MultiDiscrete([3, 2]), hiddens=(16,))
+    flat = randomized(policy)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat))
+    batch = recorded(behavior, space)
+    batch["valid"] = np.ones((6, 3), bool)
+    rows = batch.steps().map(torch.as_tensor)
+    outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), rows)
+    torch.testing.assert_close(outputs.distribution.log_prob(rows["actions"]), rows["logp"], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(outputs.values, rows["values"], atol=1e-4, rtol=1e-4)
+    assert batch["values"].shape == (7, 3)
+    assert np.isfinite(batch["values"]).all()
+
+
+def test_a_filter_normalises_what_acts_and_what_is_recorded_alike():
+    space = Dict({"far": Box(-np.inf, np.inf, (2,)), "kind": Discrete(3)})
+    policy = policy_for(space, normalize=True)
+    flat = randomized(policy)
+    filters = {"observations/far": Moments.of(np.random.default_rng(0).normal(50, 10, (1000, 2)), 1)}
+    filtered, plain = policy.behavior(), policy_for(space).behavior()
+    filtered.load(Weights(0, flat, filters))
+    plain.load(Weights(0, flat))
+    observations = {"far": np.full((1, 2), 60.0, np.float32), "kind": np.array([1])}
+    mean, scale = filters["observations/far"].mean, np.sqrt(filters["observations/far"].variance)
+    by_hand = {**observations, "far": ((observations["far"] - mean) / scale).astype(np.float32)}
+    seen = filtered.filter(observations)
+    np.testing.assert_allclose(seen["far"], by_hand["far"], rtol=1e-5)
+    assert seen["kind"] is observations["kind"]
+    np.testing.assert_allclose(
+        filtered.net.outputs(seen)[0], plain.net.outputs(by_hand)[0], rtol=1e-4
+    )
+
+
+def test_normalised_observations_are_bounded():
+    policy = policy_for(Box(-np.inf, np.inf, (1,)), normalize=True)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, randomized(policy), {"observations/": Moments.of(np.array([[0.0], [1e-3]]), 1)}))
+    assert behavior.filter(np.array([[1e6], [-1e6]], np.float32)).tolist() == [[10.0], [-10.0]]
+
+
+def test_without_a_generator_the_likeliest_action_is_taken():
+    policy = policy_for(Box(-1, 1, (4,)), Discrete(3, start=1))
+    behavior = policy.behavior()
+    behavior.load(Weights(0, randomized(policy)))
+    observations = observations_of(Box(-1, 1, (4,)), 20)
+    outputs, _ = behavior.net.outputs(observations)
+    np.testing.assert_array_equal(behavior.actions(observations, None), outputs.argmax(-1) + 1)
+    drawn = behavior.actions(observations, np.random.default_rng(0))
+    assert (drawn != outputs.argmax(-1) + 1).any()
+
+
+def test_parameters_go_to_names_and_back_and_another_net_s_are_refused():
+    policy, other = policy_for(Box(-1, 1, (4,))), policy_for(Box(-1, 1, (5,)))
+    flat = randomized(policy)
+    named = policy.parameters.named(flat)
+    np.testing.assert_array_equal(policy.parameters.from_named(named), flat)
+    with pytest.raises(ValueError, match=r"policy_trunk\.0\.weight has shape \(64, 5\) here, and shape \(64, 4\)"):
+        other.parameters.from_named(named)
+
+
+def test_observations_that_no_network_takes_are_refused():
+    with pytest.raises(UsageError, match="no network takes observations of Text"):
+        policy_for(Dict({"note": Text(3)}))

@@ -1,0 +1,342 @@
+"""Search spaces: what may stand in a spec where a value would, and how it becomes values.
+
+A search space is a mapping with one key, its name: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``. Each
+draw has a generator of its own, made from the experiment's first seed, the place of the space and the number of the
+draw: the same spec gives the same trials, and a further space or a larger ``num_samples`` leaves the other draws alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlrun.errors import did_you_mean
+from rlrun.explain import Location, Mistake, dotted, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+GOLDEN = 0.6180339887  # an irrational part of the way: where a draw has a fraction, so has this
+LARGEST = 2**53
+"""Largest whole number in a search space: all up to it are exact as floats."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of search space takes and how one value is drawn.
+
+    Attributes:
+        name: Its name in a spec.
+        parameters: Names of its arguments; empty for a list of values to choose from.
+        draw: Returns one value, from a generator and the arguments.
+        meaning: One sentence for messages, documentation and the JSON Schema.
+        whole: Whether it takes and draws whole numbers.
+        positive: Whether its lower end must be above 0, as logarithms need.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    draw: Callable[..., Any]
+    meaning: str
+    whole: bool = False
+    positive: bool = False
+
+    @property
+    def usage(self) -> str:
+        """How it is written."""
+        return f"{self.name}: [{', '.join(self.parameters) if self.parameters else 'value, value, ...'}]"
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """One search space.
+
+    Attributes:
+        kind: What it draws.
+        arguments: The values to choose from, or the numbers its kind takes.
+    """
+
+    kind: Kind
+    arguments: tuple[Any, ...]
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether every value gets trials, instead of one drawn at random for each."""
+        return self.kind.name == "grid_search"
+
+    def probes(self) -> Iterator[tuple[Location, Any]]:
+        """Yields values that the field must accept, each with the location inside the space where it is written.
+
+        These are all listed values, or both ends, then a value from between them, at the location of the space itself.
+        """
+        name, arguments = self.kind.name, self.arguments
+        if not self.kind.parameters:
+            yield from (((name, index), value) for index, value in enumerate(arguments))
+            return
+        if name == "normal":
+            yield (name, 0), arguments[0]
+            yield (), arguments[0] + arguments[1] * GOLDEN
+            return
+        low, high = arguments[:2]
+        yield (name, 0), low
+        yield (name, 1), high - 1 if name in ("randint", "lograndint") else high
+        if len(arguments) == 3:
+            first, last = _multiples(low, high, arguments[2])
+            yield (), _multiple(min(first + 1, last), arguments[2])
+        elif not self.kind.whole:
+            yield (), low + (high - low) * GOLDEN
+
+    def draw(self, generator: np.random.Generator) -> Any:
+        """Returns one value."""
+        return self.kind.draw(generator, *self.arguments)
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the space as a spec writes it."""
+        return {self.kind.name: list(self.arguments)}
+
+
+def _multiples(low: float, high: float, q: float) -> tuple[int, int]:
+    """Returns the first and last k with low <= k * q <= high, up to rounding."""
+    return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
+
+
+def _multiple(k: int, q: float) -> float:
+    return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
+
+
+def _choice(generator: np.random.Generator, *values: Any) -> Any:
+    return values[int(generator.integers(len(values)))]
+
+
+def _uniform(generator: np.random.Generator, low: float, high: float) -> float:
+    return float(generator.uniform(low, high))
+
+
+def _loguniform(generator: np.random.Generator, low: float, high: float) -> float:
+    return min(max(math.exp(generator.uniform(math.log(low), math.log(high))), low), high)
+
+
+def _quniform(generator: np.random.Generator, low: float, high: float, q: float) -> float:
+    first, last = _multiples(low, high, q)
+    return _multiple(int(generator.integers(first, last + 1)), q)
+
+
+def _qloguniform(generator: np.random.Generator, low: float, high: float, q: float) -> float:
+    first, last = _multiples(low, high, q)
+    return _multiple(min(max(round(_loguniform(generator, low, high) / q), first), last), q)
+
+
+def _randint(generator: np.random.Generator, low: int, high: int) -> int:
+    return int(generator.integers(low, high))
+
+
+def _lograndint(generator: np.random.Generator, low: int, high: int) -> int:
+    return min(int(_loguniform(generator, low, high)), high - 1)
+
+
+def _normal(generator: np.random.Generator, mean: float, std: float) -> float:
+    return float(generator.normal(mean, std))
+
+
+_ENDS = ("low", "high")
+_STEPS = ("low", "high", "q")
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("grid_search", (), _choice, "Trials for each of the values."),
+        Kind("choice", (), _choice, "One of the values."),
+        Kind("uniform", _ENDS, _uniform, "A number between low and high."),
+        Kind("quniform", _STEPS, _quniform, "A multiple of q from low to high."),
+        Kind("loguniform", _ENDS, _loguniform, "A number between low and high, its logarithm uniform.", positive=True),
+        Kind("qloguniform", _STEPS, _qloguniform, "A multiple of q, its logarithm near uniform.", positive=True),
+        Kind("randint", _ENDS, _randint, "A whole number from low to high - 1.", whole=True),
+        Kind("qrandint", _STEPS, _quniform, "A multiple of q from low to high, all whole numbers.", whole=True),
+        Kind(
+            "lograndint",
+            _ENDS,
+            _lograndint,
+            "A whole number from low to high - 1, its logarithm near uniform.",
+            whole=True,
+            positive=True,
+        ),
+        Kind("normal", ("mean", "std"), _normal, "A number from the normal distribution."),
+    )
+}
+"""All kinds of search spaces by name."""
+
+_DISTINCTIVE = [name for name in KINDS if name not in ("choice", "uniform", "normal")]
+
+
+def is_search_space(value: Any) -> bool:
+    """Tells whether a value of a spec is a search space: a mapping whose only key is the name of one."""
+    return isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in KINDS
+
+
+def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, SearchSpace], list[Mistake]]:
+    """Finds the search spaces anywhere in a value.
+
+    Args:
+        data: A value of a spec.
+        location: Where the value is, put before all locations.
+
+    Returns:
+        The spaces by location, and the mistakes in them; a space with a mistake is left out.
+    """
+    if is_search_space(data):
+        space, mistakes = _read(data, location)
+        return ({location: space} if space else {}), mistakes
+    spaces: dict[Location, SearchSpace] = {}
+    mistakes = []
+    for step, value in _items(data):
+        found, wrong = find_spaces(value, (*location, step))
+        spaces.update(found)
+        mistakes += wrong
+    return spaces, mistakes
+
+
+def nearly_a_space(value: Any, *, free_form: bool) -> str:
+    """Returns "; did you mean 'x'?" for a mapping that looks like a misspelt search space, else "".
+
+    Args:
+        value: A mapping that stands where something else is expected.
+        free_form: Whether any mapping may stand there (an env's kwargs): then plain words such as ``choices`` pass.
+    """
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return ""
+    name, arguments = next(iter(value.items()))
+    if not isinstance(arguments, list) or name in KINDS:
+        return ""
+    return did_you_mean(name, _DISTINCTIVE if free_form else KINDS)
+
+
+def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
+    """Returns a copy of a spec's value in which other values stand at some locations."""
+    if location in values:
+        return values[location]
+    if isinstance(data, Mapping):
+        return {key: fill(value, values, (*location, key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [fill(value, values, (*location, index)) for index, value in enumerate(data)]
+    return data
+
+
+def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
+    """Returns how many configurations `expand` would return."""
+    return num_samples * math.prod(len(space.arguments) for space in spaces.values() if space.is_grid)
+
+
+def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
+    """Turns search spaces into configurations: each point of the grid, ``num_samples`` times, with fresh draws.
+
+    Args:
+        spaces: The spaces by their locations in the spec.
+        num_samples: How often the grid is gone through.
+        seed: From which all draws derive.
+
+    Returns:
+        The value at each space's location, for each configuration.
+    """
+    grids = {location: space for location, space in spaces.items() if space.is_grid}
+    points = list(itertools.product(*(space.arguments for space in grids.values())))
+    configurations = []
+    for index, point in enumerate(point for _ in range(num_samples) for point in points):
+        chosen = dict(zip(grids, point, strict=True))
+        drawn = {
+            location: chosen[location] if location in chosen else space.draw(_generator(seed, location, index))
+            for location, space in spaces.items()
+        }
+        configurations.append(drawn)
+    return configurations
+
+
+def _generator(seed: int, location: Location, index: int) -> np.random.Generator:
+    import numpy as np  # only a spec with something to draw pays for it
+
+    return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(dotted(location).encode()), index]))
+
+
+def _read(data: Mapping[str, Any], location: Location) -> tuple[SearchSpace | None, list[Mistake]]:
+    """Reads one search space, or says what is wrong with it."""
+    name, arguments = next(iter(data.items()))
+    kind, below = KINDS[name], (*location, name)
+    if not isinstance(arguments, list):
+        return None, [Mistake(below, f"must be a list ({kind.usage}), not {shown(arguments)}")]
+    mistakes = [Mistake((*below, index), "a search space inside a search space") for index in _inner_spaces(arguments)]
+    if not mistakes:
+        mistakes = (_check_numbers if kind.parameters else _check_values)(kind, arguments, below)
+    if mistakes:
+        return None, mistakes
+    return SearchSpace(kind, tuple(int(value) if kind.whole else value for value in arguments)), []
+
+
+def _inner_spaces(arguments: Sequence[Any]) -> Iterator[int]:
+    return (index for index, value in enumerate(arguments) if any(map(is_search_space, _everything_in(value))))
+
+
+def _everything_in(value: Any) -> Iterator[Any]:
+    yield value
+    for _, below in _items(value):
+        yield from _everything_in(below)
+
+
+def _items(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[Mistake]:
+    if not arguments:
+        return [Mistake(location, f"has no values ({kind.usage})")]
+    return [
+        Mistake((*location, index), f"{shown(value)} is there twice")
+        for index, value in enumerate(arguments)
+        if kind.name == "grid_search" and any(_same(value, earlier) for earlier in arguments[:index])
+    ]
+
+
+def _same(left: Any, right: Any) -> bool:
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list[Mistake]:
+    if len(arguments) != len(kind.parameters):
+        return [Mistake(location, f"takes {len(kind.parameters)} numbers ({kind.usage}), not {shown(arguments)}")]
+    wanted = f"a whole number up to {LARGEST}" if kind.whole else "a finite number"
+    wrong = [
+        Mistake((*location, index), f"{parameter} must be {wanted}, not {shown(value)}")
+        for index, (parameter, value) in enumerate(zip(kind.parameters, arguments, strict=True))
+        if not _is_number(value, whole=kind.whole)
+    ]
+    if wrong:
+        return wrong
+    first, second, *rest = arguments
+    if kind.name == "normal":
+        return [] if second > 0 else [Mistake((*location, 1), f"std must be > 0, not {shown(second)}")]
+    if first >= second:
+        return [Mistake(location, f"low ({shown(first)}) must be below high ({shown(second)})")]
+    if kind.positive and first <= 0:
+        return [Mistake((*location, 0), f"low must be > 0 for a logarithm, not {shown(first)}")]
+    if rest and rest[0] <= 0:
+        return [Mistake((*location, 2), f"q must be > 0, not {shown(rest[0])}")]
+    if rest:
+        lowest, highest = _multiples(first, second, rest[0])
+        if lowest > highest:
+            return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
+        if highest - lowest > LARGEST:
+            return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small beside {first} and {second}")]
+    return []
+
+
+def _is_number(value: Any, *, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if whole:
+        return abs(value) <= LARGEST and value == int(value)
+    return abs(value) <= sys.float_info.max / 2

@@ -1,0 +1,178 @@
+"""YAML files with source positions, read safely and written back.
+
+The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
+(``150_000``). Nothing but mappings, lists, texts, numbers, booleans and null can come out, and every value knows the
+line and column it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlrun.errors import Problem, SpecError, did_you_mean
+from rlrun.explain import Location
+from rlrun.spec.yaml_nodes import Composer, Dumper, NodeReader, Place
+
+MAX_BYTES = 512 * 1024
+"""Largest file that is read."""
+_PLAIN_WORDS = [  # beginnings of PyYAML's messages, and what they mean to whoever writes a spec
+    (
+        "mapping values are not allowed",
+        "':' cannot stand here: check the indentation and the ':' before it, or quote the text",
+    ),
+    ("could not find expected ':'", "a ':' is missing after a key here or on the line above"),
+    ("expected <block end>", "this line is indented differently from those above, or a ':' is missing"),
+    ("expected ',' or ']', but got '<", "a [ is not closed"),
+    ("expected ',' or '}', but got '<", "a { is not closed"),
+    ("expected the node content", "a value is missing before this"),
+    ("found character '\\t'", "a tab: indent with spaces"),
+    ("found character", "a text that begins with this character must be quoted"),
+    ("found unexpected end of stream", "a quote is not closed"),
+    ("second occurrence", "an anchor (&) of this name is there twice"),
+]
+
+
+@dataclass
+class Document:
+    """The data of one file, with the place of each key and value.
+
+    Attributes:
+        data: Mappings, lists and scalars.
+        file: The file as the user named it.
+        values: Places of values by their location in the data.
+        keys: Places of the keys of mappings by the location of their values.
+        problems: What is wrong with the file beyond its syntax (duplicate keys, tags); the data leaves it out.
+    """
+
+    data: Any
+    file: str = ""
+    values: dict[Location, Place] = field(default_factory=dict)
+    keys: dict[Location, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def place(self, location: Location, *, at_key: bool = False) -> Place:
+        """Returns the place of a value or of its key; of the nearest enclosing key where the value was not written."""
+        places = (self.keys, self.values) if at_key else (self.values, self.keys)
+        for known in places:
+            if location in known:
+                return known[location]
+        return self.place(location[:-1], at_key=True) if location else Place(self.file)
+
+    def put(self, location: Location, value: Any, place: Place) -> None:
+        """Puts a value at a location whose container exists, and forgets the places of what stood there."""
+        container = self.data
+        for step in location[:-1]:
+            container = container[step]
+        container[location[-1]] = value
+        for known in (self.values, self.keys):
+            for old in [old for old in known if old[: len(location)] == location]:
+                del known[old]
+        self.values[location] = self.keys[location] = place
+
+
+def read_document(path: Path) -> Document:
+    """Reads a YAML file.
+
+    Raises:
+        SpecError: If it cannot be read, is no UTF-8 text, no YAML, or too deep or too large.
+    """
+    file = str(path)
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SpecError([Problem("", f"there is no such file{_near_file(path)}", file)]) from None
+    except IsADirectoryError:
+        raise SpecError([Problem("", "is a directory, not a file", file)]) from None
+    except OSError as error:
+        raise SpecError([Problem("", f"cannot be read: {error.strerror}", file)]) from None
+    if len(content) > MAX_BYTES:
+        raise SpecError([Problem("", f"is larger than {MAX_BYTES // 1024} KiB; no spec is", file)])
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        message = f"is not UTF-8 text (byte 0x{content[error.start]:02x})"
+        raise SpecError([Problem("", message, file, line, column)]) from None
+    return parse_document(text, file)
+
+
+def parse_document(text: str, file: str = "<text>") -> Document:
+    """Parses YAML text.
+
+    Args:
+        text: The YAML.
+        file: What messages call it.
+
+    Raises:
+        SpecError: If it is no YAML, or too deep or too large. Lesser problems are kept in the document, so that they
+            are told together with those of the spec.
+    """
+    bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if bad:
+        line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
+        raise SpecError([Problem("", f"the character {bad.group()!a} is not allowed in YAML", file, line, column)])
+    composer = Composer(text, file)
+    try:
+        node = composer.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise SpecError([_syntax_problem(error, file)]) from None
+    except (ValueError, OverflowError):  # chr() inside PyYAML
+        message = "YAML syntax: an escape (\\U...) that is no character"
+        raise SpecError([Problem("", message, file, composer.line + 1, composer.column + 1)]) from None
+    finally:
+        composer.dispose()
+    if node is None:
+        raise SpecError([Problem("", "is empty", file)])
+    reader = NodeReader(file)
+    data = reader.value(node, ())
+    return Document(data, file, reader.values, reader.keys, reader.problems)
+
+
+def parse_value(text: str, what: str) -> Any:
+    """Parses one value as YAML, such as the right side of ``--set``.
+
+    Args:
+        text: The YAML; empty means null.
+        what: What messages call it.
+
+    Raises:
+        SpecError: If it is no YAML.
+    """
+    if not text.strip():
+        return None
+    document = parse_document(text, what)
+    if document.problems:
+        raise SpecError(document.problems)
+    return document.data
+
+
+def dump_yaml(data: Any) -> str:
+    """Writes plain data as YAML that `parse_document` reads back to the same data."""
+    return yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
+    """Words a syntax error in one line; of the two places that PyYAML tells, the one where it gave up."""
+    problem, mark = error.problem or "", error.problem_mark or error.context_mark
+    if "expected a single document" in (error.context or ""):
+        message = "a second document begins (---): a spec is one document; put each experiment under its own name"
+    elif problem.startswith("found undefined alias"):
+        message = f"the alias *{problem.rpartition(' ')[2].strip(chr(39))} names no anchor (&) above it"
+    else:
+        plain = next((words for beginning, words in _PLAIN_WORDS if problem.startswith(beginning)), problem)
+        message = f"YAML syntax: {plain}"
+    return Problem("", message, file, mark.line + 1, mark.column + 1) if mark else Problem("", message, file)
+
+
+def _near_file(path: Path) -> str:
+    try:
+        names = [found.name for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")]
+    except OSError:
+        return ""
+    return did_you_mean(path.name, names)

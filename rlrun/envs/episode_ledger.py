@@ -43,7 +43,7 @@ class EpisodeLedger:
             row = 0
         self._used[column] = row + 1
         self._episodes[column] += 1
-        seed = int(self._ahead[row, column])
+        seed = self._ahead[row][column]
         self._current[column] = seed
         return seed
 
@@ -56,7 +56,7 @@ class EpisodeLedger:
     def generator(self, column: int) -> np.random.Generator:
         """Returns the generator that ``gymnasium.utils.seeding.np_random`` makes of the column's seed."""
         row = self._used[column] - 1
-        if self._ahead[row, column] == self._current[column]:
+        if self._ahead[row][column] == self._current[column]:
             return generator_of(self._words[row, column])
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[column])))
 
@@ -68,7 +68,8 @@ class EpisodeLedger:
         """Hashes the seeds of the next episodes of every column, and the words PCG64 is seeded with."""
         columns = np.arange(self.num_envs, dtype=np.uint32)
         rows = np.arange(1, self._depth + 1)[:, None]
-        self._ahead = self._seeds.seeds(columns, np.asarray(self._episodes) + rows)
-        words = hash_keys([self._ahead.ravel().astype(np.uint32)], 8)
+        seeds = self._seeds.seeds(columns, np.asarray(self._episodes) + rows)
+        words = hash_keys([seeds.ravel().astype(np.uint32)], 8)
+        self._ahead: list[list[int]] = seeds.tolist()
         self._words = words.reshape(self._depth, self.num_envs, 8)
         self._used = [0] * self.num_envs

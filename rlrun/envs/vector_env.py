@@ -164,9 +164,36 @@ def observation_hash(observation: Tree) -> str:
     return digest.hexdigest()
 
 
-def own_traceback(error: BaseException) -> str:
-    """Returns an exception's traceback from the first frame outside of rlrun's envs on: the user's own part of it."""
+def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvError:
+    """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
+
+    Args:
+        env_id: The env's id or factory.
+        doing: What it was asked to do, such as "step()".
+        where: Which worker, column and episode.
+        error: What it raised.
+    """
     trace = error.__traceback__
-    while trace is not None and trace.tb_next and trace.tb_frame.f_globals.get("__name__", "").startswith("rlrun.envs"):
+    while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    return EnvError(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("rlrun.envs.") and module != "rlrun.envs.worlds"
+
+
+def _old_interface(error: BaseException) -> str:
+    """Explains the commonest mistake: an env written for Gym before 0.26, of which other code of ours or theirs trips.
+
+    The texts are Python's own for a tuple that is too short or a keyword that is not there.
+    """
+    text = str(error)
+    if "to unpack (expected 5" in text:
+        return "; step() must return five values: observation, reward, terminated, truncated, info"
+    if "to unpack (expected 2" in text:
+        return "; reset() must return two values: observation, info"
+    if "unexpected keyword argument 'seed'" in text or "unexpected keyword argument 'options'" in text:
+        return "; reset() must accept the keyword arguments seed and options"
+    return ""

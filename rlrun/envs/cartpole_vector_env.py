@@ -1,0 +1,178 @@
+"""CartPole in batched NumPy, each column with episode seeds of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from numpy.typing import NDArray
+
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.replay import replay_together
+from rlrun.envs.spaces import action_misfit
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
+
+
+class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Gymnasium's vector CartPole with single columns reset from their own seeds.
+
+    Gymnasium's draws all columns from one generator. Here every column equals ``gymnasium.make("CartPole-v1")`` reset
+    with the same seed, bit for bit: the arithmetic is the single env's, operation for operation, in preallocated
+    arrays. Constants are arrays without dimensions, because converting a Python float takes as long as the operation.
+    """
+
+    name = "cartpole"
+    seeds_episodes = True
+
+    def __init__(
+        self,
+        num_envs: int,
+        max_episode_steps: int,
+        seeds: EpisodeSeeds,
+        *,
+        first_episodes: Sequence[int] | None = None,
+        sutton_barto_reward: bool = False,
+    ) -> None:
+        """Makes the columns; `sutton_barto_reward` pays 0 for each step and -1 for the fall, instead of 1 for each."""
+        super().__init__(num_envs, max_episode_steps, sutton_barto_reward=sutton_barto_reward)
+        self.observation_space = self.single_observation_space
+        self.action_space = self.single_action_space
+        self._ledger = EpisodeLedger(seeds, num_envs, first_episodes)
+        self._awaiting: list[int] = []
+        self._unchecked = True
+        self._lengths = np.zeros(num_envs, dtype=np.int64)
+        self._longest = np.array(max_episode_steps)
+        self._numbers = tuple(
+            np.array(number)
+            for number in (self.polemass_length, self.total_mass, self.masspole, self.length, self.gravity)
+        )
+        self._four_thirds, self._tau = np.array(4.0 / 3.0), np.array(self.tau)
+        self._push, self._pushes = np.array(self.force_mag), np.array(2 * self.force_mag)
+        self._state = np.zeros((4, num_envs))  # x, its velocity, theta, its velocity
+        self._change = np.zeros((4, num_envs))
+        self._positions, self._velocities = self._state[0::2], self._state[1::2]
+        self._theta, self._theta_dot = self._state[2], self._state[3]
+        self._position_change, self._x_acc, self._theta_acc = self._change[0::2], self._change[1], self._change[3]
+        self._scratch = tuple(np.zeros((5, num_envs)))
+        self._distances = np.zeros((2, num_envs))
+        self._limits = np.repeat([[self.x_threshold], [self.theta_threshold_radians]], num_envs, axis=1)
+        self._beyond = np.zeros((2, num_envs), dtype=bool)
+        self._x_beyond, self._theta_beyond = self._beyond
+        self._terminateds, self._truncateds, self._ended = np.zeros((3, num_envs), dtype=bool)
+        self._rewards = np.zeros(num_envs)
+        self._observations = np.zeros((num_envs, 4), dtype=np.float32)
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every column with its own seed."""
+        self._ledger.start_over()
+        for column in range(self.num_envs):
+            self._start(column)
+        self._unchecked = True
+        return self._observe(range(self.num_envs))
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        if self._unchecked:
+            self._check(actions)
+        self._move(actions)
+        rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
+        np.abs(self._positions, self._distances)
+        np.greater(self._distances, self._limits, self._beyond)
+        np.logical_or(self._x_beyond, self._theta_beyond, terminateds)
+        self._lengths += 1
+        np.greater_equal(self._lengths, self._longest, truncateds)
+        if self._sutton_barto_reward:
+            rewards.fill(0.0)
+            rewards[terminateds] = -1.0
+        else:
+            rewards.fill(1.0)
+        for column in self._awaiting:
+            self._ledger.begin_next(column)
+            self._start(column)
+            rewards[column] = 0.0
+            terminateds[column] = truncateds[column] = False
+        np.logical_or(terminateds, truncateds, self._ended)
+        self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
+        self._observations[:] = self._state.T
+        return self._observations, rewards, terminateds, truncateds, {}
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each column is."""
+        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places, all columns at once, as `VectorEnv.restore` says."""
+        self._unchecked = True
+        return replay_together(self, places, actions, hashes, max_replay_s)
+
+    def return_to_starts(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts columns at the first observation of their places' episodes; returns all observations."""
+        for column, place in places.items():
+            self._ledger.return_to(column, place)
+            self._start(column)
+        return self._observe(places)
+
+    def begin_next(self, columns: Sequence[int]) -> Tree:
+        """Puts columns at the first observation of their next episodes; returns all observations."""
+        for column in columns:
+            self._ledger.begin_next(column)
+            self._start(column)
+        return self._observe(columns)
+
+    def _start(self, column: int) -> None:
+        """Puts a column at the first state of the episode that the ledger has it in."""
+        self._state[:, column] = self._ledger.generator(column).uniform(self.low, self.high, 4)
+        self._lengths[column] = 0
+
+    def _observe(self, started: Collection[int]) -> Tree:
+        """Returns all observations after some columns were started out of their turn."""
+        self._awaiting = [column for column in self._awaiting if column not in started]
+        self._observations[:] = self._state.T
+        return self._observations
+
+    def _move(self, actions: NDArray[Any]) -> None:
+        """Moves all carts on by 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
+
+        The order of operations is that of Gymnasium's single CartPole; another order gives other last bits.
+        """
+        polemass_length, total_mass, masspole, length, gravity = self._numbers
+        force, cos, sin, temp, other = self._scratch
+        np.multiply(actions, self._pushes, force)
+        force -= self._push
+        np.cos(self._theta, cos)
+        np.sin(self._theta, sin)
+        # temp = (force + polemass_length * theta_dot**2 * sin) / total_mass
+        np.square(self._theta_dot, temp)
+        temp *= polemass_length
+        temp *= sin
+        temp += force
+        temp /= total_mass
+        # theta_acc = (gravity * sin - cos * temp) / (length * (4/3 - masspole * cos**2 / total_mass))
+        np.square(cos, other)
+        other *= masspole
+        other /= total_mass
+        np.subtract(self._four_thirds, other, other)
+        other *= length
+        sin *= gravity
+        sin -= np.multiply(cos, temp, force)
+        np.divide(sin, other, self._theta_acc)
+        # x_acc = temp - polemass_length * theta_acc * cos / total_mass
+        np.multiply(self._theta_acc, polemass_length, other)
+        other *= cos
+        other /= total_mass
+        np.subtract(temp, other, self._x_acc)
+        # Euler: every coordinate moves by tau times what its rate was before this step.
+        self._position_change[:] = self._velocities
+        self._change *= self._tau
+        self._state += self._change
+
+    def _check(self, actions: Tree) -> None:
+        """Checks the first actions after a reset: the same policy gives all that follow."""
+        reason = action_misfit(self.action_space, actions, self.num_envs)
+        if reason:
+            raise EnvError(f"CartPole cannot be given these actions: {reason}")
+        self._unchecked = False

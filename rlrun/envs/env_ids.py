@@ -1,0 +1,118 @@
+"""From an env's id to its Gymnasium registration, without building the env; what is missing is said in one message."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterable
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.registry import load_object
+
+_PACKAGES = {
+    "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
+    "gymnasium.envs.mujoco": ("mujoco", "pip install 'rlrun[mujoco]'"),
+    "gymnasium.envs.phys2d": ("jax", "pip install 'gymnasium[jax]'"),
+    "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
+    "ale_py": ("ale_py", "pip install 'rlrun[atari]'"),
+}
+"""By the package that an entry point lies in: the module that must be installed, and how to install it."""
+
+
+def is_factory(env_id: str) -> bool:
+    """Tells whether an id reads ``package.module:factory``; a Gymnasium id after the colon is no factory."""
+    module, colon, name = env_id.partition(":")
+    return bool(colon) and all(word.isidentifier() for word in (*module.split("."), *name.split(".")))
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Returns an id's registration.
+
+    The version belongs to the id: a result means little without it, so that the newest one is named and not chosen.
+    An older version than the newest is taken as it is asked for. ``package.module:Name-v0`` imports the module first,
+    for packages that register their envs when they are imported.
+
+    Raises:
+        UsageError: There is no such id; the message names the nearest.
+        EnvironmentUnusable: The package that provides it is not installed; the message names the pip command.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        load_object(f"{module}:__name__", "env package")  # imports it, with a clear message where that fails
+    if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
+        raise _lacks("ale_py", env_id)
+    if name not in gymnasium.registry:
+        raise UsageError(f"there is no env '{env_id}'{nearest_id(name, gymnasium.registry)}")
+    spec: EnvSpec = gymnasium.registry[name]
+    return spec
+
+
+def check_installed(spec: EnvSpec) -> None:
+    """Checks that the packages an env needs are installed.
+
+    Raises:
+        EnvironmentUnusable: One is not; the message names the pip command.
+    """
+    package = _package_of(spec)
+    if package and not _is_installed(_PACKAGES[package][0]):
+        raise _lacks(package, spec.id)
+
+
+def pip_command(spec: EnvSpec) -> str:
+    """Returns the command that installs what an env needs beyond Gymnasium itself, "" if it needs nothing."""
+    package = _package_of(spec)
+    return _PACKAGES[package][1] if package else ""
+
+
+def register_atari() -> bool:
+    """Registers ALE's envs, which importing ale_py does, and returns whether it is installed."""
+    if not _is_installed("ale_py"):
+        return False
+    ale_py = importlib.import_module("ale_py")
+    gymnasium.register_envs(ale_py)
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner for each env that is made
+    return True
+
+
+def is_usable_kind(spec: EnvSpec) -> bool:
+    """Tells whether a registration is an env, and not a note that the env has moved to another package."""
+    return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
+
+
+def nearest_id(name: str, ids: Iterable[str]) -> str:
+    """Returns "; did you mean 'x'?" for the id nearest to a wrong one, "" if none is near.
+
+    A wrong or missing version, a missing namespace and wrong capitals count as nearer than other letters.
+    """
+    known = sorted(ids, key=_by_version, reverse=True)
+    same = [known_id for known_id in known if _bare(known_id) == _bare(name)]
+    same += [known_id for known_id in known if _bare(known_id).rpartition("/")[2] == _bare(name)]
+    return f"; did you mean '{same[0]}'?" if same else did_you_mean(name, known)
+
+
+def _bare(env_id: str) -> str:
+    return re.sub(r"-v\d+$", "", env_id).lower()
+
+
+def _by_version(env_id: str) -> int:
+    version = re.search(r"-v(\d+)$", env_id)
+    return int(version.group(1)) if version else 0
+
+
+def _package_of(spec: EnvSpec) -> str | None:
+    entry_point = spec.entry_point or spec.vector_entry_point
+    path = entry_point if isinstance(entry_point, str) else ""
+    return next((package for package in _PACKAGES if f"{path.partition(':')[0]}.".startswith(f"{package}.")), None)
+
+
+def _lacks(package: str, env_id: str) -> EnvironmentUnusable:
+    module, command = _PACKAGES[package]
+    return EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: {command}")
+
+
+def _is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None

@@ -1,0 +1,221 @@
+"""Steps single environments one after the other in this process: the backend that takes any env."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.spaces import action_misfit, empty_batch, misfit, row_writer
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
+
+
+class LoopVectorEnv:
+    """Single environments in a loop, observations in one preallocated batch.
+
+    What an env returns is checked where that costs nothing: at each reset and at the first step after `reset` or
+    `restore`. Later steps are only looked at for rewards that are no numbers.
+    """
+
+    name = "loop"
+    seeds_episodes = True
+
+    def __init__(
+        self,
+        env_id: str,
+        envs: Sequence[gymnasium.Env[Any, Any]],
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        """Takes over single environments with equal spaces, a column each; `env_id` is what messages call them."""
+        self.num_envs = len(envs)
+        self.observation_space = envs[0].observation_space
+        self.action_space = envs[0].action_space
+        self._env_id = env_id
+        self._envs = list(envs)
+        self._steps = [env.step for env in envs]
+        self._worker_index = seeds.worker_index
+        self._ledger = EpisodeLedger(seeds, self.num_envs, first_episodes)
+        self._observations = empty_batch(self.observation_space, self.num_envs)
+        self._write = row_writer(self.observation_space, self._observations)
+        self._rows = _row_splitter(self.action_space)
+        self._rewards = np.zeros(self.num_envs)
+        self._terminateds = np.zeros(self.num_envs, dtype=bool)
+        self._truncateds = np.zeros(self.num_envs, dtype=bool)
+        self._awaiting = [False] * self.num_envs
+        self._lengths = [0] * self.num_envs
+        self._unchecked = True
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every column with its own seed."""
+        for column, seed in enumerate(self._ledger.start_over()):
+            self._reset_column(column, seed)
+        self._unchecked = True
+        return self._observations
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        if self._unchecked:
+            return self._first_step(actions)
+        rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
+        awaiting, lengths, write = self._awaiting, self._lengths, self._write
+        infos: Infos = {}
+        terminateds.fill(False)
+        truncateds.fill(False)
+        column = 0
+        try:
+            for column, (env_step, action) in enumerate(zip(self._steps, self._rows(actions), strict=True)):
+                if awaiting[column]:
+                    self._reset_column(column, self._ledger.begin_next(column))
+                    rewards[column] = 0.0
+                    continue
+                observation, reward, terminated, truncated, info = env_step(action)
+                write(column, observation)
+                rewards[column] = reward
+                lengths[column] += 1
+                if terminated or truncated:
+                    terminateds[column] = terminated
+                    truncateds[column] = truncated
+                    awaiting[column] = True
+                    if info:
+                        infos[column] = info
+        except EnvError:
+            raise
+        except Exception as error:
+            raise env_error(self._env_id, "step()", self._where(column), error) from error
+        if not math.isfinite(rewards.sum()):
+            self._refuse_rewards()
+        return self._observations, rewards, terminateds, truncateds, infos
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each column is."""
+        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths)]
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places, column after column, as `VectorEnv.restore` says."""
+        deadline = time.monotonic() + max_replay_s
+        exact = []
+        for column, place in enumerate(places):
+            self._ledger.return_to(column, place)
+            self._reset_column(column, place.seed)
+            exact.append(self._replay(column, place, actions[column], hashes[column], deadline))
+            if not exact[-1]:
+                self._reset_column(column, self._ledger.begin_next(column))
+        self._unchecked = True
+        return self._observations, exact
+
+    def close(self) -> None:
+        """Closes the environments."""
+        for env in self._envs:
+            env.close()
+
+    def _replay(self, column: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
+        """Replays a column's actions from its reset on; returns whether it is where it was."""
+        env_step = self._steps[column]
+        try:
+            for action in self._rows(actions):
+                if self._awaiting[column] or time.monotonic() > deadline:
+                    return False
+                observation, _, terminated, truncated, _ = env_step(action)
+                self._write(column, observation)
+                self._lengths[column] += 1
+                self._awaiting[column] = bool(terminated or truncated)
+        except Exception as error:
+            raise env_error(self._env_id, "step()", self._where(column), error) from error
+        row = map_tree(lambda leaf: leaf[column], self._observations)
+        return self._lengths[column] == place.length and observation_hash(row) == saved_hash
+
+    def _reset_column(self, column: int, seed: int) -> None:
+        """Begins an episode in a column; the ledger already stands at it."""
+        self._awaiting[column] = False
+        self._lengths[column] = 0
+        try:
+            observation, info = self._envs[column].reset(seed=seed)
+        except Exception as error:
+            raise env_error(self._env_id, "reset()", self._where(column), error) from error
+        self._check_observation("reset()", column, observation)
+        if not isinstance(info, dict):
+            self._refuse("reset()", column, f"the info must be a dict, not {type(info).__name__}")
+        self._write(column, observation)
+
+    def _first_step(
+        self, actions: Tree
+    ) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes a step with the actions and everything that the envs return looked at closely."""
+        reason = action_misfit(self.action_space, actions, self.num_envs)
+        if reason:
+            raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
+        self._unchecked = False
+        plain = self._steps
+        self._steps = [self._checked(column, env_step) for column, env_step in enumerate(plain)]
+        try:
+            return self.step(actions)
+        finally:
+            self._steps = plain
+
+    def _checked(self, column: int, env_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns a column's step function with checks of all that it returns."""
+
+        def step(action: Any) -> Any:
+            result = env_step(action)
+            if not isinstance(result, tuple) or len(result) != 5:
+                size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+                self._refuse(
+                    "step()", column, f"it must return (observation, reward, terminated, truncated, info), not {size}"
+                )
+            observation, reward, terminated, truncated, info = result
+            self._check_observation("step()", column, observation)
+            if np.ndim(reward) or not isinstance(reward, int | float | np.number | np.bool_ | np.ndarray):
+                self._refuse("step()", column, f"the reward must be a number, not {reward!r}")
+            for name, flag in (("terminated", terminated), ("truncated", truncated)):
+                if not isinstance(flag, bool | np.bool_):
+                    self._refuse("step()", column, f"{name} must be True or False, not {flag!r}")
+            if not isinstance(info, dict):
+                self._refuse("step()", column, f"the info must be a dict, not {type(info).__name__}")
+            return result
+
+        return step
+
+    def _check_observation(self, doing: str, column: int, observation: Any) -> None:
+        reason = misfit(self.observation_space, observation)
+        if reason:
+            self._refuse(doing, column, reason)
+
+    def _refuse_rewards(self) -> NoReturn:
+        column = int(np.flatnonzero(~np.isfinite(self._rewards))[0])
+        self._refuse("step()", column, f"the reward must be a finite number, not {self._rewards[column]} or None")
+
+    def _refuse(self, doing: str, column: int, reason: str) -> NoReturn:
+        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({self._where(column)}): {reason}")
+
+    def _where(self, column: int) -> str:
+        place = self._ledger.place(column, self._lengths[column])
+        return (
+            f"worker {self._worker_index}, env {column}, episode {place.episode} with seed {place.seed}, "
+            f"step {place.length}"
+        )
+
+
+def _row_splitter(space: gymnasium.Space[Any]) -> Callable[[Tree], Iterator[Any]]:
+    """Returns a function that walks through a batch of actions, row by row.
+
+    The batch is copied, because an env may keep its action and the caller may write the next ones over it.
+    """
+    if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+
+        def rows_of_tree(actions: Tree) -> Iterator[Any]:
+            copied = map_tree(np.copy, actions)
+            length = len(leaves(copied)[0])
+            return (map_tree(lambda leaf, i=i: leaf[i], copied) for i in range(length))
+
+        return rows_of_tree
+    return lambda actions: iter(np.array(actions))

@@ -1,0 +1,215 @@
+"""Makes one single environment from its config: registered or from a factory, with time limit and wrappers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+from rlrun.envs.env_config import EnvConfig, WrapperConfig
+from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
+from rlrun.envs.spaces import check_spaces
+from rlrun.envs.vector_env import env_error
+from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.registry import load_object
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+
+def make_single_env(
+    config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
+) -> Env:
+    """Makes the env that a column of the loop backend steps.
+
+    Args:
+        config: Which env.
+        render_mode: Gymnasium's render mode, or None.
+        worker_index: Which rollout worker it is for; a factory that has this parameter is given it.
+        env_index: Which of the worker's columns it is for; a factory that has this parameter is given it.
+        seed: The seed of its first episode; a factory that has this parameter is given it.
+
+    Raises:
+        UsageError: The id, a wrapper or a keyword argument does not exist.
+        EnvironmentUnusable: It lacks a package, or is no env with spaces that rlrun knows.
+        EnvError: Its own code raised.
+    """
+    offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
+    kwargs = dict(config.kwargs) if render_mode is None else {**config.kwargs, "render_mode": render_mode}
+    where = f"worker {worker_index}, env {env_index}"
+    if is_factory(config.id):
+        env = _from_factory(config, kwargs, offered, where)
+    else:
+        env = _from_registry(config, kwargs, where)
+    for wrapper in config.wrappers:
+        env = _wrapped(env, wrapper, config.id, where)
+    # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
+    check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
+    return env
+
+
+def check_single_env(config: EnvConfig) -> None:
+    """Checks what can be checked without building: the id or factory, the wrappers, packages, keyword arguments.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed.
+        UserCodeError: The module of a factory or wrapper raises while it is imported.
+    """
+    for wrapper in config.wrappers:
+        _check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    if is_factory(config.id):
+        _factory(config)
+        return
+    spec = _usable_spec(config.id)
+    if config.kwargs:
+        _check_call(_creator(spec), (), {**spec.kwargs, **config.kwargs}, f"env {config.id}")
+
+
+def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
+    factory = _factory(config)
+    wanted = _parameters(factory)
+    if "render_mode" in kwargs and "render_mode" not in wanted:
+        raise EnvironmentUnusable(f"env {config.id} cannot be rendered: its factory has no parameter render_mode")
+    kwargs |= {name: value for name, value in offered.items() if name in wanted and name not in kwargs}
+    _check_call(factory, (), kwargs, f"env {config.id}")
+    try:
+        env = factory(**kwargs)
+    except Exception as error:
+        raise env_error(config.id, "its factory", where, error) from error
+    if not isinstance(env, gymnasium.Env):
+        raise EnvironmentUnusable(f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env)}")
+    return env if config.max_episode_steps is None else gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
+
+
+def _factory(config: EnvConfig) -> Callable[..., Any]:
+    factory = load_object(config.id, "env factory")
+    if not callable(factory):
+        raise UsageError(f"the env factory '{config.id}' cannot be called: it is a {type(factory).__name__}")
+    return factory  # type: ignore[no-any-return]
+
+
+def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env:
+    spec = _usable_spec(config.id)
+    # A spec with a version is taken as it is: an older version than the newest is a choice, not a mistake to warn of.
+    # Order enforcing would cost each step a call to notice what the loop backend never does.
+    spec = dataclasses.replace(spec, order_enforce=False)
+    _check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+    try:
+        with _without_model_warnings(spec):
+            return gymnasium.make(spec, config.max_episode_steps, disable_env_checker=True, **kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"env {config.id}: {error}") from error
+    except Exception as error:
+        raise env_error(config.id, "its constructor", where, error) from error
+
+
+def _creator(spec: EnvSpec) -> Callable[..., Any]:
+    """Returns what makes a registered env; importing it may fail in the user's own module."""
+    if not isinstance(spec.entry_point, str):
+        return spec.entry_point  # type: ignore[no-any-return]
+    try:
+        with warnings.catch_warnings():
+            # What Box2D's bindings say about themselves on every import.
+            warnings.filterwarnings("ignore", r"builtin type \w+ has no __module__ attribute", DeprecationWarning)
+            return load_env_creator(spec.entry_point)  # type: ignore[no-any-return]
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"env {spec.id}: {error}") from error
+    except Exception as error:
+        raise env_error(spec.id, f"the import of {spec.entry_point}", "before any was made", error) from error
+
+
+def _usable_spec(env_id: str) -> EnvSpec:
+    """Returns the registration of an env that Gymnasium can make one by one here."""
+    spec = find_spec(env_id)
+    if not is_usable_kind(spec):
+        newer = [known.id for known in gymnasium.registry.values() if is_usable_kind(known)]
+        raise EnvironmentUnusable(f"env {env_id} is no longer part of Gymnasium{nearest_id(env_id, newer)}")
+    check_installed(spec)
+    if spec.entry_point is None:
+        raise UsageError(f"env {env_id} is registered as a vector env only: use backend vector, without wrappers")
+    return spec
+
+
+def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
+    wrapper_class = _wrapper_class(wrapper)
+    _check_call(wrapper_class, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    try:
+        wrapped = wrapper_class(env, **wrapper.kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
+    except Exception as error:
+        raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error) from error
+    if not isinstance(wrapped, gymnasium.Env):
+        raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped)}")
+    return wrapped
+
+
+def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
+    if ":" in wrapper.id:
+        return load_object(wrapper.id, "env wrapper")  # type: ignore[no-any-return]
+    names = [name for name in gymnasium.wrappers.__all__ if name != "vector"]
+    if wrapper.id not in names:
+        hint = did_you_mean(wrapper.id, names) or "; one of your own is written package.module:Class"
+        raise UsageError(f"there is no wrapper '{wrapper.id}' in gymnasium.wrappers{hint}")
+    return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
+
+
+def _check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
+    """Checks that a call fits its signature, so that a TypeError from the call itself is known to be its own."""
+    parameters = _parameters(called)
+    if not parameters:
+        return
+    try:
+        inspect.signature(called).bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = [name for name in kwargs if name not in parameters]
+        hint = did_you_mean(unknown[0], parameters) if unknown else ""
+        raise UsageError(f"{what}: its keyword arguments do not fit: {error}{hint}") from None
+
+
+def _parameters(called: Callable[..., Any]) -> list[str]:
+    """Returns the names of a callable's parameters; none where it does not tell, as some built in C."""
+    try:
+        return list(inspect.signature(called).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _not_an_env(found: Any) -> str:
+    if found is None:
+        return "but it returned None: is a return statement missing?"
+    bases = [base.__module__.partition(".")[0] for base in type(found).__mro__]
+    if "gym" in bases:
+        return "but it returned one of the old gym package: derive it from gymnasium.Env"
+    return f"but it returned a {type(found).__name__}"
+
+
+@contextlib.contextmanager
+def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
+    """Keeps back MuJoCo's remark on a deprecated attribute in Gymnasium's own HalfCheetah.
+
+    MuJoCo would print it for each env and leave a MUJOCO_LOG.TXT in the working directory. Its other remarks on a model
+    become Python warnings.
+    """
+    if not str(spec.entry_point).startswith("gymnasium.envs.mujoco."):
+        yield
+        return
+    mujoco = importlib.import_module("mujoco")
+
+    def hear(text: str) -> None:
+        if "settotalmass" not in text:
+            warnings.warn(f"MuJoCo on the model of {spec.id}: {text}", stacklevel=2)
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(hear)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)

@@ -1,0 +1,178 @@
+"""What rlrun asks of spaces: the kinds it knows, batches of them, and whether an observation belongs to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from numpy.typing import NDArray
+
+from rlrun.errors import EnvironmentUnusable
+
+Tree = Any
+_LEAVES = (Box, Discrete, MultiDiscrete, MultiBinary)
+
+
+def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None:
+    """Checks that both spaces of an env are there and of kinds that rlrun knows.
+
+    Raises:
+        EnvironmentUnusable: One of them is missing, holds nothing, or is of another kind.
+    """
+    for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+        for path, part in _parts(space, name):
+            if isinstance(part, _LEAVES):
+                continue
+            if not isinstance(part, Space):
+                what = "is not set" if part is None else f"is no space but {type(part).__name__}"
+                raise EnvironmentUnusable(
+                    f"env {env_id}: its {path} {what}; every env declares one in gymnasium.spaces"
+                )
+            what = "holds no spaces" if isinstance(part, Dict | Tuple) else f"is of kind {type(part).__name__}"
+            raise EnvironmentUnusable(
+                f"env {env_id}: its {path} {what}, and rlrun knows Box, Discrete, MultiDiscrete, MultiBinary "
+                "and Dict and Tuple of these"
+            )
+
+
+def empty_batch(space: Space[Any], num_envs: int) -> Tree:
+    """Returns a tree of zeros for a batch of a space, leaves [num_envs, ...] of the space's dtypes."""
+    if isinstance(space, Dict):
+        return {key: empty_batch(part, num_envs) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(empty_batch(part, num_envs) for part in space)
+    return np.zeros((num_envs, *(space.shape or ())), dtype=space.dtype)
+
+
+def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
+    """Returns a function that writes a column's observation into its row of a batch, casting to the space's dtypes."""
+    if isinstance(space, Dict):
+        writers = [(key, row_writer(part, batch[key])) for key, part in space.items()]
+
+        def write_dict(column: int, observation: Any) -> None:
+            for key, write in writers:
+                write(column, observation[key])
+
+        return write_dict
+    if isinstance(space, Tuple):
+        parts = [row_writer(part, rows) for part, rows in zip(space, batch, strict=True)]
+
+        def write_tuple(column: int, observation: Any) -> None:
+            for write, part in zip(parts, observation, strict=True):
+                write(column, part)
+
+        return write_tuple
+    write_leaf: Callable[[int, Any], None] = batch.__setitem__
+    return write_leaf
+
+
+def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
+    """Says why an observation does not belong to a space, or returns None if it does.
+
+    A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
+    does not say what is wrong.
+    """
+    at = f" at '{path}'" if path else ""
+    if isinstance(space, Dict):
+        return _dict_misfit(space, observation, path, at)
+    if isinstance(space, Tuple):
+        if not isinstance(observation, tuple | list) or len(observation) != len(space.spaces):
+            return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
+        found = (misfit(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
+        return next((reason for reason in found if reason), None)
+    try:
+        array = np.asarray(observation)
+    except ValueError:
+        return f"the observation{at} is ragged: its rows differ in length, and its space is {space}"
+    shape = tuple(space.shape or ())
+    if array.dtype == object:
+        return f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}"
+    if array.shape != shape:
+        return f"the observation{at} has shape {array.shape}, but its space says {shape}"
+    reason = _value_misfit(space, array)
+    return f"the observation{at} {reason}" if reason else None
+
+
+def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | None:
+    if not isinstance(observation, Mapping):
+        return f"the observation{at} must be a dict with keys {sorted(space.spaces)}, not {_shown(observation)}"
+    if missing := sorted(set(space.spaces) - set(observation)):
+        return f"the observation{at} lacks {missing}, which its space has"
+    if unknown := sorted(set(observation) - set(space.spaces)):
+        return f"the observation{at} has {unknown}, which its space has not"
+    found = (misfit(part, observation[key], _join(path, key)) for key, part in space.items())
+    return next((reason for reason in found if reason), None)
+
+
+def _value_misfit(space: Space[Any], array: NDArray[Any]) -> str | None:
+    """Says why values of the right shape do not belong to a leaf space."""
+    whole = np.issubdtype(array.dtype, np.integer) or array.dtype == bool
+    if isinstance(space, Box):
+        if np.issubdtype(space.dtype, np.integer) and not whole:
+            return f"has dtype {array.dtype}, but its space says {space.dtype}"
+        if np.isnan(array).any():
+            return "contains NaN"
+        cast = array.astype(space.dtype) if np.issubdtype(space.dtype, np.floating) else array
+        low, high = cast < space.low, cast > space.high
+        if outside := np.argwhere(low | high).tolist():
+            index = tuple(outside[0])
+            bound = f"below {space.low[index]}" if low[index] else f"above {space.high[index]}"
+            return f"is outside its space{f' at index {list(index)}' if index else ''}: {cast[index]} is {bound}"
+        return None
+    if not whole:
+        return f"has dtype {array.dtype}, but {space} holds whole numbers"
+    first, count = _range(space)
+    if np.all((array >= first) & (array < first + count)):
+        return None
+    return f"is {array.tolist()}, which is outside {space}"
+
+
+def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
+    """Says why a batch of actions [num_envs, ...] cannot be given to an env, or returns None if it can.
+
+    Bounds of Box spaces are not looked at: what to do with an action beyond them is the env's own matter.
+    """
+    if isinstance(space, Dict):
+        found = (action_misfit(part, actions[key], num_envs) for key, part in space.items())
+        return next((reason for reason in found if reason), None)
+    if isinstance(space, Tuple):
+        found = (action_misfit(part, value, num_envs) for part, value in zip(space, actions, strict=True))
+        return next((reason for reason in found if reason), None)
+    array = np.asarray(actions)
+    shape = (num_envs, *(space.shape or ()))
+    if array.shape != shape:
+        return f"actions have shape {array.shape}, but {num_envs} columns of {space} take {shape}"
+    if isinstance(space, Box):
+        return None
+    if not np.issubdtype(array.dtype, np.integer):
+        return f"actions have dtype {array.dtype}, but {space} takes whole numbers"
+    first, count = _range(space)
+    if np.all((array >= first) & (array < first + count)):
+        return None
+    return f"actions {np.unique(array).tolist()} are outside {space}"
+
+
+def _range(space: Space[Any]) -> tuple[Any, Any]:
+    """Returns the first value of a space of whole numbers and how many there are, element by element."""
+    if isinstance(space, MultiBinary):
+        return 0, 2
+    return (space.start, space.nvec) if isinstance(space, MultiDiscrete) else (space.start, space.n)
+
+
+def _parts(space: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields a space or, if it is a Dict or Tuple that holds something, the spaces inside."""
+    inner = space.items() if isinstance(space, Dict) else enumerate(space) if isinstance(space, Tuple) else ()
+    parts = [part for key, value in inner for part in _parts(value, f"{path}['{key}']")]
+    yield from parts or [(path, space)]
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}/{key}" if path else str(key)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

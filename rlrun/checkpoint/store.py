@@ -73,8 +73,8 @@ class CheckpointStore:
     def save(self, iteration: int, content: Content, result: Mapping[str, Any]) -> Path:
         """Writes a checkpoint, then removes those that are not to be kept.
 
-        Removed are also leftovers of interrupted writes, and checkpoints of later iterations: they belong to a course of
-        the trial that was given up when it was resumed from an earlier one.
+        Removed are also leftovers of interrupted writes, and checkpoints of later iterations: they belong to a course
+        of the trial that was given up when it was resumed from an earlier one.
 
         Args:
             iteration: The iteration it was made after.

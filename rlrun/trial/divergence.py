@@ -1,0 +1,65 @@
+"""Looks for numbers that are not finite, once per iteration, and keeps what led to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rlrun.checkpoint.format import Content
+from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
+    from rlrun.policy.weights import Weights
+
+REMEDIES = (
+    "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards (or clip_rewards) "
+    "where observations or rewards are large; and a look at whether the env itself returns NaN or infinity"
+)
+
+
+class DivergenceGuard:
+    """Remembers an algorithm's parameters before each iteration."""
+
+    def __init__(self, algorithm: Algorithm[Any]) -> None:
+        """Watches an algorithm that has been started."""
+        self._algorithm = algorithm
+        self._before = self._weights()
+
+    def remember(self) -> None:
+        """Takes the present parameters for those before the next iteration."""
+        self._before = self._weights()
+
+    def problem(self, result: Mapping[str, Any]) -> str | None:
+        """Names the first number that is not finite, or returns None.
+
+        Args:
+            result: What the algorithm returned for the iteration.
+        """
+        for name, value in result.items():
+            if name.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
+                return f"{name} is {value}"
+        return None if self._algorithm.learner.is_finite() else "a parameter of the policy is not finite"
+
+    def content(self, spec: dict[str, Any]) -> Content:
+        """Returns a checkpoint with the parameters and filters from before the iteration, the rest from after it.
+
+        Args:
+            spec: The resolved trial.
+        """
+        content = self._algorithm.content(spec)
+        parameters = self._algorithm.learner.policy.parameters
+        learner = {
+            **content.state["learner"],
+            "filters": {name: moments.state() for name, moments in self._before.filters.items()},
+        }
+        return replace(
+            content,
+            tensors={**content.tensors, f"policies/{DEFAULT_POLICY}": parameters.named(self._before.flat)},
+            state={**content.state, "learner": learner},
+        )
+
+    def _weights(self) -> Weights:
+        return self._algorithm.learner.weights(self._algorithm.workers.env_steps)

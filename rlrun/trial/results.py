@@ -1,0 +1,197 @@
+"""The result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard's event files.
+
+result.json is the truth: strict JSON, an object per line, in which a number that is missing or not finite is null. The
+other two are made from it for those who want them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.durable import explained_full_disk, write_file
+from rlrun.trial.event_file import EventFile
+
+RESULT_FILE = "result.json"
+CSV_FILE = "progress.csv"
+
+Row = dict[str, Any]
+
+
+def is_timing(name: str) -> bool:
+    """Tells whether a metric depends on the clock and so differs between two equal runs.
+
+    Examples:
+        >>> is_timing("time/sample_s"), is_timing("env_steps_per_s"), is_timing("episode_return_mean")
+        (True, True, False)
+    """
+    return "time" in name or "per_s" in name
+
+
+def json_row(result: Mapping[str, Any]) -> Row:
+    """Returns a result as plain JSON data; what is no finite number, text or truth value becomes None.
+
+    Examples:
+        >>> json_row({"a": float("nan"), "b": 1, "c": "x"})
+        {'a': None, 'b': 1, 'c': 'x'}
+    """
+    return {name: _json_value(value) for name, value in result.items()}
+
+
+def read_results(directory: Path) -> list[Row]:
+    """Reads the rows of a trial's result.json; a last line that a kill has torn is left out.
+
+    Returns:
+        The rows in order; none if there is no file yet.
+    """
+    try:
+        lines = (directory / RESULT_FILE).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    rows = []
+    for line in lines[:-1]:  # what stands behind the last line break was not written to its end
+        try:
+            row = json.loads(line)
+        except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def truncate_results(directory: Path, after_iteration: int, *, last_row: Mapping[str, Any] | None = None) -> int:
+    """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
+
+    Event files cannot be cut; the next one tells TensorBoard what to forget.
+
+    Args:
+        directory: The trial's directory.
+        after_iteration: The last iteration to keep.
+        last_row: Its row, put back if a power cut has taken it.
+
+    Returns:
+        The number of rows that were cut off.
+    """
+    rows = read_results(directory)
+    kept = {row["iteration"]: row for row in rows if row.get("iteration", math.inf) <= after_iteration}
+    if last_row is not None:
+        kept.setdefault(after_iteration, json_row(last_row))
+    in_order = [kept[iteration] for iteration in sorted(kept)]
+    cut = sum(1 for row in rows if row.get("iteration", math.inf) > after_iteration)
+    if in_order or (directory / RESULT_FILE).exists():
+        write_file(directory / RESULT_FILE, b"".join(map(_json_line, in_order)))
+        write_file(directory / CSV_FILE, _csv_text(_columns(in_order), in_order).encode())
+    return cut
+
+
+class ResultWriter:
+    """Appends rows to the result files of a trial; each row is with the operating system when `write` returns."""
+
+    def __init__(self, directory: Path) -> None:
+        """Goes on behind the rows that are there; the files are made with the first row.
+
+        Args:
+            directory: The trial's directory, which exists.
+        """
+        self.directory = directory
+        self._json: io.FileIO | None = None
+        self._csv: io.FileIO | None = None
+        self._columns: list[str] = []
+        self._events: EventFile | None = None
+
+    def write(self, result: Mapping[str, Any]) -> Row:
+        """Appends a row.
+
+        Args:
+            result: Metrics by name, with `iteration` and `env_steps` among them.
+
+        Returns:
+            The row as it stands in result.json.
+
+        Raises:
+            OutOfResources: If the disk is full.
+        """
+        row = json_row(result)
+        line = _json_line(row)
+        with explained_full_disk(self.directory / RESULT_FILE, lambda: 3 * len(line)):
+            if self._json is None:
+                self._json = (self.directory / RESULT_FILE).open("ab", buffering=0)
+            _write_all(self._json, line)
+            self._write_csv(row)
+            self._write_events(row)
+        return row
+
+    def sync(self) -> None:
+        """Makes the rows of result.json last through a power cut; called before a checkpoint that relies on them."""
+        if self._json is not None:
+            with explained_full_disk(self.directory / RESULT_FILE, lambda: 0):
+                os.fsync(self._json.fileno())
+
+    def close(self) -> None:
+        """Closes the files."""
+        for file in (self._json, self._csv, self._events):
+            if file is not None:
+                file.close()
+        self._json = self._csv = self._events = None
+
+    def _write_csv(self, row: Row) -> None:
+        """Appends to progress.csv; the first row, and one with new columns, write it afresh from result.json."""
+        if self._csv is None or not row.keys() <= set(self._columns):
+            rows = read_results(self.directory)
+            self._columns = _columns(rows)
+            if self._csv is not None:
+                self._csv.close()
+            write_file(self.directory / CSV_FILE, _csv_text(self._columns, rows).encode())
+            self._csv = (self.directory / CSV_FILE).open("ab", buffering=0)
+        else:
+            _write_all(self._csv, _csv_text(self._columns, [row], header=False).encode())
+
+    def _write_events(self, row: Row) -> None:
+        step = int(row["env_steps"])
+        if self._events is None:
+            self._events = EventFile(self.directory, first_step=step)
+        numbers = {
+            name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        self._events.add_scalars(step, numbers)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Integral):  # NumPy's integers as well
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _json_line(row: Row) -> bytes:
+    return json.dumps(row, allow_nan=False).encode() + b"\n"
+
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    """Returns every column in the order of its first appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _csv_text(columns: list[str], rows: Sequence[Row], *, header: bool = True) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    """Writes without a buffer, which may take less than all of it at once."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]

@@ -1,0 +1,48 @@
+"""How a trial went on after it was interrupted, killed or paused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlrun.checkpoint.store import SkippedCheckpoint
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """How a trial went on.
+
+    Attributes:
+        checkpoint: What it went on from; None if there was no checkpoint yet and it began again.
+        iteration: The last iteration done by then.
+        skipped: Newer checkpoints that could not be used.
+        rows_cut: Results of later iterations, which will be made again.
+        columns_restarted: Envs that had to begin a new episode.
+        lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
+    """
+
+    checkpoint: Path | None
+    iteration: int = 0
+    skipped: tuple[SkippedCheckpoint, ...] = ()
+    rows_cut: int = 0
+    columns_restarted: int = 0
+    lost_compiler: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it goes on bit for bit as if nothing had happened."""
+        return not self.columns_restarted and not self.lost_compiler
+
+    @property
+    def message(self) -> str:
+        """What to tell the user: a line, and one more for each skipped checkpoint."""
+        if self.checkpoint is None:
+            return "no checkpoint had been written yet: begins again"
+        reasons = []
+        if self.columns_restarted:
+            reasons.append(f"{self.columns_restarted} envs could not be brought back and begin a new episode")
+        if self.lost_compiler:
+            reasons.append("updates are not compiled any more")
+        inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
+        skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
+        return "\n".join([f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}", *skipped])

@@ -1,0 +1,358 @@
+"""What runs one trial, in this process and without Ray: iterations, evaluation, checkpoints, result files, stopping.
+
+A kill at any instant is harmless because of the order in an iteration: its row is written before its checkpoint. So a
+checkpoint's rows are always there, and rows after the newest checkpoint are cut off when the trial goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rlrun.algorithm import Algorithm
+from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.errors import RlrunError, TrainingFailed, UsageError
+from rlrun.functional.seeding import child_seed
+from rlrun.registry import algorithm_class
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.divergence import REMEDIES, DivergenceGuard
+from rlrun.trial.results import ResultWriter, Row, json_row, truncate_results
+from rlrun.trial.resumption import Resumption
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.trial.user_code import failure_of_user_code
+
+EVALUATION = "evaluation/"
+EVALUATION_METRICS = (
+    "episode_return_mean",
+    "episode_return_std",
+    "episode_return_min",
+    "episode_return_max",
+    "episode_len_mean",
+)
+"""What an evaluation reports, behind `EVALUATION`; null at iterations without one."""
+
+
+class TrialLoop:
+    """Runs one trial in its directory; as a context manager it leaves no process behind.
+
+    Attributes:
+        trial: What to run.
+        directory: Where its files are.
+        store: Its checkpoints.
+        done: Whether the trial has reached one of its stop criteria.
+        stop_reason: Which one, "" before.
+        resumption: How it went on, None if it is new.
+        last_result: The newest row of its results, {} before the first.
+    """
+
+    def __init__(
+        self,
+        trial: TrialSpec,
+        directory: Path,
+        *,
+        resume: bool = False,
+        from_checkpoint: Path | None = None,
+        eager: bool = False,
+        announce: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """Claims the directory and builds the algorithm, or brings it back to where its newest valid checkpoint is.
+
+        Args:
+            trial: What to run.
+            directory: Where its files go; made if need be.
+            resume: Go on from the newest valid checkpoint; begin again if none had been written yet.
+            from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts from.
+            eager: Whether updates that were compiled may go on uncompiled.
+            announce: Called with a sentence when something is about to take long.
+
+        Raises:
+            UsageError: If another process runs the trial, or it has checkpoints already and `resume` is False.
+            CheckpointError: If a checkpoint cannot be used.
+            CompilerMissing: If its updates were compiled, there is no compiler here, and `eager` is False.
+        """
+        self.trial = trial
+        self.directory = Path(directory)
+        self.store = CheckpointStore(self.directory / "checkpoints", trial.checkpoint.keep, trial.checkpoint.best)
+        self.done = False
+        self.stop_reason = ""
+        self.resumption: Resumption | None = None
+        self.last_result: Row = {}
+        self._files = TrialDirectory(self.directory)
+        self._results = ResultWriter(self.directory)
+        self._spec = trial.to_data()
+        self._saved: Path | None = None
+        self._saved_iteration = -1
+        self._checkpoint_s = 0.0
+        self._is_between_iterations = True
+        self._algorithm: Algorithm[Any] | None = None
+        if not resume and self.store.paths():
+            raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
+        self._files.claim()
+        self._record = TrialRecord(trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid())
+        try:
+            self._begin(announce, resume=resume, from_checkpoint=from_checkpoint, eager=eager)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self._record_failure(error)
+            self.close()
+            raise
+
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """The running algorithm."""
+        if self._algorithm is None:
+            raise RuntimeError(f"{self.directory}: the trial's algorithm could not be built")
+        return self._algorithm
+
+    def step(self) -> Row:
+        """Runs one iteration, with the evaluation and the checkpoint that are due.
+
+        Returns:
+            The iteration's result as it stands in result.json: None where there is no finite number.
+
+        Raises:
+            TrainingFailed: If an env or plugin failed, or training has diverged; what is left is in `failed/`.
+            OutOfResources: If the disk is full.
+        """
+        if self.done:
+            raise RuntimeError(f"{self.directory}: the trial is done: {self.stop_reason}")
+        try:
+            return self._step()
+        except Exception as error:
+            failure = failure_of_user_code(error, type(self.algorithm))
+            self._record_failure(failure or error)
+            if failure is not None:
+                raise failure from error
+            raise
+
+    def save(self, path: Path | None = None) -> Path:
+        """Writes a checkpoint, unless this iteration has one already.
+
+        Args:
+            path: Another place than the trial's own checkpoints.
+        """
+        if not self._is_between_iterations:
+            raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
+        if path is not None:
+            content = self.algorithm.content(self._spec)
+            manifest = {**content.manifest, RESULT_KEY: self.last_result}
+            return write_checkpoint(path, replace(content, manifest=manifest))
+        if self._saved is not None and self._saved_iteration == self.algorithm.iteration:
+            return self._saved
+        began = time.perf_counter()
+        self._results.sync()
+        self._saved = self.store.save(self.algorithm.iteration, self.algorithm.content(self._spec), self.last_result)
+        self._saved_iteration = self.algorithm.iteration
+        self._write_record("RUNNING")
+        self._checkpoint_s += time.perf_counter() - began
+        return self._saved
+
+    def load(self, path: Path, *, eager: bool = False) -> None:
+        """Goes on from a checkpoint of any trial of the same algorithm and spaces, with all of its state.
+
+        Args:
+            path: The checkpoint's directory.
+            eager: Whether updates that were compiled may go on uncompiled.
+        """
+        self._go_on(Path(path), read_checkpoint(Path(path)), (), eager=eager)
+        self.save()  # from here on the trial's own newest checkpoint belongs to this course of it, not to the one before
+
+    def interrupt(self) -> Path | None:
+        """Ends the trial for now; an iteration that a KeyboardInterrupt has left half done is abandoned.
+
+        Returns:
+            The checkpoint that a resume will go on from; None if it will begin again.
+        """
+        if self._is_between_iterations and self.algorithm.iteration > 0:
+            self.save()
+        self._write_record("INTERRUPTED")
+        return self._saved
+
+    def finish(self, reason: str) -> None:
+        """Ends the trial for good although no stop criterion is reached, as a scheduler may want.
+
+        Args:
+            reason: Why, for trial.json.
+        """
+        if self._record.status == "RUNNING":
+            self.done, self.stop_reason = True, reason
+            self._finish()
+
+    def close(self) -> None:
+        """Ends the workers, closes the files and lets go of the directory; a trial that is not done is then PENDING."""
+        try:
+            if self._record.status == "RUNNING":
+                with suppress(OSError, RlrunError):
+                    self._write_record("PENDING")
+            self._results.close()
+            if self._algorithm is not None:
+                self._algorithm.close()
+        finally:
+            self._files.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # How it begins.
+
+    def _begin(
+        self, announce: Callable[[str], None], *, resume: bool, from_checkpoint: Path | None, eager: bool
+    ) -> None:
+        before = self._files.read_record() if resume else None
+        if before is not None:
+            from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
+            self._record = replace(self._record, exact_resume=before.exact_resume)
+        start = None if from_checkpoint is None else str(from_checkpoint.absolute())
+        self._record = replace(self._record, from_checkpoint=start)
+        self._files.write_spec(self._spec)
+        self._files.clear_error()
+        self._files.write_record(self._record)
+        self._algorithm = algorithm_class(self.trial.algorithm)(
+            self.trial.env,
+            self.trial.config,
+            seed=self.trial.seed,
+            total_env_steps=_total_env_steps(self.trial),
+            announce=announce,
+        )
+        newest = self.store.read_newest() if resume else None
+        if newest is not None:
+            path, content, skipped = newest
+            self._go_on(path, content, skipped, eager=eager)
+            self._saved, self._saved_iteration = path, self.algorithm.iteration
+        else:
+            rows_cut = truncate_results(self.directory, after_iteration=0)
+            self.resumption = Resumption(None, rows_cut=rows_cut) if before is not None else None
+            if from_checkpoint is not None:
+                self.algorithm.load_weights(read_checkpoint(from_checkpoint))
+            self.algorithm.content(self._spec)  # starts everything, so that there are parameters to guard
+        self._guard = DivergenceGuard(self.algorithm)
+
+    def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
+        algorithm = self.algorithm
+        algorithm.load(content, eager=eager)
+        result = content.manifest.get(RESULT_KEY) or {}
+        self.last_result = json_row(result)
+        self.resumption = Resumption(
+            path,
+            algorithm.iteration,
+            skipped,
+            truncate_results(self.directory, algorithm.iteration, last_row=result or None),
+            algorithm.columns_restarted,
+            lost_compiler=bool(content.manifest["compiled"]) and not algorithm.is_compiled,
+        )
+        was_exact = self._record.exact_resume is not False
+        self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
+        self._guard = DivergenceGuard(algorithm)
+        self._note_stop(self.last_result)
+        self._write_record("RUNNING")
+
+    # What an iteration consists of.
+
+    def _step(self) -> Row:
+        self._is_between_iterations = False
+        result = self.algorithm.train()
+        self._refuse_divergence(result)
+        self._guard.remember()
+        result |= self._evaluation(int(result["iteration"]))
+        result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
+        self.last_result = self._results.write(result)
+        self._is_between_iterations = True
+        self._note_stop(self.last_result)
+        if self._is_checkpoint_due(self.last_result):
+            self.save()
+        if self.done:
+            self._finish()
+        return self.last_result
+
+    def _evaluation(self, iteration: int) -> dict[str, Any]:
+        """Evaluates if it is due, on episodes of that iteration's own, so that `best` is no luck of the seeds."""
+        evaluation = self.trial.evaluation
+        if evaluation is None:
+            return {}
+        if iteration % evaluation.every:
+            return {**{f"{EVALUATION}{name}": None for name in EVALUATION_METRICS}, "time/evaluation_s": 0.0}
+        began = time.perf_counter()
+        found = self.algorithm.evaluate(
+            evaluation.episodes,
+            seed=child_seed(self.trial.seed, "evaluation", iteration),
+            explore=evaluation.stochastic,
+            env=evaluation.env,
+        )
+        mean_length = sum(found.lengths) / len(found.lengths)
+        values = (found.mean, found.std, min(found.returns), max(found.returns), mean_length)
+        measured = {f"{EVALUATION}{name}": value for name, value in zip(EVALUATION_METRICS, values, strict=True)}
+        return {**measured, "time/evaluation_s": time.perf_counter() - began}
+
+    def _refuse_divergence(self, result: dict[str, Any]) -> None:
+        problem = self._guard.problem(result)
+        if problem is None:
+            return
+        with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
+            write_checkpoint(self._files.failed, self._guard.content(self._spec))
+        raise TrainingFailed(
+            f"training has diverged: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
+            f"The parameters before that iteration are in {self._files.failed}. {REMEDIES}"
+        )
+
+    def _note_stop(self, row: Row) -> None:
+        for metric, bound in self.trial.stop.items():
+            value = row.get(metric)
+            if value is not None and value >= bound:
+                self.done, self.stop_reason = True, f"{metric} {value:g} >= {bound:g}"
+                return
+
+    def _is_checkpoint_due(self, row: Row) -> bool:
+        checkpoint = self.trial.checkpoint
+        if self.done:
+            return checkpoint.at_end
+        if checkpoint.every is not None and row["iteration"] % checkpoint.every == 0:
+            return True
+        # An evaluation speaks of the weights of its own iteration only, so its best is kept when it happens.
+        score = row.get(checkpoint.best) if checkpoint.best and checkpoint.best.startswith(EVALUATION) else None
+        best = self.store.best_score() if score is not None else None
+        return score is not None and (best is None or score > best)
+
+    # How it ends.
+
+    def _finish(self) -> None:
+        if self.trial.checkpoint.at_end and self._is_between_iterations and self.algorithm.iteration > 0:
+            self.save()
+        self._write_record("TERMINATED")
+
+    def _record_failure(self, error: Exception) -> None:
+        told = str(error) if isinstance(error, RlrunError) else "".join(traceback.format_exception_only(error)).strip()
+        with suppress(OSError, RlrunError):  # a full disk must not hide what happened
+            self._files.write_error("".join(traceback.format_exception(error)))
+        self._record = replace(self._record, error=told)
+        with suppress(OSError, RlrunError):
+            self._write_record("ERROR")
+
+    def _write_record(self, status: TrialStatus) -> None:
+        algorithm = self._algorithm
+        self._record = replace(
+            self._record,
+            status=status,
+            iteration=0 if algorithm is None else algorithm.iteration,
+            env_steps=int(self.last_result.get("env_steps") or 0),
+            stop_reason=self.stop_reason,
+            pid=os.getpid() if status == "RUNNING" else None,
+        )
+        self._files.write_record(self._record)
+
+
+def _total_env_steps(trial: TrialSpec) -> int | None:
+    bound = trial.stop.get("env_steps")
+    return None if bound is None else int(bound)

@@ -1,0 +1,36 @@
+"""Tells a mistake in a user's own code from one in rlrun, so that each is shown for what it is."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+import rlrun
+from rlrun.errors import RlrunError, TrainingFailed
+
+_PACKAGE = str(Path(rlrun.__file__).parent)
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def failure_of_user_code(error: Exception, plugin: type) -> TrainingFailed | None:
+    """Returns a failure with the user's own traceback if an exception came through the user's code, else None.
+
+    A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed.
+
+    Args:
+        error: What was raised below the caller.
+        plugin: The algorithm's class.
+    """
+    if isinstance(error, RlrunError | MemoryError):
+        return None
+    told = traceback.TracebackException.from_exception(error)
+    outside = [frame for frame in told.stack if not frame.filename.startswith((_PACKAGE, "<frozen "))]
+    own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
+    is_plugin = plugin.__module__.partition(".")[0] != "rlrun"
+    if not (own or (outside and is_plugin)):
+        return None
+    first = (own or outside)[0]
+    told.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
+    text = "".join(told.format(chain=False)).rstrip()
+    return TrainingFailed(f"{plugin.__name__} failed in {first.filename}:\n{text}")

@@ -71,7 +71,7 @@ class ActorCriticPolicy(Policy):
         """Runs the network on rows of observations [S, L, ...]."""
         rows, length = batch["valid"].shape
         flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])
-        outputs, values = functional_call(self.module, dict(views), (flat,))
+        outputs, values = functional_call(self.module, dict(views), (flat,), tie_weights=False)
         distribution = self.action_model.distribution(outputs.view(rows, length, -1))
         return ActorCriticOutputs(distribution, values.view(rows, length))
 

@@ -261,5 +261,5 @@ def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in info.items()
-        if isinstance(value, int | float | np.number) and np.isfinite(float(value))
+        if isinstance(value, int | float | np.number | np.bool_) and np.isfinite(float(value))
     }

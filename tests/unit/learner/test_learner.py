@@ -1,0 +1,194 @@
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.moments import Moments
+from rlrun.learner.compilation import compiler
+from rlrun.learner.learner import Learner
+from rlrun.learner.objective import Loss, Objective
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+
+SPACE = gymnasium.spaces.Dict({"a": gymnasium.spaces.Box(-1, 1, (3,)), "b": gymnasium.spaces.Discrete(2)})
+
+
+def actor_critic_loss(outputs, batch, scheduled):
+    valid = batch["valid"].float()
+    policy_loss = -masked_mean(outputs.distribution.log_prob(batch["actions"]) * batch["advantages"], valid)
+    value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+    total = policy_loss + value_loss - scheduled["entropy_coeff"] * masked_mean(outputs.distribution.entropy(), valid)
+    return Loss(total, {"policy_loss": policy_loss, "value_loss": value_loss})
+
+
+def learner_for(*, objectives=None, compile_updates=False, lr=1e-3, seed=3):
+    policy = ActorCriticPolicy(
+        SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(16,)), normalize_observations=False, seed=1
+    )
+    return Learner(
+        policy,
+        objectives or [Objective("loss", actor_critic_loss, max_grad_norm=0.5)],
+        schedules={"lr": lr, "entropy_coeff": 0.01},
+        device="cpu",
+        compile_updates=compile_updates,
+        seed=seed,
+    )
+
+
+def batch_of(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return SampleBatch(
+        obs={"a": rng.normal(size=(rows, 1, 3)).astype(np.float32), "b": rng.integers(0, 2, (rows, 1))},
+        actions=rng.normal(size=(rows, 1, 2)).astype(np.float32),
+        advantages=rng.normal(size=(rows, 1)).astype(np.float32),
+        value_targets=rng.normal(size=(rows, 1)).astype(np.float32),
+        valid=np.ones((rows, 1), bool),
+    )
+
+
+def learn(learner, batch, num_epochs=1, minibatch_size=16, **more):
+    learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=0, **more)
+    return learner.flat()
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates():
+    eager, compiled = learner_for(), learner_for(compile_updates=True)
+    batch = batch_of(160)
+    for _ in range(2):
+        first, second = learn(eager, batch), learn(compiled, batch)
+    assert (eager.sgd_steps, compiled.sgd_steps) == (20, 20)
+    assert np.abs(first - batch_start(eager)).max() > 1e-3
+    np.testing.assert_allclose(first, second, atol=1e-5)
+    statistics = eager.take_statistics()
+    assert list(statistics) == ["policy_loss", "value_loss", "grad_norm"]
+    assert statistics == pytest.approx(compiled.take_statistics(), abs=1e-5)
+
+
+def batch_start(learner):
+    return learner.policy.parameters.gather(learner.policy.module).numpy()
+
+
+def test_garbage_in_invalid_cells_changes_no_parameter():
+    clean = batch_of(64)
+    clean["valid"][::5] = False
+    dirty = clean.map(np.copy)
+    for column in (dirty["obs"]["a"], dirty["actions"], dirty["advantages"], dirty["value_targets"]):
+        column[::5] = np.nan
+    dirty["obs"]["b"][::5] = 77
+    np.testing.assert_array_equal(learn(learner_for(), clean.cleared()), learn(learner_for(), dirty.cleared()))
+
+
+def test_invalid_rows_weigh_as_if_they_were_not_there():
+    whole = batch_of(24)
+    padded = SampleBatch(whole.map(lambda leaf: np.concatenate([leaf, leaf[:8]])))
+    padded["valid"] = padded["valid"].copy()
+    padded["valid"][24:] = False
+    np.testing.assert_allclose(
+        learn(learner_for(), whole, minibatch_size=24), learn(learner_for(), padded, minibatch_size=32), atol=1e-6
+    )
+
+
+def test_a_last_minibatch_is_filled_up_and_every_row_is_used_once_per_pass():
+    seen = []
+
+    def spy(outputs, batch, scheduled):
+        assert batch["valid"].shape == (16, 1)
+        seen.extend(batch["value_targets"][batch["valid"]].tolist())
+        return actor_critic_loss(outputs, batch, scheduled)
+
+    batch = batch_of(40)
+    batch["value_targets"] = np.arange(40, dtype=np.float32).reshape(40, 1)
+    learner = learner_for(objectives=[Objective("loss", spy)])
+    learn(learner, batch)
+    assert learner.sgd_steps == 3
+    assert sorted(seen) == list(range(40))
+
+
+def test_adam_equals_torch_s_own():
+    learner = learner_for(objectives=[Objective("loss", actor_critic_loss, epsilon=1e-8)])
+    policy = learner.policy
+    twin = torch.nn.Parameter(torch.from_numpy(learner.flat()))
+    theirs = torch.optim.Adam([twin], lr=1e-3, eps=1e-8)
+    batch = batch_of(32)
+    rows = batch.map(torch.from_numpy)
+    settings = {"lr": torch.tensor(1e-3), "entropy_coeff": torch.tensor(0.01)}
+    for _ in range(5):
+        ours = learn(learner, batch, minibatch_size=32)
+        theirs.zero_grad()
+        actor_critic_loss(policy.outputs(policy.parameters.views(twin), rows), rows, settings).total.backward()
+        theirs.step()
+    np.testing.assert_allclose(ours, twin.detach(), atol=1e-6)
+
+
+def test_a_gradient_above_its_bound_is_scaled_down_to_it():
+    free = learner_for(objectives=[Objective("loss", actor_critic_loss)])
+    learn(free, batch_of(16))
+    norm = free.take_statistics()["grad_norm"]
+    bounded = learner_for(objectives=[Objective("loss", actor_critic_loss, max_grad_norm=norm / 4)])
+    learn(bounded, batch_of(16))
+    first = "loss/first"
+    np.testing.assert_allclose(bounded.optimizer_state()[first] * 4, free.optimizer_state()[first], rtol=1e-3, atol=1e-9)
+
+
+def test_objectives_move_only_their_own_parameters_and_only_when_they_are_due():
+    def policy_only(outputs, batch, scheduled):
+        return Loss(-outputs.distribution.log_prob(batch["actions"]).mean(), {})
+
+    def value_only(outputs, batch, scheduled):
+        return Loss((outputs.values - 1).square().mean(), {})
+
+    learner = learner_for(
+        objectives=[
+            Objective("value", value_only, parameters="value_"),
+            Objective("policy", policy_only, parameters="policy_", every=2),
+        ]
+    )
+    slots = learner.policy.parameters.slots
+    moved = []
+    before = learner.flat()
+    for _ in range(4):
+        after = learn(learner, batch_of(16))
+        moved.append({slot.name.split("_")[0] for slot in slots if changed(slot, before, after)})
+        before = after
+    assert moved == [{"value", "policy"}, {"value"}, {"value", "policy"}, {"value"}]
+
+
+def changed(slot, before, after):
+    part = slice(slot.offset, slot.offset + slot.size)
+    return bool((before[part] != after[part]).any())
+
+
+def test_no_further_pass_begins_once_a_statistic_exceeds_its_bound():
+    def rising(outputs, batch, scheduled):
+        return Loss(outputs.values.mean(), {"kl": batch["value_targets"].mean()})
+
+    batch = batch_of(32)
+    batch["value_targets"][:] = 0.3
+    stopped, free = (learner_for(objectives=[Objective("loss", rising)]) for _ in range(2))
+    learn(stopped, batch, num_epochs=5, stop=("kl", 0.2))
+    learn(free, batch, num_epochs=5, stop=("kl", 0.4))
+    assert (stopped.sgd_steps, free.sgd_steps) == (2, 10)
+
+
+def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
+    straight, first, second = learner_for(), learner_for(), learner_for(seed=99)
+    first.merge_filters({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
+    learn(straight, batch_of(48), num_epochs=2)
+    learn(first, batch_of(48), num_epochs=2)
+    second.load_flat(first.flat())
+    second.load_optimizer_state(first.optimizer_state())
+    second.load_state(first.state())
+    np.testing.assert_array_equal(learn(second, batch_of(48, 1)), learn(straight, batch_of(48, 1)))
+    assert second.sgd_steps == 9
+    assert second.filters["returns"].mean == 1.5
+
+
+def test_scheduled_learning_rates_follow_the_env_steps():
+    learner = learner_for(lr=((0, 1e-3), (100, 0.0)))
+    before = learner.flat()
+    learner.learn(batch_of(16), num_epochs=1, minibatch_size=16, env_steps=100)
+    np.testing.assert_array_equal(learner.flat(), before)
+    assert learner.scheduled(50) == {"lr": pytest.approx(5e-4), "entropy_coeff": 0.01}

@@ -1,0 +1,239 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.data.tree import map_tree, named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import spaces_of
+from rlrun.functional.moments import Moments
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
+
+CARTPOLE = EnvConfig(id="CartPole-v1")
+
+
+def worker_for(env=CARTPOLE, *, num_envs=3, length=50, seed=7, index=0, normalize=False, **more):
+    observation_space, action_space = spaces_of(env)
+    policy = ActorCriticPolicy(
+        observation_space, action_space, ModelConfig(hiddens=(8,)), normalize_observations=normalize, seed=1
+    )
+    worker = RolloutWorker(
+        WorkerConfig(
+            env=env,
+            num_envs=num_envs,
+            fragment_length=length,
+            seed=seed,
+            behaviors={"default": policy.behavior()},
+            gamma=0.9,
+            worker_index=index,
+            **more,
+        )
+    )
+    worker.set_weights({"default": Weights(4, policy.parameters.gather(policy.module).numpy())})
+    return worker
+
+
+def assert_equal_batches(first, second):
+    assert list(first) == list(second)
+    for (name, left), (_, right) in zip(named_leaves(dict(first)), named_leaves(dict(second)), strict=True):
+        np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+def test_a_fragment_has_the_promised_shapes():
+    rollout = worker_for().sample()
+    batch = rollout.batches["default"]
+    shapes = {name: leaf.shape for name, leaf in batch.items()}
+    assert shapes == {
+        "actions": (50, 3),
+        "values": (51, 3),
+        "obs": (51, 3, 4),
+        "rewards": (50, 3),
+        "terminateds": (50, 3),
+        "truncateds": (50, 3),
+        "valid": (50, 3),
+        "logp": (50, 3),
+    }
+    assert rollout.env_steps == batch["valid"].sum() < 150
+    assert rollout.weights_version == 4
+
+
+def test_the_row_after_an_end_is_invalid_and_holds_the_final_observation():
+    worker = worker_for(length=200)
+    fragments = [worker.sample().batches["default"] for _ in range(2)]
+    ends = np.concatenate([batch["terminateds"] | batch["truncateds"] for batch in fragments])
+    valid = np.concatenate([batch["valid"] for batch in fragments])
+    assert valid[0].all()
+    np.testing.assert_array_equal(valid[1:], ~ends[:-1])
+    observations = np.concatenate([fragments[0]["obs"][:-1], fragments[1]["obs"]])
+    final = observations[1:][ends]
+    assert (np.abs(final[:, 2]) > 0.2095).sum() + (np.abs(final[:, 0]) > 2.4).sum() >= len(final)
+    first = observations[1:][~valid]
+    assert (np.abs(first) <= 0.05).all()
+
+
+def test_fragments_join_without_a_gap():
+    worker = worker_for()
+    first, second = worker.sample().batches["default"], worker.sample().batches["default"]
+    np.testing.assert_array_equal(first["obs"][-1], second["obs"][0])
+    np.testing.assert_allclose(first["values"][-1], second["values"][0], rtol=1e-6)
+
+
+def test_episode_returns_and_lengths_are_those_of_whole_episodes_across_fragments():
+    worker = worker_for(length=7)
+    episodes = [episode for _ in range(60) for episode in worker.sample().episodes]
+    assert len(episodes) > 20
+    assert all(episode.episode_return == episode.length >= 8 for episode in episodes)
+
+
+def test_clipped_rewards_are_learned_from_while_returns_stay_raw():
+    env = EnvConfig(id="Pendulum-v1", max_episode_steps=20)
+    rollout = worker_for(env, clip_rewards=1.0).sample()
+    assert rollout.batches["default"]["rewards"].min() == -1.0
+    assert all(episode.episode_return < -20 for episode in rollout.episodes)
+
+
+def test_scaled_rewards_have_the_deviation_of_discounted_returns():
+    env = EnvConfig(id="Pendulum-v1")
+    plain, scaled = worker_for(env), worker_for(env, normalize_rewards=True)
+    raw, rollout = plain.sample().batches["default"]["rewards"], scaled.sample()
+    delta = rollout.filter_deltas["default"]["returns"]
+    returns = np.zeros((50, 3))
+    running = np.zeros(3)
+    for t in range(50):
+        running = 0.9 * running + raw[t]
+        returns[t] = running
+    np.testing.assert_allclose(delta.variance, returns.var(), rtol=1e-5)
+    np.testing.assert_allclose(rollout.batches["default"]["rewards"], raw / returns.std(), rtol=1e-4)
+
+
+def test_what_the_filter_wants_to_know_is_delivered_raw_and_the_batch_holds_filtered_observations():
+    worker = worker_for(normalize=True)
+    unfiltered = worker.sample()
+    delta = unfiltered.filter_deltas["default"]["observations/"]
+    np.testing.assert_allclose(delta.mean, unfiltered.batches["default"]["obs"][:-1].mean((0, 1)), atol=1e-6)
+    shifted = Moments(1000.0, np.full(4, 2.0), np.full(4, 1000.0))
+    weights = Weights(5, np.zeros(worker_size(worker), np.float32), {"observations/": shifted})
+    worker.set_weights({"default": weights})
+    filtered = worker.sample()
+    assert filtered.batches["default"]["obs"].mean() == pytest.approx(-2.0, abs=0.5)
+    assert abs(filtered.filter_deltas["default"]["observations/"].mean).max() < 0.5
+
+
+def worker_size(worker):
+    policy = ActorCriticPolicy(
+        Box(-1, 1, (4,)), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=True, seed=1
+    )
+    return policy.parameters.size
+
+
+def test_the_same_seed_gives_the_same_fragments_and_another_worker_s_differ():
+    first, again, other = worker_for(), worker_for(), worker_for(index=1)
+    for _ in range(2):
+        batch = first.sample().batches["default"]
+        assert_equal_batches(batch, again.sample().batches["default"])
+        assert (batch["obs"] != other.sample().batches["default"]["obs"]).any()
+
+
+def test_parallel_envs_start_differently():
+    observations = worker_for(num_envs=8).sample().batches["default"]["obs"][0]
+    assert len(np.unique(observations, axis=0)) == 8
+
+
+@pytest.mark.parametrize(
+    "env",
+    [CARTPOLE, EnvConfig(id="CartPole-v1", backend="loop"), EnvConfig(id="rlrun.envs.worlds:DictCartPole"),
+     EnvConfig(id="Pendulum-v1", max_episode_steps=30)],
+    ids=["vector", "loop", "dict", "continuous"],
+)
+@pytest.mark.parametrize("fragments_before", [0, 1, 4])
+def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
+    settings = {"normalize_rewards": True, "length": 13}
+    straight = worker_for(env, **settings)
+    for _ in range(fragments_before):
+        straight.sample()
+    state = straight.state()
+    resumed = worker_for(env, **settings)
+    assert resumed.load_state(state) == 0
+    for _ in range(4):
+        expected, found = straight.sample(), resumed.sample()
+        assert_equal_batches(expected.batches["default"], found.batches["default"])
+        assert expected.episodes == found.episodes
+    assert_equal_states(straight.state(), resumed.state())
+
+
+def assert_equal_states(first, second):
+    assert first["fragment"] == second["fragment"]
+    for left, right in zip(first["columns"], second["columns"], strict=True):
+        assert {k: v for k, v in left.items() if k != "actions"} == {k: v for k, v in right.items() if k != "actions"}
+        np.testing.assert_array_equal(left["actions"], right["actions"])
+
+
+def test_the_action_log_is_bounded_by_the_present_episodes():
+    worker = worker_for(length=5)
+    for _ in range(100):
+        worker.sample()
+    state = worker.state()
+    assert all(len(column["actions"]) == column["length"] for column in state["columns"])
+    longest = max(column["length"] for column in state["columns"])
+    assert sum(len(part) for part in worker._recent_actions) < longest + 5
+
+
+def test_a_column_that_cannot_be_brought_back_begins_its_next_episode():
+    worker = worker_for()
+    worker.sample()
+    state = worker.state()
+    state["columns"][1]["hash"] = "0" * 32
+    resumed = worker_for()
+    assert resumed.load_state(state) == 1
+    column = resumed.state()["columns"][1]
+    assert (column["episode"], column["length"]) == (state["columns"][1]["episode"] + 1, 0)
+    rollout = resumed.sample()
+    assert rollout.batches["default"]["valid"][0].all()
+    np.testing.assert_array_less(np.abs(rollout.batches["default"]["obs"][0, 1]), 0.0501)
+
+
+def test_numbers_in_the_last_info_of_an_episode_become_metrics():
+    worker = worker_for(EnvConfig(id="tests_info_env:make", max_episode_steps=3), length=10)
+    episodes = worker.sample().episodes
+    assert {tuple(sorted(episode.info.items())) for episode in episodes} == {(("is_success", 1.0), ("score", 3.0))}
+
+
+@pytest.fixture(autouse=True)
+def _info_env_on_path(tmp_path, monkeypatch):
+    (tmp_path / "tests_info_env.py").write_text(
+        "import gymnasium\n"
+        "class Scored(gymnasium.Wrapper):\n"
+        "    def reset(self, **more):\n"
+        "        self.score = 0\n"
+        "        return self.env.reset(**more)\n"
+        "    def step(self, action):\n"
+        "        self.score += 1\n"
+        "        *result, info = self.env.step(action)\n"
+        "        return *result, {'score': self.score, 'is_success': True, 'note': 'x', 'bad': float('nan')}\n"
+        "def make():\n"
+        "    return Scored(gymnasium.make('Pendulum-v1'))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
+    import pickle
+
+    config = worker_for().config
+    (tmp_path / "config.pkl").write_bytes(pickle.dumps(config))
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "from rlrun.rollout.rollout_worker import RolloutWorker\n"
+        "from rlrun.policy.weights import Weights\n"
+        f"worker = RolloutWorker(pickle.load(open({str(tmp_path / 'config.pkl')!r}, 'rb')))\n"
+        "worker.set_weights({'default': Weights(0, np.zeros(10_000, np.float32))})\n"
+        "worker.sample()\n"
+        "assert not {'torch', 'ray'} & set(sys.modules), sorted({'torch', 'ray'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

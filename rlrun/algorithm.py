@@ -118,6 +118,7 @@ class Algorithm(Generic[C]):
         self._metrics = EpisodeMetrics()
         self._flow: Flow[LearnResult] | None = None
         self._behavior: BehaviorPolicy | None = None
+        self._seconds: dict[str, float] = {}
 
     # What a plugin gives.
 
@@ -173,8 +174,14 @@ class Algorithm(Generic[C]):
             "worker_restarts": self.workers.worker_restarts,
             **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
             **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
-            **{f"time/{name}_s": value for name, value in flow.take_seconds().items()},
+            **self._operator_seconds(flow),
         }
+
+    def _operator_seconds(self, flow: Flow[LearnResult]) -> dict[str, float]:
+        """Returns the seconds that each operator took in this iteration."""
+        before, now = self._seconds, {timing.path: timing.seconds for timing in flow.timings()}
+        self._seconds = now
+        return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
 
     def act(self, observation: Any, explore: bool = False) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one."""

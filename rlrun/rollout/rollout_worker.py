@@ -43,6 +43,8 @@ class WorkerConfig:
         clip_rewards: Bound of the rewards that are learned from, or None.
         normalize_rewards: Whether they are divided by the deviation of discounted returns.
         worker_index: 0 in the trial's own process, from 1 in actors.
+        first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose noise and
+            episodes then go on with numbers that the dead one never reached.
     """
 
     env: EnvConfig
@@ -54,6 +56,7 @@ class WorkerConfig:
     clip_rewards: float | None = None
     normalize_rewards: bool = False
     worker_index: int = 0
+    first_fragment: int = 0
 
 
 class RolloutWorker:
@@ -63,11 +66,16 @@ class RolloutWorker:
         """Makes the envs; they are reset at the first sample."""
         self.config = config
         self.behaviors = config.behaviors
-        self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
+        self.env = make_vector_env(
+            config.env,
+            config.num_envs,
+            EpisodeSeeds(config.seed, config.worker_index),
+            first_episodes=[config.first_fragment * config.fragment_length] * config.num_envs,
+        )
         self._rewards = RewardTransform(
             config.num_envs, config.gamma, clip=config.clip_rewards, scale=config.normalize_rewards
         )
-        self._fragment = 0
+        self._fragment = config.first_fragment
         self._observations: Any = None
         self._just_ended = np.zeros(config.num_envs, np.bool_)
         self._returns = np.zeros(config.num_envs)

@@ -1,0 +1,75 @@
+# make train, make test: that is all a new machine needs beside Python 3.11 or newer. `make help` lists the rest.
+#
+# PYTHON=python3.12       the Python that makes .venv
+# EXTRAS=atari,mujoco     extras that `make install` adds (see README)
+# TORCH_INDEX_URL=...     take torch from this package index, such as the one without CUDA packages
+# CONSTRAINTS=            take the newest versions allowed instead of those the project was tested with
+# UV=                     install with pip although uv is there
+# SPEC=FILE               what `make train` trains
+# PYTEST_ARGS="-x -k gae" arguments for pytest
+
+PYTHON ?= python3
+EXTRAS ?=
+TORCH_INDEX_URL ?=
+CONSTRAINTS ?= constraints.txt
+UV ?= $(shell command -v uv 2>/dev/null)
+SPEC ?= configs/cartpole/ppo.yaml
+PYTEST_ARGS ?=
+# Every shipped spec that says what it must reach.
+REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
+
+VENV := .venv
+BIN := $(VENV)/bin
+ifeq ($(strip $(UV)),)
+MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
+else
+MAKE_VENV = "$(UV)" venv --quiet --allow-existing --python "$(PYTHON)" $(VENV)
+INSTALL = "$(UV)" pip install --python $(BIN)/python
+endif
+CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test check format regress
+
+help:
+	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
+	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
+	@echo "make test      install everything, then run the tests that take seconds each"
+	@echo "make check     formatting, lint, types, layers"
+	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
+	@echo "make format    format the code"
+	@echo "Variables are explained at the top of the Makefile."
+
+install: $(VENV)/.installed-$(or $(strip $(EXTRAS)),plain)
+
+train: $(VENV)/.installed-plain
+	$(BIN)/rlrun train -f $(SPEC)
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+regress: $(VENV)/.installed-dev
+	$(BIN)/rlrun regress $(addprefix -f ,$(REGRESS_SPECS))
+
+# The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
+
+$(VENV)/.made:
+	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and "rlrun needs Python 3.11 or newer and \"$(PYTHON)\" is " + v + "; name another: make PYTHON=python3.12 ...")'
+	$(MAKE_VENV)
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml $(CONSTRAINTS) | $(VENV)/.made
+	$(if $(strip $(TORCH_INDEX_URL)),$(INSTALL) $(CONSTRAINED) --index-url "$(TORCH_INDEX_URL)" torch)
+	$(INSTALL) $(CONSTRAINED) --editable '.$(if $(filter-out plain,$*),[$*])'
+	@touch $(VENV)/.installed-plain $@

@@ -1,0 +1,28 @@
+"""``rlrun algorithms``: what can stand under ``algorithm:`` in a spec."""
+
+from __future__ import annotations
+
+import click
+
+from rlrun.cli.options import json_option, print_json
+from rlrun.cli.tables import stdout_width, table
+
+
+@click.command()
+@json_option("the algorithms")
+def algorithms(as_json: bool) -> None:
+    """List the algorithms, built in and installed."""
+    from rlrun.registry import algorithm_class, algorithm_names
+
+    found = []
+    for name in algorithm_names():
+        algorithm = algorithm_class(name)
+        summary = (algorithm.__doc__ or "").strip().partition("\n")[0]
+        found.append({"name": name, "class": f"{algorithm.__module__}:{algorithm.__qualname__}", "summary": summary})
+    if as_json:
+        print_json(found)
+        return
+    click.echo(
+        table(["algorithm", "what it does"], [[each["name"], each["summary"]] for each in found], stdout_width())
+    )
+    click.echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")

@@ -1,0 +1,26 @@
+"""``rlrun completion SHELL``: the script that makes a shell complete rlrun's commands and options."""
+
+from __future__ import annotations
+
+import click
+
+HOW_TO = {
+    "bash": '# Put this into ~/.bashrc:  eval "$(rlrun completion bash)"',
+    "zsh": '# Put this into ~/.zshrc:  eval "$(rlrun completion zsh)"',
+    "fish": "# Write this into ~/.config/fish/completions/rlrun.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(HOW_TO)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    shell_class = get_completion_class(shell)
+    if shell_class is None:  # click knows all three; a version that drops one should say so
+        raise click.UsageError(f"click has no completion for {shell}")
+    group = ctx.find_root().command
+    script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
+    click.echo(f"{HOW_TO[shell]}\n{script}")

@@ -1,0 +1,20 @@
+"""``rlrun config ALGORITHM``: every setting of an algorithm with its default and what it means."""
+
+from __future__ import annotations
+
+import click
+
+from rlrun.cli.options import complete_algorithms
+
+
+@click.command()
+@click.argument("algorithm", shell_complete=complete_algorithms)
+def config(algorithm: str) -> None:
+    """Print every setting of an algorithm as commented YAML.
+
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
+    """
+    from rlrun.config import commented_yaml
+    from rlrun.registry import algorithm_class
+
+    click.echo(commented_yaml(algorithm_class(algorithm).Config).rstrip("\n"))

@@ -1,0 +1,50 @@
+"""``rlrun doctor``: whether this machine can train, and how fast a spec runs on it with other settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rlrun.cli.options import json_option, print_json, runs_dir_option
+
+
+@click.command()
+@click.option("--ray", "start_ray", is_flag=True, help="Also start Ray for a moment (about ten seconds).")
+@click.option(
+    "--tune",
+    "spec",
+    type=click.Path(path_type=Path),
+    metavar="SPEC",
+    help="Instead, time the spec with other numbers of workers and envs (about a minute); print the fastest as YAML.",
+)
+@runs_dir_option
+@json_option("what was found")
+def doctor(start_ray: bool, spec: Path | None, runs_dir: Path, as_json: bool) -> None:
+    """Look at this machine: what is installed and what works.
+
+    Versions, extras, CPUs, memory, disk, GPU, and whether updates can be compiled.
+    """
+    if spec is not None:
+        from rlrun.cli.timings import tune
+
+        tune(spec, as_json=as_json)
+        return
+    _examine(runs_dir, start_ray=start_ray, as_json=as_json)
+
+
+def _examine(runs_dir: Path, *, start_ray: bool, as_json: bool) -> None:
+    from rlrun.cli.machine import findings
+    from rlrun.errors import EnvironmentUnusable
+
+    found = []
+    for finding in findings(runs_dir, start_ray=start_ray):
+        found.append(finding)
+        if not as_json:
+            advice = f"  ({finding.advice})" if finding.advice else ""
+            click.echo(f"{finding.verdict:<8}{finding.subject:<17}{finding.value}{advice}")
+    if as_json:
+        print_json([finding.to_data() for finding in found])
+    missing = [finding.subject for finding in found if finding.verdict == "missing"]
+    if missing:
+        raise EnvironmentUnusable(f"training does not work here without: {', '.join(missing)}")

@@ -1,0 +1,80 @@
+"""``rlrun evaluate CHECKPOINT|RUN``: how good a saved policy is, with the uncertainty of the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import json_option, print_json, runs_dir_option, trust_option
+from rlrun.cli.tables import cell_text
+
+if TYPE_CHECKING:
+    from rlrun.rollout.evaluation import EvaluationResult
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Exactly so many episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@click.option("--env", help="Evaluate in this env instead of the one it was trained in.")
+@runs_dir_option
+@trust_option
+@json_option("the evaluation")
+def evaluate(
+    target: str,
+    best: bool,
+    episodes: int,
+    seed: int,
+    stochastic: bool,
+    env: str | None,
+    runs_dir: Path,
+    trust: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate a saved policy over a number of episodes.
+
+    Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
+    """
+    from rlrun.algorithm import Algorithm
+    from rlrun.cli.targets import checkpoint_named
+
+    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    with Algorithm.restore(checkpoint, trust=trust) as algorithm:
+        result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=env)
+    if as_json:
+        print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **evaluation_data(result)})
+    else:
+        click.echo(f"{checkpoint}\n{evaluation_text(result)}")
+
+
+def evaluation_data(result: EvaluationResult) -> dict[str, Any]:
+    """Returns an evaluation as JSON-able data."""
+    low, high = result.confidence_interval
+    return {
+        "episodes": len(result.returns),
+        "episode_return_mean": result.mean,
+        "episode_return_std": result.std,
+        "episode_return_ci95": [low, high],
+        "episode_return_min": min(result.returns),
+        "episode_return_max": max(result.returns),
+        "episode_len_mean": sum(result.lengths) / len(result.lengths),
+        "returns": list(result.returns),
+        "lengths": list(result.lengths),
+    }
+
+
+def evaluation_text(result: EvaluationResult) -> str:
+    """Returns an evaluation as a few lines of text."""
+    data = evaluation_data(result)
+    low, high = (cell_text(bound) for bound in data["episode_return_ci95"])
+    lines = {
+        "mean return": f"{cell_text(data['episode_return_mean'])}  (95 % interval {low} to {high})",
+        "std": cell_text(data["episode_return_std"]),
+        "min, max": f"{cell_text(data['episode_return_min'])}, {cell_text(data['episode_return_max'])}",
+        "mean length": cell_text(data["episode_len_mean"]),
+    }
+    return "\n".join([f"{data['episodes']} episodes", *(f"  {what:<12} {value}" for what, value in lines.items())])

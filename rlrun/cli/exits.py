@@ -1,0 +1,98 @@
+"""What a failed command says, and the exit code it ends with.
+
+0 ok · 1 a bug · 2 usage or spec · 3 target missed · 4 training failed · 5 checkpoint refused · 6 environment unusable ·
+7 disk or memory · 130 interrupted. A reader that closes the pipe ends the command quietly with 141, as in other tools.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, UsageError
+
+BUG = 1
+CLOSED_PIPE = 141
+
+# The user's own paths can be wrong in these ways whatever the code does; any other OSError is a bug of ours.
+PATH_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextmanager
+def explained_errors() -> Iterator[None]:
+    """Turns whatever a command raises into one text on stderr and an exit code.
+
+    Raises:
+        click.exceptions.Exit: With the exit code, after the text was written.
+    """
+    try:
+        yield
+        sys.stdout.flush()  # here, and not at interpreter exit, a closed pipe can still be answered quietly
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except BrokenPipeError:
+        _silence_stdout()
+        raise click.exceptions.Exit(CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted.", err=True)
+        raise click.exceptions.Exit(Interrupted.exit_code) from None
+    except Exception as error:
+        code, text = explain(error)
+        click.echo(text, err=True)
+        raise click.exceptions.Exit(code) from None
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """Returns the exit code for an exception and the text to show for it.
+
+    Examples:
+        >>> from rlrun.errors import CheckpointError
+        >>> explain(CheckpointError("runs/a: not a checkpoint"))
+        (5, 'Error: runs/a: not a checkpoint')
+        >>> explain(MemoryError())
+        (7, 'Error: out of memory')
+    """
+    if isinstance(error, SpecError):
+        return error.exit_code, str(error)  # unadorned lines of file:line:column, which editors can jump to
+    if isinstance(error, RlrunError):
+        return error.exit_code, f"Error: {error}"
+    if _is_out_of_memory(error):
+        return OutOfResources.exit_code, ": ".join(["Error: out of memory", *([str(error)] if str(error) else [])])
+    if isinstance(error, OSError) and error.errno in FULL_DISK_ERRNOS:
+        return OutOfResources.exit_code, f"Error: no space left on the disk{_of_file(error)}"
+    if isinstance(error, OSError) and error.errno in PATH_ERRNOS and error.filename is not None:
+        return UsageError.exit_code, f"Error: {os.fsdecode(error.filename)}: {error.strerror}"
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return (
+        BUG,
+        f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
+    )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Tells a lack of memory; torch reports it as a RuntimeError in words, on the CPU as on a GPU."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("out of memory", "can't allocate memory")
+    )
+
+
+def _of_file(error: OSError) -> str:
+    return "" if error.filename is None else f": {os.fsdecode(error.filename)}"
+
+
+def _silence_stdout() -> None:
+    """Points stdout at nothing, so that the interpreter's last flush does not complain about the closed pipe."""
+    try:
+        stdout = sys.stdout.fileno()
+    except (OSError, ValueError):  # a stream without a descriptor has no pipe to complain about
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)

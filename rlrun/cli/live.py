@@ -1,0 +1,97 @@
+"""The live view of a run on a terminal: a line per running trial with a bar toward its stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from rlrun.cli.progress import TrialProgress, summary
+from rlrun.cli.tables import cell_text, duration
+
+REFRESHES_PER_S = 2
+LEAST_WIDTH_OF_BAR, LEAST_WIDTH_OF_RATE, LEAST_WIDTH_OF_LEFT = 50, 84, 66
+LINES_BESIDE_TRIALS = 4
+
+
+class LiveView:
+    """Draws the trials of a run in place, twice a second, and takes itself off the screen at the end.
+
+    Args:
+        heading: What runs and where, in one line.
+        trials: The trials by name; read whenever the view is drawn.
+        stream: The terminal.
+        shows_prints: Whether what the process prints meanwhile is shown above the view. Not so where its own stdout
+            and stderr lead to a log already.
+    """
+
+    def __init__(
+        self, heading: str, trials: Mapping[str, TrialProgress], stream: TextIO, *, shows_prints: bool
+    ) -> None:
+        self._heading = heading
+        self._trials = trials
+        self._start = time.monotonic()
+        self._has_result = False
+        self._console = Console(file=stream, highlight=False, markup=False)
+        self._live = Live(
+            get_renderable=self._draw,
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_S,
+            transient=True,
+            redirect_stdout=shows_prints,
+            redirect_stderr=shows_prints,
+        )
+        self._live.start(refresh=True)
+
+    def show(self, trial: TrialProgress) -> None:
+        """Takes note that a trial has changed; the very first result is drawn at once."""
+        if trial.result is not None and not self._has_result:
+            self._has_result = True
+            self._live.refresh()
+
+    def say(self, text: str) -> None:
+        """Writes a line above the view."""
+        self._console.print(text)
+
+    def close(self) -> None:
+        """Takes the view off the screen. Can be called twice."""
+        self._live.stop()
+
+    def _draw(self) -> RenderableType:
+        now = time.monotonic()
+        heading = Text(f"{self._heading}  {duration(round(now - self._start))}", overflow="ellipsis", no_wrap=True)
+        running = [trial for trial in self._trials.values() if trial.status == "RUNNING"]
+        waiting = [] if running else [trial for trial in self._trials.values() if trial.status == "PENDING"]
+        shown = (running or waiting)[: max(1, self._console.height - LINES_BESIDE_TRIALS)]
+        parts: list[RenderableType] = [heading, self._rows(shown, now)]
+        if len(self._trials) > 1:
+            parts.append(Text(summary(self._trials.values()), overflow="ellipsis", no_wrap=True, style="dim"))
+        return Group(*parts)
+
+    def _rows(self, trials: list[TrialProgress], now: float) -> Table:
+        width = self._console.width
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width // 3))
+        for _ in range(5):
+            table.add_column(no_wrap=True, justify="right")
+        for trial in trials:
+            if trial.result is None:
+                table.add_row(trial.name, Text("starting", style="dim"))
+                continue
+            has_bar = width >= LEAST_WIDTH_OF_BAR and trial.share > 0
+            steps = cell_text(trial.result.get("env_steps"))
+            table.add_row(
+                trial.name,
+                ProgressBar(total=1.0, completed=trial.share, width=max(8, width // 6)) if has_bar else Text(),
+                f"{trial.share:.0%}" if trial.share > 0 else f"{steps} steps",
+                f"return {cell_text(trial.result.get('episode_return_mean'))}",
+                trial.rate_text() if width >= LEAST_WIDTH_OF_RATE else "",
+                trial.left_text(now) if width >= LEAST_WIDTH_OF_LEFT else "",
+            )
+        return table

@@ -1,0 +1,193 @@
+"""What this machine has: the findings that ``rlrun doctor`` prints."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from rlrun.tune.resources import machine_cpus
+
+GIB = 1024**3
+LOW_DISK_BYTES = 2 * GIB
+LOW_SHARED_MEMORY_BYTES = 1 * GIB
+COMPILERS = ("g++", "clang++", "c++")
+
+NEEDED_PACKAGES = (
+    "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors", "tensorboard",
+)  # fmt: skip
+# Extra -> the modules that make it up.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "atari": ("ale_py",),
+    "box2d": ("Box2D",),
+    "mujoco": ("mujoco",),
+    "video": ("imageio", "imageio_ffmpeg", "pygame"),
+    "plot": ("matplotlib",),
+}
+
+# A function of a few operations is enough: what is missing on a machine (compiler, headers, a writable cache) fails it.
+TRY_TORCH_COMPILE = """
+import torch
+f = torch.compile(lambda x: (x * 2 + 1).sin().sum())
+assert abs(float(f(torch.ones(64))) - float((torch.ones(64) * 3).sin().sum())) < 1e-4
+"""
+TRY_RAY = """
+import ray
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 1024**2)
+assert ray.get(ray.put(1)) == 1
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: What was looked at, such as "torch".
+        verdict: "ok", "note" (works without it) or "missing" (training does not work without it).
+        value: What was found.
+        advice: What to do about it, "" if nothing.
+    """
+
+    subject: str
+    verdict: Literal["ok", "note", "missing"]
+    value: str
+    advice: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the finding as JSON-able data."""
+        return asdict(self)
+
+
+def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
+    """Looks at the machine, thing by thing; the slow ones (torch, a compilation, Ray) come last.
+
+    Args:
+        runs_dir: The folder that holds the runs.
+        start_ray: Whether to start Ray for a moment, which takes about ten seconds.
+    """
+    yield _python()
+    yield from (_package(name) for name in NEEDED_PACKAGES)
+    yield from (_extra(name, modules) for name, modules in EXTRAS.items())
+    yield Finding("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
+    yield _memory()
+    yield from _shared_memory()
+    yield _disk(runs_dir)
+    yield from _torch()
+    yield _compiled_updates()
+    yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "missing", "not installed", f"pip install {name}")
+
+
+def _extra(name: str, modules: tuple[str, ...]) -> Finding:
+    absent = [module for module in modules if find_spec(module) is None]
+    if absent:
+        return Finding(f"extra {name}", "note", f"no {', '.join(absent)}", f"pip install 'rlrun[{name}]'")
+    return Finding(f"extra {name}", "ok", "installed")
+
+
+def _memory() -> Finding:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = _first_words("/sys/fs/cgroup/memory.max")
+    if limit and limit[0] != "max":
+        total = min(total, int(limit[0]))
+    available = next((int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if "MemAvailable" in line), None)
+    free = "" if available is None else f", {min(available, total) / GIB:.1f} GiB available"
+    return Finding("memory", "ok", f"{total / GIB:.1f} GiB{free}")
+
+
+def _shared_memory() -> Iterator[Finding]:
+    """Looks at /dev/shm, which containers often make tiny and Ray keeps its objects in."""
+    if not Path("/dev/shm").is_dir():
+        return
+    free = shutil.disk_usage("/dev/shm").free
+    if free < LOW_SHARED_MEMORY_BYTES:
+        advice = "Ray falls back to slow files; start the container with --shm-size=2g, or use num_workers: 0"
+        yield Finding("shared memory", "note", f"{free / GIB:.2f} GiB free in /dev/shm", advice)
+    else:
+        yield Finding("shared memory", "ok", f"{free / GIB:.1f} GiB free in /dev/shm")
+
+
+def _disk(runs_dir: Path) -> Finding:
+    folder = runs_dir.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    value = f"{free / GIB:.1f} GiB free in {runs_dir}"
+    if not os.access(folder, os.W_OK):
+        return Finding("disk", "missing", f"{folder} is not writable", "name another folder with --runs-dir")
+    if free < LOW_DISK_BYTES:
+        return Finding("disk", "note", value, "checkpoints need room; name another folder with --runs-dir")
+    return Finding("disk", "ok", value)
+
+
+def _torch() -> Iterator[Finding]:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a shared library that does not fit this machine
+        yield Finding("torch import", "missing", str(error), "pip install --force-reinstall torch")
+        return
+    threads = f"torch would use {torch.get_num_threads()}; a spec's torch_threads (default 1) decides"
+    yield Finding("threads", "ok", threads)
+    if torch.cuda.is_available():
+        cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+        yield Finding("GPU", "ok", ", ".join(f"{card.name} ({card.total_memory / GIB:.0f} GiB)" for card in cards))
+    else:
+        yield Finding("GPU", "note", "none that torch can use; training runs on the CPU")
+
+
+def _compiled_updates() -> Finding:
+    compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        advice = "install g++ or clang++ for faster updates; without one training runs uncompiled"
+        return Finding("compiled updates", "note", "no C++ compiler", advice)
+    problem = _problem_of(TRY_TORCH_COMPILE, timeout_s=180)
+    if problem:
+        return Finding("compiled updates", "note", f"{compiler}: {problem}", "training runs uncompiled")
+    return Finding("compiled updates", "ok", compiler)
+
+
+def _ray_starts() -> Finding:
+    problem = _problem_of(TRY_RAY, timeout_s=90)
+    if problem:
+        return Finding("ray start", "note", problem, "trials without workers or a search do not need Ray")
+    return Finding("ray start", "ok", "starts")
+
+
+def _problem_of(code: str, timeout_s: float) -> str:
+    """Runs Python code in a child process; returns the last line of its complaint, "" if it ran."""
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return f"did not finish within {timeout_s:.0f} s"
+    if done.returncode == 0:
+        return ""
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+
+
+def _lines(path: str) -> list[str]:
+    """Returns the lines of a file of the kernel, none where this system has no such file."""
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def _first_words(path: str) -> list[str]:
+    return next(iter(_lines(path)), "").split()

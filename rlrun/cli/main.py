@@ -1,0 +1,100 @@
+"""The ``rlrun`` command: its subcommands by name, each imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from rlrun.cli.exits import explained_errors
+from rlrun.errors import did_you_mean
+
+# Section of the help -> command -> where it lives. Command files import click and nothing heavier at import time.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Train": {
+        "train": "rlrun.cli.train:train",
+        "resume": "rlrun.cli.resume:resume",
+        "regress": "rlrun.cli.regress:regress",
+    },
+    "Look at results": {
+        "runs": "rlrun.cli.runs:runs",
+        "evaluate": "rlrun.cli.evaluate:evaluate",
+        "record": "rlrun.cli.record:record",
+    },
+    "Write a spec": {
+        "validate": "rlrun.cli.validate:validate",
+        "config": "rlrun.cli.config:config",
+        "schema": "rlrun.cli.schema:schema",
+        "plan": "rlrun.cli.plan:plan",
+    },
+    "What is here": {
+        "algorithms": "rlrun.cli.algorithms:algorithms",
+        "envs": "rlrun.cli.envs:envs",
+        "doctor": "rlrun.cli.doctor:doctor",
+        "completion": "rlrun.cli.completion:completion",
+    },
+}
+COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for name, target in section.items()}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a command's file when the command is named, and explains what it raises."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports a command, or returns None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command that the arguments name; a wrong name is answered with the nearest right one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{name}'{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands into the help, by section."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        for section, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(section):
+                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; an exception becomes one text on stderr and an exit code."""
+        with explained_errors():
+            return super().invoke(ctx)
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from rlrun.checkpoint.manifest import rlrun_version
+
+        click.echo(f"rlrun {rlrun_version()}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
+)
+def cli() -> None:
+    """Trains reinforcement-learning agents from YAML.
+
+    Begin with `rlrun train --algorithm ppo --env CartPole-v1`, or write a spec and `rlrun train -f my.yaml`.
+    """
+
+
+def main() -> None:
+    """Runs the command line of this process and exits."""
+    cli(prog_name="rlrun")

@@ -1,0 +1,85 @@
+"""Options that several commands share, so that they mean the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUNS_VARIABLE = "RLRUN_RUNS"
+
+
+def json_option(what: str) -> Callable[[Command], Command]:
+    """Makes the ``--json`` flag.
+
+    Args:
+        what: What is printed, such as "the runs", for the help text.
+    """
+    return click.option(
+        "--json", "as_json", is_flag=True, help=f"Print {what} as JSON on stdout and nothing else there."
+    )
+
+
+def runs_dir_option(command: Command) -> Command:
+    """Adds ``--runs-dir``: the folder that holds the runs."""
+    option = click.option(
+        "--runs-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar=RUNS_VARIABLE,
+        default=Path("runs"),
+        show_default=f"${RUNS_VARIABLE} or ./runs",
+        help="The folder that holds the runs.",
+    )
+    return option(command)
+
+
+def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
+    """Makes ``-f FILE``, which may be given several times.
+
+    Args:
+        required: Whether at least one file must be given.
+    """
+    return click.option(
+        "-f",
+        "--file",
+        "files",
+        type=click.Path(path_type=Path),  # whether it can be read is told by the spec's own message
+        multiple=True,
+        required=required,
+        help="A spec file (YAML); may be given several times.",
+    )
+
+
+def set_option(command: Command) -> Command:
+    """Adds ``--set a.b=c``, which overrides what the spec files say."""
+    option = click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override a value of every experiment, such as config.lr=1e-3; may be given several times.",
+    )
+    return option(command)
+
+
+def trust_option(command: Command) -> Command:
+    """Adds ``--trust``: import what a checkpoint names even where nobody has vouched for it."""
+    option = click.option("--trust", is_flag=True, help="Import the env and algorithm that the checkpoint names.")
+    return option(command)
+
+
+def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Returns the algorithm names that begin with what was typed, for the shell's completion."""
+    from rlrun.registry import algorithm_names
+
+    return [name for name in algorithm_names() if name.startswith(incomplete)]
+
+
+def print_json(data: Any) -> None:
+    """Prints data as one indented JSON document on stdout; NaN is refused, because it is no JSON."""
+    click.echo(json.dumps(data, indent=2, allow_nan=False))

@@ -1,0 +1,96 @@
+"""``rlrun record CHECKPOINT|RUN``: a video of a saved policy, made without a display."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from rlrun.cli.options import runs_dir_option, trust_option
+
+# Suffix -> the modules that write it; all of them come with the extra `video`.
+WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The video, .mp4 or .gif.  [default: RUN's name.mp4]",
+)
+@click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Exactly so many episodes.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@runs_dir_option
+@trust_option
+def record(
+    target: str,
+    output: Path | None,
+    episodes: int,
+    best: bool,
+    seed: int,
+    stochastic: bool,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Record a saved policy as a video.
+
+    CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
+    """
+    from rlrun.cli.targets import checkpoint_named
+
+    output = output or Path(f"{Path(target).resolve().name}.mp4")
+    _check_output(output)
+    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    request = {
+        "checkpoint": str(checkpoint),
+        "output": str(output),
+        "episodes": episodes,
+        "seed": seed,
+        "stochastic": stochastic,
+        "trust": trust,
+    }
+    # A child of its own: drawing through EGL and then building an optimizer in one process can end in a crash.
+    command = [sys.executable, "-m", "rlrun.cli.recording", json.dumps(request)]
+    done = subprocess.run(command, env=os.environ | _without_display())
+    if done.returncode < 0:
+        raise _crashed(-done.returncode)
+    if done.returncode != 0:
+        raise click.exceptions.Exit(done.returncode)  # the child has said why
+
+
+def _check_output(output: Path) -> None:
+    """Refuses what cannot be written before anything is loaded."""
+    from rlrun.errors import EnvironmentUnusable, UsageError
+
+    if output.suffix not in WRITERS:
+        raise UsageError(f"{output}: a video's name ends with .mp4 or .gif")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
+    absent = [module for module in WRITERS[output.suffix] if find_spec(module) is None]
+    if absent:
+        raise EnvironmentUnusable(
+            f"a {output.suffix} needs {' and '.join(absent)}, which is not installed: pip install 'rlrun[video]'"
+        )
+
+
+def _without_display() -> dict[str, str]:
+    """Returns the variables that let MuJoCo draw where no display is; what the user has set stays."""
+    return {} if "MUJOCO_GL" in os.environ or sys.platform != "linux" else {"MUJOCO_GL": "egl"}
+
+
+def _crashed(signal_number: int) -> Exception:
+    import signal
+
+    from rlrun.errors import EnvironmentUnusable
+
+    name = signal.Signals(signal_number).name
+    return EnvironmentUnusable(f"drawing the env crashed ({name}); MUJOCO_GL=osmesa may help with MuJoCo envs")

@@ -1,0 +1,128 @@
+"""The child process of ``rlrun record``: plays episodes and writes what the env draws."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.exits import explained_errors
+from rlrun.errors import EnvironmentUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import gymnasium
+    import numpy as np
+
+    from rlrun.algorithm import Algorithm
+
+GIF_MAX_FPS = 50  # a GIF counts hundredths of a second, and viewers slow down anything below two
+DEFAULT_FPS = 30
+
+
+def record(
+    checkpoint: Path, output: Path, episodes: int, seed: int, stochastic: bool, trust: bool
+) -> tuple[list[float], int]:
+    """Plays a saved policy and writes a video of it; the file appears whole or not at all.
+
+    Args:
+        checkpoint: The checkpoint's directory.
+        output: The video, ending with .mp4 or .gif.
+        episodes: How many episodes.
+        seed: The first episode's seed; each later one has the next.
+        stochastic: Whether actions are drawn from the policy.
+        trust: Whether to import what the checkpoint names.
+
+    Returns:
+        The return of each episode, and the number of frames.
+    """
+    from rlrun.algorithm import Algorithm
+    from rlrun.envs.make import make_env
+
+    with Algorithm.restore(checkpoint, trust=trust) as algorithm:
+        env = make_env(algorithm.env, render_mode="rgb_array", seed=seed)
+        try:
+            returns: list[float] = []
+            frames = _frames(algorithm, env, episodes, seed, stochastic, returns)
+            count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
+        finally:
+            env.close()
+    return returns, count
+
+
+def _frames(
+    algorithm: Algorithm[Any],
+    env: gymnasium.Env[Any, Any],
+    episodes: int,
+    seed: int,
+    stochastic: bool,
+    returns: list[float],
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=seed + episode)
+        yield _frame(env)
+        total, ended = 0.0, False
+        while not ended:
+            action = algorithm.act(observation, explore=stochastic)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total += float(reward)
+            ended = terminated or truncated
+            yield _frame(env)
+        returns.append(total)
+
+
+def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    frame = env.render()
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        modes = ", ".join(env.metadata.get("render_modes", [])) or "none"
+        raise EnvironmentUnusable(f"the env draws no picture as rgb_array; its render modes are: {modes}")
+    return frame
+
+
+def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> int:
+    """Writes frames beside the output and renames; returns how many were drawn."""
+    import imageio.v2 as imageio
+
+    partial = output.with_name(f".{output.stem}.partial-{os.getpid()}{output.suffix}")
+    if output.suffix == ".gif":
+        every = math.ceil(fps / GIF_MAX_FPS)
+        writer = imageio.get_writer(partial, mode="I", duration=1000 * every / fps, loop=0)
+    else:
+        every = 1
+        # Encoders want even sides; imageio's own default would stretch every picture to multiples of 16.
+        writer = imageio.get_writer(partial, fps=fps, macro_block_size=2)
+    count = 0
+    try:
+        with writer:
+            for count, frame in enumerate(frames, start=1):
+                if (count - 1) % every == 0:
+                    writer.append_data(frame)
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+@click.command()
+@click.argument("request")
+def main(request: str) -> None:
+    """Serve the one request of the parent process, given as JSON."""
+    with explained_errors():
+        wanted = json.loads(request)
+        output = Path(wanted.pop("output"))
+        returns, frames = record(Path(wanted.pop("checkpoint")), output, **wanted)
+        listed = ", ".join(f"{value:.1f}" for value in returns)
+        click.echo(f"{output}: {frames} frames, returns {listed}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

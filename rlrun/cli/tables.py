@@ -1,0 +1,102 @@
+"""Plain text tables: aligned columns, cut to a terminal's width, whole where the output is piped."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+GAP = "  "
+LEAST_WIDTH = 6  # a column is never cut below this, however narrow the terminal
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
+    """Lays rows out in columns under their headings.
+
+    Numbers are aligned to the right. Where the table is wider than `width`, its widest columns are cut with an
+    ellipsis.
+
+    Args:
+        headings: One heading per column.
+        rows: The cells; None is shown as "-", a float with few digits.
+        width: Characters in a line, None for as many as the table takes.
+
+    Examples:
+        >>> print(table(["run", "steps"], [["cartpole", 2048], ["pong", None]]))
+        run       steps
+        cartpole   2048
+        pong          -
+    """
+    cells = [[cell_text(cell) for cell in row] for row in rows]
+    columns = list(zip(headings, *cells, strict=True))
+    numeric = [
+        bool(rows) and all(cell is None or _is_number(cell) for cell in column) for column in zip(*rows, strict=True)
+    ] or [False] * len(headings)
+    widths = [max(map(len, column)) for column in columns]
+    if width is not None:
+        widths = _narrowed(widths, width - len(GAP) * (len(widths) - 1))
+    lines = []
+    for line in zip(*columns, strict=True):
+        fields = [
+            _cut(text, size).rjust(size) if right else _cut(text, size).ljust(size)
+            for text, size, right in zip(line, widths, numeric, strict=True)
+        ]
+        lines.append(GAP.join(fields).rstrip())
+    return "\n".join(lines)
+
+
+def cell_text(cell: Any) -> str:
+    """Returns how a value is shown in a table.
+
+    Examples:
+        >>> cell_text(None), cell_text(1234567), cell_text(487.123), cell_text(0.0003), cell_text(True)
+        ('-', '1,234,567', '487.1', '0.0003', 'yes')
+    """
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:,.1f}" if abs(cell) >= 100 else f"{cell:.4g}"
+    return " ".join(str(cell).split())  # a cell is one line
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in the two units that matter.
+
+    Examples:
+        >>> duration(7.26), duration(75), duration(3_700), duration(200_000)
+        ('7.3 s', '1 min 15 s', '1 h 02 min', '2 d 07 h')
+    """
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600:02d} h"
+
+
+def stdout_width() -> int | None:
+    """Returns the width of the terminal that stdout is, or None where it is piped and nothing should be cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _narrowed(widths: list[int], room: int) -> list[int]:
+    """Takes characters from the widest columns until all fit, or none can give more."""
+    widths = list(widths)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,102 @@
+"""What a CHECKPOINT or RUN on the command line means: a path, or the name of a run in the runs folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rlrun.errors import CheckpointError, UsageError, did_you_mean
+
+RUN_FILE = "run.json"
+TRIAL_FILE = "trial.json"
+DEFAULT_BEST = "episode_return_mean"
+
+
+def run_named(target: str, runs_dir: Path) -> Path:
+    """Returns the directory of the run that a user names.
+
+    Args:
+        target: A path, or a name in the runs folder.
+        runs_dir: The folder that holds the runs.
+
+    Raises:
+        UsageError: If there is no such run; it names the nearest one.
+    """
+    found = existing(target, runs_dir)
+    if found is not None and (found / RUN_FILE).is_file():
+        return found
+    if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
+        raise UsageError(f"{target} is a trial; name its run: {found.parent}")
+    problem = "is not a run" if found is not None else "does not exist"
+    raise UsageError(f"{target} {problem}{did_you_mean(target, run_names(runs_dir))}")
+
+
+def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
+    """Returns the directory of the checkpoint that a user names directly, or by its trial or run.
+
+    Args:
+        target: A checkpoint, a trial or a run: a path, or a name in the runs folder.
+        runs_dir: The folder that holds the runs.
+        best: Whether a run or trial means its best checkpoint and not its newest.
+
+    Raises:
+        CheckpointError: If there is nothing of that name, or nothing that can be used.
+        UsageError: If a run has several trials, which are then named.
+    """
+    found = existing(target, runs_dir)
+    if found is None:
+        raise CheckpointError(f"{target} does not exist{did_you_mean(target, run_names(runs_dir))}")
+    if (found / RUN_FILE).is_file():
+        return _of_trial(_only_trial(found, target), best=best)
+    if (found / TRIAL_FILE).is_file():
+        return _of_trial(found, best=best)
+    return found  # reading it says what is wrong with it if it is no checkpoint
+
+
+def existing(target: str, runs_dir: Path) -> Path | None:
+    """Returns the path that a user means, looking in the current directory first and then in the runs folder."""
+    return next((path for path in (Path(target), runs_dir / target) if path.exists()), None)
+
+
+def run_names(runs_dir: Path) -> list[str]:
+    """Returns the names of the runs in the runs folder, sorted."""
+    return sorted(path.parent.name for path in runs_dir.glob(f"*/{RUN_FILE}"))
+
+
+def trial_directories(run: Path) -> list[Path]:
+    """Returns the directories of a run's trials, sorted by name, which begins with the trial's number."""
+    return sorted(path.parent for path in run.glob(f"*/{TRIAL_FILE}"))
+
+
+def _only_trial(run: Path, target: str) -> Path:
+    trials = trial_directories(run)
+    if not trials:
+        raise CheckpointError(f"{target} has no trials yet")
+    if len(trials) > 1:
+        names = "\n".join(f"  {target.rstrip('/')}/{trial.name}" for trial in trials)
+        raise UsageError(f"{target} has {len(trials)} trials; name one of them:\n{names}")
+    return trials[0]
+
+
+def _of_trial(trial: Path, *, best: bool) -> Path:
+    from rlrun.checkpoint.store import CheckpointStore
+    from rlrun.trial.trial_directory import TrialDirectory
+
+    directory = TrialDirectory(trial)
+    store = CheckpointStore(directory.checkpoints)
+    if best:
+        metric = directory.read_spec()["checkpoint"]["best"] or DEFAULT_BEST
+        found = store.best(metric)
+        if found is None:
+            raise CheckpointError(
+                f"{trial} has no checkpoint with a value of {metric}; leave --best out for its newest"
+            )
+        return found
+    scan = store.scan()
+    if scan.newest is None:
+        reasons = "".join(f"\n  {skipped.reason}" for skipped in scan.skipped)
+        raise CheckpointError(f"{trial} has no {'whole ' if reasons else ''}checkpoint{reasons}")
+    for skipped in scan.skipped:
+        click.echo(f"skipped {skipped.reason}", err=True)
+    return scan.newest

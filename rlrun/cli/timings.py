@@ -1,0 +1,142 @@
+"""``rlrun doctor --tune SPEC``: short real runs with other numbers of workers and envs, and the YAML of the fastest."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.options import print_json
+from rlrun.cli.watch import copy_of_stderr
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import TrialSpec
+
+BUDGET_S = 60.0
+LEAST_MEASURED_S = 2.5
+LEAST_ITERATIONS = 2
+ENV_COUNTS = (8, 16, 32, 64)
+LEAST_FRAGMENT_LENGTH = 32  # shorter fragments are faster yet and learn worse: too few steps between two bootstraps
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How fast one setting ran.
+
+    Attributes:
+        num_workers: Rollout workers.
+        num_envs_per_worker: Envs of each.
+        env_steps_per_s: Learning included.
+    """
+
+    num_workers: int
+    num_envs_per_worker: int
+    env_steps_per_s: float
+
+
+def tune(spec: Path, *, as_json: bool) -> None:
+    """Times the first trial of a spec with other settings and prints the fastest ones as YAML.
+
+    Args:
+        spec: The spec file.
+        as_json: Whether to print all timings as JSON instead.
+    """
+    from rlrun.spec.load import load_experiments
+
+    trial = load_experiments([spec], [])[0].trials()[0]
+    timings = []
+    stderr = copy_of_stderr()
+    for timing in _timings(trial):
+        timings.append(timing)
+        click.echo(
+            f"num_workers {timing.num_workers}, num_envs_per_worker {timing.num_envs_per_worker}: "
+            f"{timing.env_steps_per_s:,.0f} env steps/s",
+            file=stderr,
+        )
+    timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
+    if as_json:
+        print_json([vars(timing) for timing in timings])
+        return
+    best = timings[0]
+    click.echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")
+    click.echo(f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}")
+    if trial.config.rollout_fragment_length is not None:
+        click.echo("  rollout_fragment_length: null  # what fills a batch")
+
+
+def candidates(num_envs: int, train_batch_size: int, cpus: int) -> list[tuple[int, int]]:
+    """Returns the settings worth timing as (num_workers, num_envs_per_worker), those without workers first.
+
+    All of them fill the batch exactly, so that only the speed differs and how long the stretches of one env are.
+
+    Args:
+        num_envs: The spec's own number of envs per worker.
+        train_batch_size: Env steps in a batch.
+        cpus: Usable CPUs.
+
+    Examples:
+        >>> candidates(8, 2048, 1)
+        [(0, 8), (0, 16), (0, 32), (0, 64), (1, 8), (1, 16), (1, 32), (1, 64)]
+    """
+    workers = sorted({0, 1, max(1, cpus - 1), cpus})
+    counts = sorted({num_envs, *ENV_COUNTS})
+    columns = [(number, envs, max(number, 1) * envs) for number in workers for envs in counts]
+    return [
+        (number, envs)
+        for number, envs, total in columns
+        if train_batch_size % total == 0 and train_batch_size // total >= LEAST_FRAGMENT_LENGTH
+    ] or [(0, num_envs)]
+
+
+def _timings(trial: TrialSpec) -> Iterator[Timing]:
+    """Times setting after setting until the budget is spent; the first one always."""
+    from rlrun.tune.driver_log import DriverLog
+    from rlrun.tune.ray_session import ray_session
+    from rlrun.tune.resources import machine_cpus
+
+    config = trial.config
+    settings = candidates(config.num_envs_per_worker, config.train_batch_size, machine_cpus())
+    trials = [
+        trial.replace(
+            config=config.replace(num_workers=workers, num_envs_per_worker=envs, rollout_fragment_length=None)
+        )
+        for workers, envs in settings
+    ]
+    start = time.monotonic()
+    with ExitStack() as stack:
+        for number, changed in enumerate(trials):
+            if number and time.monotonic() - start > BUDGET_S:
+                return
+            if changed.config.num_workers and not trials[number - 1].config.num_workers:
+                log = DriverLog()
+                log.send_to(Path(os.devnull))  # Ray has much to say
+                stack.callback(log.close)
+                stack.enter_context(ray_session(trials, None))
+            rate = _env_steps_per_s(changed)
+            yield Timing(changed.config.num_workers, changed.config.num_envs_per_worker, rate)
+
+
+def _env_steps_per_s(trial: TrialSpec) -> float:
+    """Trains for a few seconds; the first iteration, which starts everything, does not count."""
+    from rlrun.registry import algorithm_class
+
+    algorithm = algorithm_class(trial.algorithm)(
+        trial.env, trial.config, seed=trial.seed, total_env_steps=trial.stop.get("env_steps")
+    )
+    with algorithm:
+        first = last = algorithm.train()
+        start = time.perf_counter()
+        for iteration in itertools.count(1):
+            last = algorithm.train()
+            seconds = time.perf_counter() - start
+            if iteration >= LEAST_ITERATIONS and seconds >= LEAST_MEASURED_S:
+                break
+    steps: int = last["env_steps"] - first["env_steps"]
+    return steps / seconds

@@ -1,0 +1,110 @@
+"""``rlrun train``: from spec files to trained, saved policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.options import (
+    complete_algorithms,
+    json_option,
+    print_json,
+    runs_dir_option,
+    set_option,
+    spec_files_option,
+)
+from rlrun.cli.tables import stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import Experiment
+
+
+@click.command()
+@spec_files_option(required=False)
+@click.option("--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo.")
+@click.option("--env", help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it.")
+@set_option
+@click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
+@click.option("--name", help="Name the run; the default is the experiment's name.")
+@click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
+@click.option("--address", help="Join the Ray cluster at this address.")
+@click.option(
+    "--from",
+    "from_checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="CHECKPOINT",
+    help="Start from the weights of this checkpoint, trial or run.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the trials that would run, and run nothing.")
+@runs_dir_option
+@json_option("the trials and their results")
+def train(
+    files: tuple[Path, ...],
+    algorithm: str | None,
+    env: str | None,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    name: str | None,
+    executor: str | None,
+    address: str | None,
+    from_checkpoint: Path | None,
+    dry_run: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Train what spec files describe, or an algorithm on an env.
+
+    \b
+    rlrun train -f configs/cartpole/ppo.yaml --set config.lr=1e-3
+    rlrun train --algorithm ppo --env CartPole-v1
+    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    if bool(files) == bool(algorithm or env):
+        raise click.UsageError("name spec files with -f, or an algorithm and an env with --algorithm and --env")
+    if seed is not None:
+        overrides = (*overrides, f"seeds=[{seed}]")
+    experiments = _experiments(files, algorithm, env, overrides)
+    if dry_run:
+        _print_trials(experiments, as_json=as_json)
+        return
+    from rlrun.cli.report import report
+    from rlrun.cli.targets import checkpoint_named
+    from rlrun.cli.watch import RunWatcher
+    from rlrun.tune.run import run
+
+    start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
+    with RunWatcher() as watcher:
+        trials = run(
+            experiments,
+            runs_dir=runs_dir,
+            executor=executor,
+            name=name,
+            address=address,
+            from_checkpoint=start,
+            watch=watcher,
+        )
+    report(trials, as_json=as_json)
+
+
+def _experiments(
+    files: tuple[Path, ...], algorithm: str | None, env: str | None, overrides: tuple[str, ...]
+) -> list[Experiment]:
+    from rlrun.spec.load import load_experiments, shipped_experiment
+
+    if files:
+        return load_experiments(files, overrides)
+    if algorithm is None or env is None:
+        raise click.UsageError("--algorithm and --env go together")
+    return [shipped_experiment(algorithm, env, overrides)]
+
+
+def _print_trials(experiments: list[Experiment], *, as_json: bool) -> None:
+    """Prints the trials that would run; `params` is what varies among an experiment's trials."""
+    trials = [trial for experiment in experiments for trial in experiment.trials()]
+    if as_json:
+        print_json([trial.to_data() for trial in trials])
+        return
+    rows = [[trial.experiment, trial.name, trial.algorithm, trial.env.id] for trial in trials]
+    click.echo(table(["experiment", "trial", "algorithm", "env"], rows, stdout_width()))
+    click.echo(f"\n{len(trials)} trial{'s' if len(trials) != 1 else ''} in all.")

@@ -1,0 +1,39 @@
+"""``rlrun validate FILE...``: all mistakes of spec files at once, or what they would run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import json_option, print_json, set_option
+from rlrun.cli.tables import stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import Experiment
+
+
+@click.command()
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@set_option
+@json_option("the experiments")
+def validate(files: tuple[Path, ...], overrides: tuple[str, ...], as_json: bool) -> None:
+    """Check spec files and list all their mistakes."""
+    from rlrun.spec.load import load_experiments
+
+    experiments = [_described(experiment) for experiment in load_experiments(files, overrides)]
+    if as_json:
+        print_json(experiments)
+        return
+    rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials")] for experiment in experiments]
+    click.echo(table(["experiment", "algorithm", "env", "trials"], rows, stdout_width()))
+
+
+def _described(experiment: Experiment) -> dict[str, Any]:
+    return {
+        "name": experiment.name,
+        "algorithm": experiment.algorithm,
+        "env": experiment.env.id,
+        "trials": len(experiment.trials()),
+    }

@@ -1,0 +1,146 @@
+"""The command group: names, help, and what a failed command says."""
+
+from __future__ import annotations
+
+import errno
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from rlrun import errors
+from rlrun.cli.exits import explained_errors
+from rlrun.cli.main import COMMANDS, cli
+
+
+def run_raising(error: BaseException) -> tuple[int, str, str]:
+    """Runs a command that raises; returns exit code, stdout and stderr."""
+
+    @click.command()
+    def failing() -> None:
+        click.echo("before")
+        with explained_errors():
+            raise error
+
+    result = CliRunner().invoke(failing, [])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+    assert len(result.stdout.splitlines()) > 5
+
+
+def test_the_help_names_every_command() -> None:
+    result = CliRunner().invoke(cli, ["-h"])
+    assert result.exit_code == 0
+    assert all(f"\n  {name} " in result.stdout for name in COMMANDS)
+
+
+def test_no_line_of_the_help_is_cut_at_80_columns() -> None:
+    result = CliRunner().invoke(cli, ["--help"], terminal_width=80)
+    assert "..." not in result.stdout.replace("[ARGS]...", "")
+
+
+def test_an_unknown_command_is_answered_with_the_nearest() -> None:
+    result = CliRunner().invoke(cli, ["trian"])
+    assert result.exit_code == 2
+    assert "No such command 'trian'; did you mean 'train'?" in result.stderr
+
+
+def test_an_unknown_option_is_answered_with_the_nearest() -> None:
+    result = CliRunner().invoke(cli, ["train", "--sede", "1"])
+    assert result.exit_code == 2
+    assert "--sede" in result.stderr
+    assert "--seed" in result.stderr
+
+
+def test_an_unknown_option_before_the_command_is_a_usage_error() -> None:
+    result = CliRunner().invoke(cli, ["--nothing", "runs"])
+    assert result.exit_code == 2
+    assert "--nothing" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.UsageError("no"), 2),
+        (errors.TargetMissed("no"), 3),
+        (errors.TrainingFailed("no"), 4),
+        (errors.CheckpointError("no"), 5),
+        (errors.CheckpointCorrupt("no"), 5),
+        (errors.CheckpointRefused("no"), 5),
+        (errors.EnvironmentUnusable("no"), 6),
+        (errors.OutOfResources("no"), 7),
+        (errors.Interrupted("no"), 130),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_an_error_of_ours_is_one_line_and_its_exit_code(error: errors.RlrunError, code: int) -> None:
+    assert run_raising(error) == (code, "before\n", "Error: no\n")
+
+
+def test_a_spec_error_is_its_lines_as_they_are() -> None:
+    problems = [
+        errors.Problem("a.lr", "must be positive", file="x.yaml", line=3, column=7),
+        errors.Problem("a.env", "is missing", file="x.yaml", line=1, column=1),
+    ]
+    expected = "x.yaml:3:7: a.lr: must be positive\nx.yaml:1:1: a.env: is missing\n"
+    assert run_raising(errors.SpecError(problems)) == (2, "before\n", expected)
+
+
+def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
+    code, _, stderr = run_raising(KeyError("surprise"))
+    assert code == 1
+    assert stderr.startswith("Traceback (most recent call last):")
+    assert "KeyError: 'surprise'" in stderr
+    assert "bug in rlrun" in stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (MemoryError(), "Error: out of memory"),
+        (MemoryError("8 GiB"), "Error: out of memory: 8 GiB"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), "can't allocate"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "CUDA out of memory"),
+        (OSError(errno.ENOSPC, "No space left on device", "runs/a"), "Error: no space left on the disk: runs/a"),
+        (OSError(errno.ENOSPC, "No space left on device"), "Error: no space left on the disk"),
+    ],
+    ids=repr,
+)
+def test_a_full_disk_or_memory_ends_with_seven(error: Exception, text: str) -> None:
+    code, _, stderr = run_raising(error)
+    assert code == 7
+    assert text in stderr
+    assert "Traceback" not in stderr
+
+
+def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", "/root/runs")
+    assert run_raising(error) == (2, "before\n", "Error: /root/runs: Permission denied\n")
+
+
+def test_an_interrupt_ends_with_130() -> None:
+    assert run_raising(KeyboardInterrupt()) == (130, "before\n", "\nInterrupted.\n")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    code, _, stderr = run_raising(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert (code, stderr) == (141, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_asks_rlrun(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_RLRUN_COMPLETE" in result.stdout
+
+
+def test_completion_of_an_unknown_shell_names_the_known_ones() -> None:
+    result = CliRunner().invoke(cli, ["completion", "tcsh"])
+    assert result.exit_code == 2
+    assert all(shell in result.stderr for shell in ("bash", "zsh", "fish"))

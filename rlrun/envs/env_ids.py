@@ -83,24 +83,32 @@ def is_usable_kind(spec: EnvSpec) -> bool:
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 
-def nearest_id(name: str, ids: Iterable[str]) -> str:
+def nearest_id(wrong: str, ids: Iterable[str]) -> str:
     """Returns "; did you mean 'x'?" for the id nearest to a wrong one, "" if none is near.
 
-    A wrong or missing version, a missing namespace and wrong capitals count as nearer than other letters.
+    Wrong capitals, a wrong or missing version and a missing namespace count as nearer than other letters.
+
+    Examples:
+        >>> nearest_id("cartpole", ["CartPole-v0", "CartPole-v1", "phys2d/CartPole-v1"])
+        "; did you mean 'CartPole-v1'?"
+        >>> nearest_id("Pong-v5", ["Pong-v4", "ALE/Pong-v5"])
+        "; did you mean 'ALE/Pong-v5'?"
     """
-    known = sorted(ids, key=_by_version, reverse=True)
-    same = [known_id for known_id in known if _bare(known_id) == _bare(name)]
-    same += [known_id for known_id in known if _bare(known_id).rpartition("/")[2] == _bare(name)]
-    return f"; did you mean '{same[0]}'?" if same else did_you_mean(name, known)
+    known = list(ids)
+    name, version = _parts(wrong)
+
+    def nearness(env_id: str) -> tuple[bool, bool, int]:
+        own_name, own_version = _parts(env_id)
+        return own_version == version, own_name == name, own_version
+
+    alike = [env_id for env_id in known if name in (_parts(env_id)[0], _parts(env_id)[0].rpartition("/")[2])]
+    return f"; did you mean '{max(alike, key=nearness)}'?" if alike else did_you_mean(wrong, known)
 
 
-def _bare(env_id: str) -> str:
-    return re.sub(r"-v\d+$", "", env_id).lower()
-
-
-def _by_version(env_id: str) -> int:
-    version = re.search(r"-v(\d+)$", env_id)
-    return int(version.group(1)) if version else 0
+def _parts(env_id: str) -> tuple[str, int]:
+    """Splits an id into its name in small letters, namespace included, and its version, -1 if it has none."""
+    name, version = re.fullmatch(r"(.*?)(?:-v(\d+))?", env_id, re.DOTALL).groups()  # type: ignore[union-attr]
+    return name.lower(), int(version or -1)
 
 
 def _package_of(spec: EnvSpec) -> str | None:

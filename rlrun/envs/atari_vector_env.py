@@ -1,0 +1,252 @@
+"""Atari games through ALE's native vector env: frames are grabbed, shrunk and stacked in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.envs.registration import EnvSpec
+from numpy.typing import NDArray
+
+from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveInt
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.replay import replay_together
+from rlrun.envs.spaces import action_misfit
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
+
+_FRAMES_PER_S = 60
+
+
+class AtariSettings(ConfigModel):
+    """What may stand under `kwargs` of an Atari env; the defaults are DeepMind's, sticky actions are the id's own."""
+
+    repeat_action_probability: Fraction = 0.25
+    """Probability that the game sees the previous action again (sticky actions); 0 for results of before 2018."""
+
+    frameskip: PositiveInt = 4
+    """Frames that an action is held for."""
+
+    stack_num: PositiveInt = 4
+    """Latest frames in an observation."""
+
+    img_height: PositiveInt = 84
+    """Height of a frame after shrinking, in pixels."""
+
+    img_width: PositiveInt = 84
+    """Width of a frame after shrinking, in pixels."""
+
+    grayscale: bool = True
+    """Whether frames are gray; else they have a last dimension of three colours."""
+
+    maxpool: bool = True
+    """Whether a frame is the brighter of the last two, because some games draw objects in every other one."""
+
+    noop_max: NonNegativeInt = 30
+    """An episode begins with up to so many frames without action."""
+
+    use_fire_reset: bool = True
+    """Whether an episode begins with the fire button where a game waits for it."""
+
+    episodic_life: bool = False
+    """Whether losing a life ends an episode while the game goes on in the next. Such episodes cannot be replayed, so
+    that a resumed run begins new games."""
+
+    full_action_space: bool = False
+    """Whether all 18 actions are offered, or only those that a game uses."""
+
+    continuous: bool = False
+    """Whether actions are three numbers: how far and where to the joystick is moved, and fire."""
+
+    continuous_action_threshold: Fraction = 0.5
+    """How far the joystick must be moved to count, with continuous actions."""
+
+    max_num_frames_per_episode: PositiveInt = 108_000
+    """Frames after which an episode is truncated: half an hour of play."""
+
+    num_threads: PositiveInt = 1
+    """Threads that step the columns; the results do not depend on it."""
+
+
+def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
+    """Returns the settings of a registered game with the config's on top.
+
+    Raises:
+        SpecError: There is no such setting, or its value is out of range.
+    """
+    registered = {name: value for name, value in spec.kwargs.items() if name != "game"}
+    settings = AtariSettings.parse({**registered, **config.kwargs}, path="env.kwargs")
+    if config.max_episode_steps is not None:
+        return settings.replace(max_num_frames_per_episode=config.max_episode_steps * settings.frameskip)
+    return settings
+
+
+def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
+    """Opens a game; rewards are the game's own, and whoever learns from clipped ones clips them."""
+    own = settings.model_dump(exclude={"episodic_life"})
+    # ALE's own episodic_life begins a new game with every life lost; its life_loss_info goes on with the game.
+    return AtariVectorEnv(game, num_envs, reward_clipping=False, life_loss_info=settings.episodic_life, **own)
+
+
+class SeededAtari:
+    """B games, each episode begun with a seed of its own.
+
+    ALE begins the next game by itself at the step after an end, from a generator of its own; the column is then reset
+    once more with the episode's seed, which costs a few frames in some thousand.
+    """
+
+    name = "atari"
+
+    def __init__(
+        self,
+        game: str,
+        num_envs: int,
+        settings: AtariSettings,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        """Opens a game by its ROM name, such as "ms_pacman"."""
+        self.num_envs = num_envs
+        self.seeds_episodes = not settings.episodic_life
+        self._game = game
+        self._env = _open(game, num_envs, settings)
+        self.observation_space = self._env.single_observation_space
+        self.action_space = self._env.single_action_space
+        self._ledger = EpisodeLedger(seeds, num_envs, first_episodes)
+        self._games_go_on = settings.episodic_life
+        self._goes_on = np.zeros(num_envs, dtype=bool)
+        self._awaiting = np.zeros(num_envs, dtype=bool)
+        self._lengths = np.zeros(num_envs, dtype=np.int64)
+        self._unchecked = True
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every column with its own seed."""
+        observations, _ = self._env.reset(seed=np.array(self._ledger.start_over()))
+        self._awaiting[:] = False
+        self._lengths[:] = 0
+        self._unchecked = True
+        return observations
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every column, or begins the next episode where the last step ended one.
+
+        Infos are empty: ALE's say nothing of an episode that its return and length do not.
+        """
+        if self._unchecked:
+            self._check(actions)
+        began = np.flatnonzero(self._awaiting)
+        if began.size:
+            actions = actions.copy()
+            actions[began] = 0  # what a game that goes on after a lost life is given
+        observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
+        rewards = rewards.astype(np.float64)
+        self._lengths += 1
+        if began.size:
+            goes_on = self._goes_on & (infos["lives"] > 0) & ~truncateds
+            rewards[began] = 0.0
+            terminateds[began] = truncateds[began] = False
+            for column in began.tolist():
+                self._ledger.begin_next(column)
+            observations = self._restart(began[~goes_on[began]].tolist(), observations)
+            self._lengths[began] = 0
+        self._awaiting = terminateds | truncateds
+        if self._games_go_on:
+            self._goes_on = terminateds & ~truncateds & (infos["lives"] > 0)
+        return observations, rewards, terminateds, truncateds, {}
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each column is."""
+        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places, all columns at once, as `VectorEnv.restore` says."""
+        self.reset()  # ALE resets single columns only after all of them
+        if self.seeds_episodes:
+            return replay_together(self, places, actions, hashes, max_replay_s)
+        self.return_to_starts(dict(enumerate(places)))
+        return self.begin_next(range(self.num_envs)), [False] * self.num_envs
+
+    def return_to_starts(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts columns at the first observation of their places' episodes; returns all observations."""
+        for column, place in places.items():
+            self._ledger.return_to(column, place)
+        return self._restart(list(places), None)
+
+    def begin_next(self, columns: Sequence[int]) -> Tree:
+        """Puts columns at the first observation of their next episodes; returns all observations."""
+        for column in columns:
+            self._ledger.begin_next(column)
+        return self._restart(list(columns), None)
+
+    def close(self) -> None:
+        """Closes the games."""
+        self._env.close()
+
+    def _restart(self, columns: list[int], observations: Tree) -> Tree:
+        """Resets columns with the seeds of the episodes that the ledger has them in; returns all observations."""
+        if columns:
+            mask = np.zeros(self.num_envs, dtype=bool)
+            mask[columns] = True
+            seeds = [self._ledger.place(column, 0).seed for column in sorted(columns)]
+            observations, _ = self._env.reset(seed=np.array(seeds), options={"reset_mask": mask})
+            self._lengths[columns] = 0
+            self._awaiting[columns] = False
+        return observations
+
+    def _check(self, actions: Tree) -> None:
+        """Checks the first actions after a reset: the same policy gives all that follow."""
+        reason = action_misfit(self.action_space, actions, self.num_envs)
+        if reason:
+            raise EnvError(f"{self._game} cannot be given these actions: {reason}")
+        self._unchecked = False
+
+
+class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """One column of `SeededAtari` as a single env, which can be drawn.
+
+    An observation is small, gray and stacked. Pictures are in the game's own size and colours: they come from a second
+    copy of the game that is given the same seeds and actions.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  # Gymnasium reads it on the class
+
+    def __init__(self, game: str, settings: AtariSettings, render_mode: str | None = None) -> None:
+        """Opens a game by its ROM name; render_mode is "rgb_array" or None."""
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, _FRAMES_PER_S // settings.frameskip)}
+        drawn = settings.replace(stack_num=1, img_height=210, img_width=160, grayscale=False)
+        self._games = [_open(game, 1, settings)] + ([] if render_mode is None else [_open(game, 1, drawn)])
+        self._pictures: list[NDArray[np.uint8]] = []
+        self.observation_space = self._games[0].single_observation_space
+        self.action_space = self._games[0].single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Begins an episode."""
+        super().reset(seed=seed)
+        seeds = np.array([int(self.np_random.integers(2**31)) if seed is None else seed])
+        frames = [game.reset(seed=seeds)[0][0] for game in self._games]
+        self._pictures = [frame[-1] for frame in frames[1:]]
+        return frames[0], {}
+
+    def step(self, action: Any) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        """Takes a step in the game and in its drawn copy."""
+        results = [game.step(np.asarray(action)[None]) for game in self._games]
+        self._pictures = [result[0][0, -1] for result in results[1:]]
+        observations, rewards, terminateds, truncateds, _ = results[0]
+        return observations[0], float(rewards[0]), bool(terminateds[0]), bool(truncateds[0]), {}
+
+    def render(self) -> NDArray[np.uint8]:
+        """Returns the screen [210, 160, 3]."""
+        return self._pictures[0]
+
+    def close(self) -> None:
+        """Closes the game and its drawn copy."""
+        for game in self._games:
+            game.close()

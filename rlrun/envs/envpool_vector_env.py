@@ -1,0 +1,107 @@
+"""EnvPool's simulators in C++, where `backend: envpool` asks for them and they are installed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.gymnasium_vector_env import GymnasiumVectorEnv
+from rlrun.envs.spaces import check_spaces
+from rlrun.envs.vector_env import EpisodeSeeds, Tree
+from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
+
+_OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_return_info", "max_episode_steps"})
+"""EnvPool's settings that rlrun fills in."""
+
+
+def make_envpool(
+    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
+) -> GymnasiumVectorEnv:
+    """Makes columns stepped by EnvPool; each is seeded when the pool is made and goes on by itself.
+
+    Keyword arguments are EnvPool's own, such as ``frame_skip`` or ``repeat_action_probability``; one thread is used
+    unless ``num_threads`` says otherwise.
+
+    Raises:
+        UsageError: EnvPool has no such task or keyword argument.
+        EnvironmentUnusable: EnvPool is not installed, or the task's spaces are of a kind rlrun does not know.
+    """
+    spaces = envpool_spaces(config)
+    envpool = importlib.import_module("envpool")
+    task, settings = _task(config), _settings(config)
+    opened: list[Any] = []
+
+    def start(column_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
+        while opened:
+            opened.pop().close()
+        with _without_precision_warnings():
+            pool = envpool.make(task, env_type="gymnasium", num_envs=num_envs, seed=column_seeds, **settings)
+        opened.append(pool)
+        observations, _ = pool.reset()
+        return pool, observations
+
+    return GymnasiumVectorEnv("envpool", config.id, start, spaces, seeds, num_envs, first_episodes)
+
+
+def envpool_spaces(config: EnvConfig) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    """Returns observation and action space of a task without making it.
+
+    Raises:
+        UsageError: EnvPool has no such task or keyword argument.
+        EnvironmentUnusable: EnvPool is not installed, or the task's spaces are of a kind rlrun does not know.
+    """
+    check_envpool(config)
+    with _without_precision_warnings():
+        spec = importlib.import_module("envpool").make_spec(_task(config), **_settings(config))
+        spaces = spec.gymnasium_observation_space, spec.gymnasium_action_space
+    check_spaces(config.id, *spaces)
+    return spaces
+
+
+def check_envpool(config: EnvConfig) -> None:
+    """Checks that EnvPool is installed and has the task with these keyword arguments.
+
+    Raises:
+        UsageError: It has no such task or keyword argument.
+        EnvironmentUnusable: It is not installed.
+    """
+    if importlib.util.find_spec("envpool") is None:
+        raise EnvironmentUnusable(
+            f"env {config.id}: backend envpool needs EnvPool, which is not installed: pip install envpool"
+        )
+    envpool = importlib.import_module("envpool")
+    tasks, task = envpool.list_all_envs(), _task(config)
+    if task not in tasks:
+        raise UsageError(f"EnvPool has no task '{task}'{did_you_mean(task, tasks)}")
+    with _without_precision_warnings():
+        known = set(envpool.make_spec(task).config._fields)
+    for name in config.kwargs:
+        if name in _OURS:
+            raise UsageError(f"env {config.id}: EnvPool's {name} is set by rlrun and cannot be a keyword argument")
+        if name not in known:
+            raise UsageError(f"env {config.id}: EnvPool's {task} has no setting '{name}'{did_you_mean(name, known)}")
+
+
+def _task(config: EnvConfig) -> str:
+    """Returns EnvPool's name of an env: Gymnasium's, but without ALE's namespace."""
+    return config.id.removeprefix("ALE/")
+
+
+def _settings(config: EnvConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {"num_threads": 1}
+    if config.id.startswith("ALE/"):
+        settings["repeat_action_probability"] = 0.25  # as ALE registers it, so that an id means one thing
+    if config.max_episode_steps is not None:
+        settings["max_episode_steps"] = config.max_episode_steps
+    return settings | config.kwargs
+
+
+def _without_precision_warnings() -> warnings.catch_warnings[None]:
+    """Keeps back Gymnasium's remark that EnvPool writes the bounds of its float32 spaces as float64."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)

@@ -1,0 +1,194 @@
+"""Vector envs that others wrote and that can only be seeded as a whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Dict, Tuple
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_ids import check_installed, find_spec
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.spaces import action_misfit, check_spaces, misfit
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error
+from rlrun.errors import EnvironmentUnusable
+
+NOT_SAID = frozenset({"env_id", "players"})
+"""Keys of an info that only say which column it is about."""
+
+
+class GymnasiumVectorEnv:
+    """A Gymnasium vector env that autoresets on the next step and is seeded once for all columns.
+
+    Its columns cannot be reset one by one, so that `restore` begins new episodes in all of them.
+    """
+
+    seeds_episodes = False
+
+    def __init__(
+        self,
+        name: str,
+        env_id: str,
+        start: Callable[[list[int]], tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]],
+        spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]],
+        seeds: EpisodeSeeds,
+        num_envs: int,
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        """Takes what starts all columns.
+
+        Args:
+            name: Name of the backend.
+            env_id: What messages call the env.
+            start: Given a seed for each column, returns the started vector env and its first observations.
+            spaces: Observation and action space of one column.
+            seeds: Where the seeds come from.
+            num_envs: Number of columns.
+            first_episodes: Number of each column's first episode.
+        """
+        self.name = name
+        self.num_envs = num_envs
+        self.observation_space, self.action_space = spaces
+        self._env_id = env_id
+        self._start = start
+        self._worker_index = seeds.worker_index
+        self._ledger = EpisodeLedger(seeds, num_envs, first_episodes)
+        self._env: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
+        self._awaiting = np.zeros(num_envs, dtype=bool)
+        self._lengths = np.zeros(num_envs, dtype=np.int64)
+        self._unchecked = True
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every column, the whole from their seeds."""
+        return self._start_all(self._ledger.start_over())
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        if self._unchecked:
+            reason = action_misfit(self.action_space, actions, self.num_envs)
+            if reason:
+                raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
+            self._unchecked = False
+        assert self._env is not None, "reset comes before step"
+        try:
+            observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
+        except Exception as error:
+            raise env_error(self._env_id, "step()", self._where(), error) from error
+        rewards = np.array(rewards, dtype=np.float64)
+        terminateds, truncateds = np.array(terminateds, dtype=bool), np.array(truncateds, dtype=bool)
+        self._lengths += 1
+        for column in np.flatnonzero(self._awaiting).tolist():
+            self._ledger.begin_next(column)
+            self._lengths[column] = 0
+            rewards[column] = 0.0
+            terminateds[column] = truncateds[column] = False
+        self._awaiting = terminateds | truncateds
+        said: Infos = {}
+        for column in np.flatnonzero(self._awaiting).tolist():
+            info = column_info(infos, column)
+            if info:
+                said[column] = info
+        if not np.isfinite(rewards).all():
+            raise EnvError(f"env {self._env_id} returned rewards {rewards.tolist()} ({self._where()})")
+        return _arrays(self.observation_space, observations), rewards, terminateds, truncateds, said
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each column is."""
+        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Begins the next episode of every column: without seeds for single columns there is nothing to replay."""
+        for column, place in enumerate(places):
+            self._ledger.return_to(column, place)
+        next_seeds = [self._ledger.begin_next(column) for column in range(self.num_envs)]
+        return self._start_all(next_seeds), [False] * self.num_envs
+
+    def close(self) -> None:
+        """Closes the vector env."""
+        if self._env is not None:
+            self._env.close()
+
+    def _start_all(self, seeds: list[int]) -> Tree:
+        self._awaiting = np.zeros(self.num_envs, dtype=bool)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self._unchecked = True
+        try:
+            self._env, observations = self._start(seeds)
+        except Exception as error:
+            raise env_error(self._env_id, "reset()", self._where(), error) from error
+        observations = _arrays(self.observation_space, observations)
+        for column in range(self.num_envs):
+            reason = misfit(self.observation_space, map_tree(lambda leaf, column=column: leaf[column], observations))
+            if reason:
+                raise EnvError(f"env {self._env_id} returned from reset() what it may not ({self._where()}): {reason}")
+        return observations
+
+    def _where(self) -> str:
+        return f"worker {self._worker_index}, {self.num_envs} envs at once"
+
+
+def make_gymnasium(
+    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
+) -> GymnasiumVectorEnv:
+    """Makes the vector form that an env registers with Gymnasium.
+
+    Raises:
+        EnvironmentUnusable: A package is not installed, or it autoresets otherwise than on the next step.
+        EnvError: Its own code raised.
+    """
+    spec = find_spec(config.id)
+    check_installed(spec)
+    limit = {} if config.max_episode_steps is None else {"max_episode_steps": config.max_episode_steps}
+    try:
+        with warnings.catch_warnings():
+            # Gymnasium warns of an autoreset mode that is not declared; below that is an error.
+            warnings.filterwarnings("ignore", r"The VectorEnv .* metadata", UserWarning)
+            env = gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
+    except Exception as error:
+        raise env_error(config.id, "its constructor", f"worker {seeds.worker_index}", error) from error
+    if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
+        raise EnvironmentUnusable(
+            f"env {config.id}: its vector form does not declare that it autoresets on the next step; use backend loop"
+        )
+    spaces = env.single_observation_space, env.single_action_space
+    check_spaces(config.id, *spaces)
+
+    def start(column_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
+        observations, _ = env.reset(seed=column_seeds[0])
+        return env, observations
+
+    return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes)
+
+
+def column_info(infos: Mapping[str, Any], column: int) -> dict[str, Any]:
+    """Returns what a vector env's info says of one column.
+
+    Gymnasium's infos hold an array for each key and, under the key with an underscore before it, a mask of the columns
+    that it is about; without a mask it is about all.
+    """
+    said = {}
+    for key, values in infos.items():
+        mask = infos.get(f"_{key}")
+        if key.startswith("_") or key in NOT_SAID or (mask is not None and not mask[column]):
+            continue
+        value = column_info(values, column) if isinstance(values, Mapping) else values[column]
+        if not isinstance(value, dict) or value:
+            said[key] = value
+    return said
+
+
+def _arrays(space: gymnasium.Space[Any], observations: Any) -> Tree:
+    """Returns a batch of observations as a tree of arrays of the space's dtypes."""
+    if isinstance(space, Dict):
+        return {key: _arrays(part, observations[key]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(_arrays(part, batch) for part, batch in zip(space, observations, strict=True))
+    return np.asarray(observations, dtype=space.dtype)

@@ -1,0 +1,228 @@
+"""From an env config to environments: which backend, the vector env, a single env, the spaces, and what there is."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from rlrun.envs.cartpole_vector_env import SeededCartPole
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, pip_command, register_atari
+from rlrun.envs.envpool_vector_env import check_envpool, envpool_spaces, make_envpool
+from rlrun.envs.gymnasium_vector_env import make_gymnasium
+from rlrun.envs.loop_vector_env import LoopVectorEnv
+from rlrun.envs.single_env import check_single_env, make_single_env
+from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv
+from rlrun.errors import EnvironmentUnusable, UsageError
+
+__all__ = ["EnvListing", "backend_of", "check_env", "env_names", "make_env", "make_vector_env", "spaces_of"]
+
+Spaces = tuple["gymnasium.Space[Any]", "gymnasium.Space[Any]"]
+
+_CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+_CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
+
+
+@dataclass(frozen=True)
+class EnvListing:
+    """An env that a spec may name.
+
+    Attributes:
+        id: Its id.
+        backend: What steps it under `backend: auto`.
+        install: The pip command for what it needs beyond rlrun itself, or "".
+        usable: Whether that is installed here.
+    """
+
+    id: str
+    backend: str
+    install: str
+    usable: bool
+
+
+def backend_of(config: EnvConfig) -> str:
+    """Returns the name of the backend that steps an env: cartpole, atari, gymnasium, envpool or loop.
+
+    Under ``backend: auto`` an env's own vector form is taken where it has one that autoresets on the next step, unless
+    wrappers or arguments of the single env are asked for.
+
+    Raises:
+        UsageError: There is no such id, or it has no vector form and one is asked for.
+        EnvironmentUnusable: The id belongs to a package that is not installed.
+    """
+    if config.backend in ("loop", "envpool"):
+        return config.backend
+    spec = None if is_factory(config.id) else find_spec(config.id)
+    vector = "" if spec is None or config.wrappers or spec.additional_wrappers else _vector_form(spec, config)
+    if config.backend == "vector" and not vector:
+        raise UsageError(
+            f"env {config.id} has no vector form of its own with these arguments: use backend loop, or auto"
+        )
+    return vector or "loop"
+
+
+def check_env(config: EnvConfig) -> None:
+    """Checks all that can be checked without building the env: id, packages, wrappers, keyword arguments.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist; the message names the nearest.
+        EnvironmentUnusable: A package is not installed; the message names the pip command.
+        UserCodeError: The module of a factory or wrapper raises while it is imported.
+    """
+    backend = backend_of(config)
+    if backend == "envpool":
+        check_envpool(config)
+    elif backend == "atari":
+        _atari(config)
+    elif backend == "gymnasium":
+        check_installed(find_spec(config.id))
+    else:
+        check_single_env(config)
+
+
+def make_vector_env(
+    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, *, first_episodes: Sequence[int] | None = None
+) -> VectorEnv:
+    """Makes B environments side by side.
+
+    Args:
+        config: Which env, and how it is stepped.
+        num_envs: Number of columns, B.
+        seeds: Where the seeds of episodes come from; holds the worker index.
+        first_episodes: Number of each column's first episode; 0 for all unless given.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
+        EnvError: The env's own code raised.
+    """
+    backend = backend_of(config)
+    if backend == "envpool":
+        return make_envpool(config, num_envs, seeds, first_episodes)
+    if backend == "cartpole":
+        return _make_cartpole(config, num_envs, seeds, first_episodes)
+    if backend == "atari":
+        atari, game, settings = _atari(config)
+        made: VectorEnv = atari.SeededAtari(game, num_envs, settings, seeds, first_episodes)
+        return made
+    if backend == "gymnasium":
+        return make_gymnasium(config, num_envs, seeds, first_episodes)
+    firsts = first_episodes or [0] * num_envs
+    envs = [
+        make_single_env(
+            config, worker_index=seeds.worker_index, env_index=column, seed=seeds.seed(column, firsts[column])
+        )
+        for column in range(num_envs)
+    ]
+    return LoopVectorEnv(config.id, envs, seeds, first_episodes)
+
+
+def make_env(
+    config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
+) -> gymnasium.Env[Any, Any]:
+    """Makes a single env with the spaces and wrappers that a column of `make_vector_env` has.
+
+    Args:
+        config: Which env.
+        render_mode: Gymnasium's render mode, or None.
+        worker_index: Given to a factory that has this parameter.
+        env_index: Given to a factory that has this parameter.
+        seed: Given to a factory that has this parameter; reset with it for an episode that can be repeated.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or there is no such single env.
+        EnvError: The env's own code raised.
+    """
+    backend = backend_of(config)
+    if backend == "atari":
+        atari, game, settings = _atari(config)
+        env: gymnasium.Env[Any, Any] = atari.AtariEnv(game, settings, render_mode)
+        return env
+    if backend == "envpool":
+        return _like_envpool(config, render_mode)
+    return make_single_env(config, render_mode=render_mode, worker_index=worker_index, env_index=env_index, seed=seed)
+
+
+def spaces_of(config: EnvConfig) -> Spaces:
+    """Returns observation and action space of one column; builds at most one env.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
+        EnvError: The env's own code raised.
+    """
+    backend = backend_of(config)
+    if backend == "envpool":
+        return envpool_spaces(config)
+    if backend == "gymnasium":
+        made = make_vector_env(config, 1, EpisodeSeeds(0, 0))
+        made.close()
+        return made.observation_space, made.action_space
+    env = make_env(config)
+    try:
+        return env.observation_space, env.action_space
+    finally:
+        env.close()
+
+
+def env_names() -> list[EnvListing]:
+    """Returns the envs that Gymnasium registers, also where they need a package; ALE's where ale_py is installed."""
+    register_atari()
+    listings = []
+    for spec in gymnasium.registry.values():
+        if not is_usable_kind(spec):
+            continue
+        try:
+            check_installed(spec)
+            usable = True
+        except EnvironmentUnusable:
+            usable = False
+        listings.append(EnvListing(spec.id, backend_of(EnvConfig(id=spec.id)), pip_command(spec), usable))
+    return sorted(listings, key=lambda listing: listing.id)
+
+
+def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:
+    """Returns which backend steps a registered env's own vector form, "" if there is none that fits."""
+    if spec.entry_point == _CARTPOLE and (config.max_episode_steps or spec.max_episode_steps):
+        return "cartpole" if {*spec.kwargs, *config.kwargs} <= _CARTPOLE_KWARGS else ""
+    entry_point = spec.vector_entry_point
+    if entry_point is None:
+        return ""
+    return "atari" if str(entry_point).startswith("ale_py.") else "gymnasium"
+
+
+def _make_cartpole(
+    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None
+) -> VectorEnv:
+    spec = find_spec(config.id)
+    limit = config.max_episode_steps or spec.max_episode_steps
+    kwargs = {**spec.kwargs, **config.kwargs}
+    return SeededCartPole(num_envs, limit, seeds, first_episodes=first_episodes, **kwargs)
+
+
+def _like_envpool(config: EnvConfig, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+    """Makes the single env that Gymnasium has under the name of a task of EnvPool, if it has one like it."""
+    unusable = EnvironmentUnusable(f"env {config.id} of EnvPool has no single env with the same spaces")
+    try:
+        alike = EnvConfig(id=config.id, max_episode_steps=config.max_episode_steps)
+        env = make_env(alike, render_mode=render_mode)
+    except UsageError:
+        raise unusable from None
+    if (env.observation_space, env.action_space) != envpool_spaces(config):
+        env.close()
+        raise unusable
+    return env
+
+
+def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
+    """Returns the Atari module, which imports ale_py, the game's ROM name and its settings."""
+    spec = find_spec(config.id)
+    check_installed(spec)
+    atari = importlib.import_module("rlrun.envs.atari_vector_env")
+    return atari, spec.kwargs["game"], atari.atari_settings(config, spec)

@@ -66,7 +66,7 @@ class Concurrently(Node):
     def __init__(self, branches: Sequence[Node], weights: Sequence[int], is_output: Sequence[bool]) -> None:
         """Takes the branches, how many items each delivers in its turn, and whose items go on downstream."""
         output = tuple(index for index, chosen in enumerate(is_output) if chosen)
-        super().__init__("concurrently", {"weights": tuple(weights), "output": output}, branches)
+        super().__init__("concurrently", {"weights": list(weights), "output": list(output)}, branches)
         self.weights = tuple(weights)
         self.output = output
         self._ended = [False] * len(branches)

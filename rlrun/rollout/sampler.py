@@ -1,0 +1,106 @@
+"""A rollout worker with the operators that its batches pass before they leave it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rlrun.data.sample_batch import SampleBatch
+    from rlrun.policy.weights import Weights
+    from rlrun.rollout.rollout import Rollout
+
+
+class SamplesFragments(Protocol):
+    """A rollout worker, as the worker set uses it."""
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Takes over new weights, by policy."""
+        ...
+
+    def sample(self) -> Rollout:
+        """Collects one fragment."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Returns where the worker is."""
+        ...
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Returns to where it was; returns how many columns could not."""
+        ...
+
+    def close(self) -> None:
+        """Frees what it holds."""
+        ...
+
+
+class Postprocessing(Protocol):
+    """What one policy's batches pass on the worker."""
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch as it leaves the worker."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers."""
+        ...
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        ...
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """What a sampler is made from; picklable.
+
+    Attributes:
+        factory: `module:Name` of what makes the worker from its config.
+        worker: The worker's config.
+        postprocessing: What the batches pass, by policy.
+    """
+
+    factory: str
+    worker: Any
+    postprocessing: Mapping[str, Postprocessing] = field(default_factory=dict)
+
+
+class Sampler:
+    """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor."""
+
+    def __init__(self, config: SamplerConfig) -> None:
+        """Makes the worker."""
+        module, _, name = config.factory.partition(":")
+        self.worker: SamplesFragments = getattr(importlib.import_module(module), name)(config.worker)
+        self.postprocessing = config.postprocessing
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Takes over new weights, by policy."""
+        self.worker.set_weights(weights)
+
+    def sample(self) -> Rollout:
+        """Collects one fragment and applies the operators to its batches."""
+        rollout = self.worker.sample()
+        if not self.postprocessing:
+            return rollout
+        processed = {policy: apply(rollout.batches[policy]) for policy, apply in self.postprocessing.items()}
+        return dataclasses.replace(rollout, batches={**rollout.batches, **processed})
+
+    def state(self) -> dict[str, Any]:
+        """Returns where the worker is and what its operators remember."""
+        remembered = {policy: operators.state() for policy, operators in self.postprocessing.items()}
+        return {"worker": self.worker.state(), "postprocessing": remembered}
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Returns to where it was; returns how many columns could not."""
+        for policy, operators in self.postprocessing.items():
+            operators.load_state(state["postprocessing"][policy])
+        return self.worker.load_state(state["worker"])
+
+    def close(self) -> None:
+        """Frees what the worker holds."""
+        self.worker.close()

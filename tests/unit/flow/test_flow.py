@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.checkpoint.state_codec import decode, encode
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import CheckpointError
+from rlrun.flow.flow import Flow, FlowStalled, Operator, StatefulOperator
+from rlrun.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.flow.sources import from_items
+
+
+class Numbers(Source):
+    """0, 1, 2, ... by turns from two workers; its position is saved."""
+
+    def __init__(self) -> None:
+        super().__init__("numbers")
+        self.next = 0
+
+    def next_item(self) -> Polled:
+        self.next += 1
+        return Delivered(self.next - 1, worker=1 + (self.next - 1) % 2)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def state(self) -> dict[str, Any]:
+        return {"next": self.next}
+
+    def load_state(self, state: Any) -> None:
+        self.next = state["next"]
+
+
+class ReadyLater(Source):
+    """Has its next item only some time after it was first asked for it."""
+
+    def __init__(self, delay_s: float) -> None:
+        super().__init__("ready_later")
+        self.delay_s = delay_s
+        self.polls = 0
+        self.ready_at: float | None = None
+
+    def next_item(self) -> Polled:
+        self.polls += 1
+        if self.ready_at is None:
+            self.ready_at = time.monotonic() + self.delay_s
+        if time.monotonic() < self.ready_at:
+            return Pending(deadline=self.ready_at)
+        self.ready_at = None
+        return Delivered("late")
+
+
+class Pairs(StatefulOperator):
+    """Joins two items each."""
+
+    def __init__(self, joiner: str) -> None:
+        self.joiner = joiner
+        self.held: list[Any] = []
+
+    def __call__(self, item: Any) -> list[str]:
+        self.held.append(item)
+        if len(self.held) < 2:
+            return []
+        joined = self.joiner.join(map(str, self.held))
+        self.held = []
+        return [joined]
+
+    def settings(self) -> dict[str, Any]:
+        return {"joiner": self.joiner}
+
+    def state(self) -> dict[str, Any]:
+        return {"held": list(self.held)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.held = list(state["held"])
+
+
+class Scale(Operator):
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __call__(self, item: int) -> int:
+        return self.factor * item
+
+    def settings(self) -> dict[str, Any]:
+        return {"factor": self.factor}
+
+
+def thrice(item: Any) -> list[Any]:
+    return [item, item, item]
+
+
+def is_even(item: int) -> bool:
+    return item % 2 == 0
+
+
+def plus_one(item: int) -> int:
+    return item + 1
+
+
+def through_a_file(state: dict[str, Any]) -> Any:
+    arrays: list[np.ndarray[Any, Any]] = []
+    data = encode(state, arrays)
+    return decode(data, arrays)
+
+
+def test_items_pass_the_operators_in_order() -> None:
+    assert list(from_items([1, 2, 3, 4]).filter(is_even).for_each(plus_one).combine(thrice)) == [3, 3, 3, 5, 5, 5]
+
+
+def test_nothing_is_pulled_before_it_is_asked_for() -> None:
+    pulled = []
+
+    def items() -> Iterator[int]:
+        for number in range(10):
+            pulled.append(number)
+            yield number
+
+    flow = from_items(items()).for_each(plus_one)
+    assert pulled == []
+    assert flow.take(2) == [1, 2]
+    assert pulled == [0, 1]
+    assert flow.take(0) == []
+    assert pulled == [0, 1]
+
+
+def test_a_stream_goes_on_where_the_last_loop_left_it() -> None:
+    flow = Flow(Numbers()).for_each(plus_one)
+    for item in flow:
+        if item == 2:
+            break
+    assert flow.take(2) == [3, 4]
+
+
+def test_take_returns_fewer_at_the_end_of_a_stream() -> None:
+    assert from_items([1, 2]).take(5) == [1, 2]
+
+
+def test_zip_with_worker_gives_the_worker_that_contributed_last() -> None:
+    assert Flow(Numbers()).combine(Pairs("+")).zip_with_worker().take(2) == [(2, "0+1"), (2, "2+3")]
+    assert from_items("a").zip_with_worker().take(1) == [(None, "a")]
+
+
+def test_the_root_waits_without_polling_until_something_may_be_ready() -> None:
+    source = ReadyLater(0.2)
+    flow: Flow[str] = Flow(source)
+    began = time.monotonic()
+    assert flow.take(1) == ["late"]
+    assert time.monotonic() - began >= 0.2
+    assert source.polls == 2
+    assert flow.waited_s >= 0.19
+
+
+def test_pending_is_never_seen_by_an_operator_nor_by_the_user() -> None:
+    seen = []
+
+    def note(item: Any) -> Any:
+        seen.append(item)
+        return item
+
+    first, second = Flow(ReadyLater(0.02)).filter(lambda item: note(item) == "late").for_each(note).duplicate(2)
+    assert first.combine(lambda item: [note(item)]).take(2) == ["late", "late"]
+    assert second.take(2) == ["late", "late"]
+    assert set(seen) == {"late"}
+
+
+def test_copies_deliver_every_item_to_each() -> None:
+    first, second, third = Flow(Numbers()).duplicate(3)
+    assert first.take(3) == [0, 1, 2]
+    assert second.take(1) == [0]
+    assert third.take(4) == [0, 1, 2, 3]
+    assert first.take(2) == [3, 4]
+    assert second.take(4) == [1, 2, 3, 4]
+
+
+def test_a_copy_that_nobody_pulls_is_an_error_and_no_endless_wait() -> None:
+    first, _ = Flow(Numbers()).duplicate(2)
+    with pytest.raises(FlowStalled, match="a copy made by duplicate is 8 items ahead of one that is not pulled"):
+        first.take(9)
+
+
+@pytest.mark.parametrize("pulled", range(8))
+def test_a_state_taken_in_mid_stream_gives_the_same_continuation(pulled: int) -> None:
+    def made() -> Flow[Any]:
+        return Flow(Numbers()).combine(Pairs("+")).combine(thrice).for_each(str.upper)
+
+    flow, restored = made(), made()
+    flow.take(pulled)
+    restored.load_state(through_a_file(flow.state()))
+    assert restored.take(7) == flow.take(7)
+
+
+@pytest.mark.parametrize(("pulled_first", "pulled_second"), [(0, 0), (3, 1), (1, 4), (2, 2)])
+def test_the_items_between_the_copies_of_a_stream_are_saved(pulled_first: int, pulled_second: int) -> None:
+    def made() -> tuple[Flow[Any], Flow[Any], Flow[Any]]:
+        first, second = Flow(Numbers()).duplicate(2)
+        return first, second, first
+
+    first, second, _ = made()
+    first.take(pulled_first)
+    second.take(pulled_second)
+    again_first, again_second, _ = made()
+    again_first.load_state(through_a_file(first.state()))
+    assert again_second.take(4) == second.take(4)
+    assert again_first.take(4) == first.take(4)
+
+
+def test_batches_that_wait_come_back_as_batches() -> None:
+    batch = SampleBatch(obs={"a": np.arange(4.0), "b": (np.zeros(2),)}, valid=np.ones((1, 1), np.bool_))
+    flow, restored = (from_items(items).combine(thrice) for items in ([batch], []))
+    flow.take(1)
+    restored.load_state(through_a_file(flow.state()))
+    waiting = restored.take(3)
+    assert len(waiting) == 2
+    assert type(waiting[0]) is SampleBatch
+    np.testing.assert_array_equal(waiting[0]["obs"]["a"], batch["obs"]["a"])
+    assert isinstance(waiting[0]["obs"]["b"], tuple)
+
+
+def test_a_state_of_another_plan_is_refused_with_both_plans() -> None:
+    state = Flow(Numbers()).combine(Pairs("+")).state()
+    other = Flow(Numbers()).for_each(plus_one)
+    with pytest.raises(
+        CheckpointError, match="saved by another plan: numbers -> Pairs; this one is numbers -> plus_one"
+    ):
+        other.load_state(state)
+
+
+def test_a_state_does_not_depend_on_the_settings_of_operators() -> None:
+    flow, other = Flow(Numbers()).combine(Pairs("+")), Flow(Numbers()).combine(Pairs("-"))
+    flow.take(1)
+    other.load_state(flow.state())
+    assert other.take(1) == ["2-3"]
+
+
+def test_operators_of_one_name_have_paths_of_their_own() -> None:
+    flow = Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|"))
+    assert [info.path for info in flow.describe()] == ["numbers", "Pairs", "Pairs-2"]
+    assert flow.take(1) == ["0+1|2+3"]
+
+
+def test_timings_count_items_and_leave_out_what_is_upstream() -> None:
+    def slow(item: int) -> int:
+        time.sleep(0.02)
+        return item
+
+    flow = Flow(Numbers()).for_each(slow).filter(is_even).combine(Pairs("+"))
+    began = time.perf_counter()
+    flow.take(2)
+    wall = time.perf_counter() - began
+    timings = {timing.name: timing for timing in flow.timings()}
+    assert [(timing.path, timing.items) for timing in flow.timings()] == [
+        ("numbers", 7),
+        ("slow", 7),
+        ("is_even", 7),
+        ("Pairs", 4),
+    ]
+    assert timings["slow"].seconds >= 7 * 0.02
+    assert timings["Pairs"].seconds < timings["slow"].seconds
+    assert sum(timing.seconds for timing in flow.timings()) + flow.waited_s <= wall
+
+
+def test_an_error_in_an_operator_keeps_its_traceback_and_names_the_operator() -> None:
+    def broken(item: int) -> int:
+        return [][item]
+
+    flow = from_items([1]).for_each(plus_one).for_each(broken)
+    with pytest.raises(IndexError) as caught:
+        flow.take(1)
+    assert caught.value.__notes__ == ["raised by the operator broken"]
+    assert "return [][item]" in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_stop_iteration_in_an_operator_is_an_error_and_not_the_end_of_the_stream() -> None:
+    def exhausted(_: int) -> int:
+        return next(iter([]))
+
+    with pytest.raises(RuntimeError, match="the operator exhausted raised StopIteration"):
+        from_items([1]).for_each(exhausted).take(1)
+
+
+def test_the_flow_imports_neither_torch_nor_ray_until_it_waits_for_an_actor() -> None:
+    program = """
+import sys
+import rlrun.flow.concurrently, rlrun.flow.plan, rlrun.flow.sources
+flow = rlrun.flow.sources.from_items([1]).for_each(str)
+rlrun.flow.plan.plan_text(flow.describe())
+assert flow.take(1) == ["1"]
+print([name for name in ("ray", "torch", "gymnasium") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_settings_of_an_operator_are_part_of_its_description() -> None:
+    (_, scale) = from_items([1]).for_each(Scale(3)).describe()
+    assert (scale.name, scale.settings, scale.stateful) == ("Scale", {"factor": 3}, False)
+    assert Flow(Numbers()).combine(Pairs("+")).describe()[1].stateful

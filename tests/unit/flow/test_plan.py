@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rlrun.flow.concurrently import concurrently
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.nodes import Polled, Source
+from rlrun.flow.plan import plan_mermaid, plan_text
+
+
+class Rollouts(Source):
+    def __init__(self, mode: str, on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()) -> None:
+        super().__init__("parallel_rollouts", {"workers": 2, "mode": mode})
+        self.on_workers = on_workers
+
+    def next_item(self) -> Polled:
+        raise AssertionError("a printed plan pulls nothing")
+
+
+class Named(Operator):
+    def __call__(self, item: Any) -> Any:
+        return item
+
+
+class ComputeAdvantages(Named):
+    def settings(self) -> dict[str, Any]:
+        return {"gamma": 0.99, "gae_lambda": 0.95}
+
+
+class ConcatBatches(Named):
+    def settings(self) -> dict[str, Any]:
+        return {"train_batch_size": 2048}
+
+
+class TrainOneStep(Named):
+    pass
+
+
+class StoreToReplay(Named):
+    pass
+
+
+class SelectPolicy(Named):
+    def __init__(self, policy: str) -> None:
+        self.policy = policy
+
+    def settings(self) -> dict[str, Any]:
+        return {"policy": self.policy}
+
+
+def is_long(item: Any) -> bool:
+    return bool(item)
+
+
+def chain() -> Flow[Any]:
+    rollouts: Flow[Any] = Flow(Rollouts("sync"))
+    return rollouts.for_each(ComputeAdvantages()).combine(ConcatBatches()).filter(is_long).for_each(TrainOneStep())
+
+
+def two_branches() -> Flow[Any]:
+    rollouts: Flow[Any] = Flow(Rollouts("async", (("ComputeAdvantages", {"gamma": 0.99}),)))
+    for_dqn, for_ppo = rollouts.duplicate(2)
+    store = for_dqn.for_each(SelectPolicy("dqn")).for_each(StoreToReplay())
+    update = for_ppo.for_each(SelectPolicy("ppo")).for_each(TrainOneStep())
+    return concurrently(store, update, weights=(1, 4), output=update).zip_with_worker()
+
+
+def test_a_chain_reads_like_the_algorithm() -> None:
+    assert plan_text(chain().describe()) == """\
+parallel_rollouts(workers=2, mode=sync)
+-> ComputeAdvantages(gamma=0.99, gae_lambda=0.95)
+-> ConcatBatches(train_batch_size=2048)
+-> filter(is_long)
+-> TrainOneStep"""
+
+
+def test_branches_are_a_tree_and_a_duplicated_stream_is_printed_once() -> None:
+    assert plan_text(two_branches().describe()) == """\
+concurrently(weights=[1, 4])
+├─ parallel_rollouts(workers=2, mode=async)
+│     on each worker: ComputeAdvantages(gamma=0.99)
+│  -> duplicate(copies=2) #1
+│  -> SelectPolicy(policy=dqn)
+│  -> StoreToReplay
+│  -> (goes no further)
+└─ copy 1 of #1
+   -> SelectPolicy(policy=ppo)
+   -> TrainOneStep
+-> zip_with_worker"""
+
+
+def test_a_plan_is_a_mermaid_flowchart() -> None:
+    assert plan_mermaid(chain().describe()) == """\
+flowchart TD
+    n0["parallel_rollouts(workers=2, mode=sync)"]
+    n1["ComputeAdvantages(gamma=0.99, gae_lambda=0.95)"]
+    n0 --> n1
+    n2["ConcatBatches(train_batch_size=2048)"]
+    n1 --> n2
+    n3["filter(is_long)"]
+    n2 --> n3
+    n4["TrainOneStep"]
+    n3 --> n4"""
+
+
+def test_mermaid_joins_branches_and_dots_what_goes_no_further() -> None:
+    assert plan_mermaid(two_branches().describe()) == """\
+flowchart TD
+    n0["parallel_rollouts(workers=2, mode=async)<br/>on each worker: ComputeAdvantages(gamma=0.99)"]
+    n1["duplicate(copies=2)"]
+    n0 --> n1
+    n2["SelectPolicy(policy=dqn)"]
+    n1 --> n2
+    n3["StoreToReplay"]
+    n2 --> n3
+    n4["SelectPolicy(policy=ppo)"]
+    n1 --> n4
+    n5["TrainOneStep"]
+    n4 --> n5
+    n6["concurrently(weights=[1, 4])"]
+    n3 -.-> n6
+    n5 --> n6
+    n7["zip_with_worker"]
+    n6 --> n7"""

@@ -269,9 +269,11 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
             raise ValueError("compressed, which rlrun never writes")
         if {member.filename for member in members} != {f"{index}.npy" for index in range(len(members))}:
             raise ValueError("unexpected members")
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as arrays:
-        return [arrays[str(index)] for index in range(len(members))]
+        arrays = []
+        for index in range(len(members)):
+            with archive.open(f"{index}.npy") as member:
+                arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+        return arrays
 
 
 def _read_tensors(file: BufferedReader) -> dict[str, np.ndarray[Any, Any]]:

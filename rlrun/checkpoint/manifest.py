@@ -107,7 +107,7 @@ def read_manifest(directory: Path) -> Manifest:
         raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is truncated or altered")
     try:
         return _parsed(directory, json.loads(raw))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} cannot be understood: {error}") from error
 
 

@@ -10,9 +10,20 @@ import re
 from typing import Any
 
 import yaml
+from yaml.emitter import ScalarAnalysis
 
 MAX_BYTES = 4_000_000
+MAX_DEPTH = 60
 
+_OPENING = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+_CLOSING = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+
+_LINE_BREAKS_OF_UNICODE = "\x85\u2028\u2029"
 _NUMBERS_OF_YAML_12 = re.compile(
     r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9_]+)?|0o[0-7_]+|0x[0-9a-fA-F_]+"
 )
@@ -22,6 +33,14 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         """Writes a list that stands in two places twice, because no reader of ours follows references."""
         return True
+
+    def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
+        """Has line breaks of Unicode escaped, which PyYAML itself writes as they are and reads as spaces."""
+        analysis = super().analyze_scalar(scalar)
+        if any(character in _LINE_BREAKS_OF_UNICODE for character in scalar):
+            analysis.allow_flow_plain = analysis.allow_block_plain = False
+            analysis.allow_single_quoted = analysis.allow_block = False
+        return analysis
 
 
 # PyYAML quotes a string that its own rules would read as something else; this adds the rules of YAML 1.2.
@@ -49,11 +68,13 @@ def load_plain_yaml(text: str) -> Any:
     if len(text) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} characters")
     try:
+        depth = 0
         for token in yaml.scan(text, Loader=yaml.SafeLoader):
             if isinstance(token, yaml.AliasToken | yaml.AnchorToken | yaml.TagToken):
                 raise ValueError(f"references and tags are not plain data (line {token.start_mark.line + 1})")
+            depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+            if depth > MAX_DEPTH:  # noticed while scanning, because scanning slows down with the depth
+                raise ValueError(f"nested more than {MAX_DEPTH} deep (line {token.start_mark.line + 1})")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
-    except RecursionError:
-        raise ValueError("nested too deeply") from None

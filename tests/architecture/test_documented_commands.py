@@ -1,0 +1,70 @@
+"""Every command that README and docs tell a reader to type exists, with its options, files and make targets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from rlrun.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def documented(program: str) -> list[tuple[str, list[str]]]:
+    """Returns each line (page, words after the program) of the pages' shell blocks that calls a program."""
+    found = []
+    for page in PAGES:
+        for block in SHELL_BLOCK.findall(page.read_text()):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                if words and Path(words[0]).name == program:
+                    found.append((page.name, words[1:]))
+    return found
+
+
+def line_id(value: object) -> str:
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+def option_names(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
+
+
+def test_the_pages_show_commands_to_look_at() -> None:
+    pages = {page for page, _ in documented("rlrun")}
+    assert {"README.md", "yaml.md", "resume.md", "checkpoints.md", "extending.md"} <= pages
+    assert ["train"] in [words for page, words in documented("make") if page == "README.md"]
+
+
+@pytest.mark.parametrize(("page", "words"), documented("rlrun"), ids=line_id)
+def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
+    context = click.Context(cli)
+    if words[0].startswith("-"):
+        assert words[0] in option_names(cli) | {"--version"}
+        return
+    assert words[0] in COMMANDS
+    command = cli.get_command(context, words[0])
+    assert command is not None
+    options = {word.split("=")[0] for word in words[1:] if re.fullmatch(r"--?[a-z-]+(=.*)?", word)}
+    assert options <= option_names(command)
+
+
+@pytest.mark.parametrize(("page", "words"), documented("rlrun"), ids=line_id)
+def test_spec_files_named_under_configs_and_examples_exist(page: str, words: list[str]) -> None:
+    files = [word for word in words if re.fullmatch(r"(configs|examples)/.*\.yaml", word)]
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize(("page", "words"), documented("make"), ids=line_id)
+def test_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for word in words:
+        name, is_variable, _ = word.partition("=")
+        pattern = rf"^{name} \?=" if is_variable else rf"^{name}:"
+        assert re.search(pattern, makefile, re.MULTILINE), word

@@ -14,7 +14,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
-from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing, UsageError
+from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.flow.sources import parallel_rollouts
@@ -51,7 +51,7 @@ RESULT_KEYS = (
     "weights_version",
     "worker_restarts",
 )
-"""What every algorithm reports at every iteration, besides `learner/<statistic>`, `info/<number>` and `time/<operator>_s`."""
+"""What every algorithm reports at every iteration, besides `learner/...`, `info/...` and `time/...`."""
 
 POLICY_FAMILIES = {"actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy"}
 """Import paths of the policy families that come with rlrun."""
@@ -63,7 +63,8 @@ COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 class Algorithm(Generic[C]):
     """A plugin and, once trained, the running whole: subclasses give a config, a loss and a dataflow.
 
-    Nothing is started before the first `train`, `act`, `evaluate` or `save`. As a context manager it leaves no process behind.
+    Nothing is started before the first `train`, `act`, `evaluate` or `save`. As a context manager it leaves no process
+    behind.
 
     Attributes:
         Config: The class of its settings.
@@ -86,7 +87,7 @@ class Algorithm(Generic[C]):
     def __init__(
         self,
         env: EnvConfig | Mapping[str, Any] | str,
-        config: C | Mapping[str, Any] | None = None,
+        config: AlgorithmConfig | Mapping[str, Any] | None = None,
         *,
         seed: int = 0,
         total_env_steps: int | None = None,
@@ -98,7 +99,8 @@ class Algorithm(Generic[C]):
             env: The environment: an id, or a mapping or config with more.
             config: Settings; those left out have their defaults.
             seed: Root seed.
-            total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such a run.
+            total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such
+                a run.
             announce: Called with a sentence when something is about to take long.
 
         Raises:
@@ -186,7 +188,9 @@ class Algorithm(Generic[C]):
     def act(self, observation: Any, explore: bool = False) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one."""
         batch = map_tree(lambda leaf: leaf[None], map_tree(_as_array, observation))
-        draws = generator(self.seed, "act", self.workers.env_steps, time.time_ns()) if explore and self._started() else None
+        draws = (
+            generator(self.seed, "act", self.workers.env_steps, time.time_ns()) if explore and self._started() else None
+        )
         actions = self._acting().actions(batch, draws)
         return map_tree(lambda leaf: leaf[0], actions)
 

@@ -50,8 +50,8 @@ class AlgorithmConfig(ConfigModel):
     torch_threads: PositiveInt = 1
     """Threads of torch and BLAS in the trial's process."""
     compile: Literal["auto"] | bool = "auto"
-    """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is long
-    enough to pay for it. A run keeps what it began with, since the last digits differ."""
+    """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
+    long enough to pay for it. A run keeps what it began with, since the last digits differ."""
     worker_timeout_s: PositiveFloat = 300.0
     """Seconds after which a rollout worker that has not answered is killed and replaced."""
     max_worker_restarts: NonNegativeInt = 100
@@ -60,7 +60,9 @@ class AlgorithmConfig(ConfigModel):
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
         if self.normalize_rewards and self.clip_rewards is not None:
-            raise ValueError("normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one")
+            raise ValueError(
+                "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
+            )
         return self
 
     @property

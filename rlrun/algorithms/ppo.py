@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PPOConfig(AlgorithmConfig):
-    """Settings of PPO; the defaults are those of the paper's continuous-control experiments (arXiv:1707.06347, table 3)."""
+    """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
 
     num_epochs: PositiveInt = 10
     """Passes over each batch."""
@@ -48,7 +48,8 @@ class PPOConfig(AlgorithmConfig):
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus (eq. 9's c2)."""
     kl_target: PositiveFloat | None = None
-    """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for no bound."""
+    """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for
+    no bound."""
 
     @model_validator(mode="after")
     def _minibatch_within_batch(self) -> PPOConfig:

@@ -16,10 +16,11 @@ CLOSING_COLUMNS = ("obs", "values")
 class SampleBatch(dict[str, Any]):
     """A mapping from column names to trees of arrays.
 
-    From a worker the leading dimensions are [T, B] (time, parallel columns), and `obs` and `values` close the fragment with
-    one row more; in the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
-    `rewards`, `terminateds`, `truncateds`, then `valid` (1 where a step filled the cell) and what a policy or operator adds
-    (`logp`, `values`, `advantages`, ...).
+    From a worker the leading dimensions are [T, B] (time, parallel columns), and `obs` and `values` close the fragment
+    with one row more; in the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`,
+    `actions`, `rewards`, `terminateds`, `truncateds`, then `valid` (1 where a step filled the cell) and what a policy
+    or operator
+    adds (`logp`, `values`, `advantages`, ...).
     """
 
     @property
@@ -79,11 +80,7 @@ def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
     first, *others = batches
     return SampleBatch(
         {
-            name: map_tree(
-                lambda *parts: np.concatenate(parts, axis=1), column, *(other[name] for other in others)
-            )
+            name: map_tree(lambda *parts: np.concatenate(parts, axis=1), column, *(other[name] for other in others))
             for name, column in first.items()
         }
     )
-
-

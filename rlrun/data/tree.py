@@ -1,14 +1,13 @@
 """Nested observations and actions: trees of arrays, as Gymnasium's Dict and Tuple spaces make them.
 
-A tree is a leaf, a dict of trees (keys sorted, as Gymnasium sorts them) or a tuple of trees. It imports neither torch nor
-ray, because rollout actors use it.
+A tree is a leaf, a dict of trees (keys sorted, as Gymnasium sorts them) or a tuple of trees. It imports neither torch
+nor ray, because rollout actors use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-
 
 
 def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:

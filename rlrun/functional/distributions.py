@@ -1,7 +1,7 @@
 """Action distributions on the learning side, as functions of what a net puts out (torch).
 
-A distribution is described by one array of `outputs` [..., K]; `rlrun.policy.action_space` cuts the same array into actions in
-NumPy. Every method reduces over the parts of an action, so results have the leading dimensions only.
+A distribution is described by one array of `outputs` [..., K]; `rlrun.policy.action_space` cuts the same array into
+actions in NumPy. Every method reduces over the parts of an action, so results have the leading dimensions only.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MultiCategorical(Distribution):
 
     def __init__(self, outputs: Tensor, sizes: Sequence[int]) -> None:
         """Takes the logits of all choices side by side, [..., sum(sizes)]."""
-        self.parts = [Categorical(part) for part in outputs.split(list(sizes), -1)]
+        self.parts = [Categorical(part) for part in torch.split(outputs, list(sizes), -1)]
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the sum of log p over choices [..., len(sizes)] (int64)."""

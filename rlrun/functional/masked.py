@@ -29,4 +29,5 @@ def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: floa
     mean = masked_mean(x.astype(np.float64), weights)
     deviations = np.where(valid, x - mean, 0.0)
     scale = np.sqrt(masked_mean(deviations**2, weights)) + epsilon
-    return (deviations / scale).astype(np.float32)
+    result: NDArray[np.float32] = (deviations / scale).astype(np.float32)
+    return result

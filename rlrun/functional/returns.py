@@ -1,7 +1,8 @@
 """Returns and advantages over fragments of experience, in NumPy.
 
-A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row, so that the value behind
-step t is always `values[t + 1]`. Rows that no step filled (the row after an episode's end, which holds its final
+A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row, so that the value
+behind step t is always `values[t + 1]`. Rows that no step filled (the row after an episode's end, which holds its
+final
 observation) may hold anything: no other row reads their result.
 """
 
@@ -17,8 +18,8 @@ Flags = NDArray[np.bool_]
 def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
     """Solves x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0 for all columns at once.
 
-    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds replace
-    T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
+    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds
+    replace T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
 
     Args:
         deltas: Terms, [T, B].

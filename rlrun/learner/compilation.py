@@ -1,8 +1,9 @@
 """Compiles an update as a whole and keeps the result on disk (torch, ahead-of-time Inductor).
 
-Tracing turns the update, its backward pass and its optimizer into one graph; the graph's own text, the shapes and the versions are
-the key of a package in the cache, which loads in milliseconds in every later process. The first compilation of a graph takes 15 to 30
-seconds of a C++ compiler.
+Tracing turns the update, its backward pass and its optimizer into one graph; the graph's own text, the shapes and the
+versions are the key of a package in the cache, which loads in milliseconds in every later process. The first
+compilation of a graph
+takes 15 to 30 seconds of a C++ compiler.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def compiler() -> str | None:
     return None
 
 
-def compiled(function: Callable[..., Tensor], arguments: Sequence[Tensor], announce: Callable[[str], None]) -> CompiledUpdate:
+def compiled(
+    function: Callable[..., Tensor], arguments: Sequence[Tensor], announce: Callable[[str], None]
+) -> CompiledUpdate:
     """Compiles a function of tensors that changes some of them in place.
 
     Args:
@@ -65,7 +68,7 @@ def compiled(function: Callable[..., Tensor], arguments: Sequence[Tensor], annou
 
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
-    """Returns the name of a package: a digest of the graph, its arguments' shapes and whatever the machine code depends on."""
+    """Returns the name of a package: a digest of the graph, its shapes and whatever the machine code depends on."""
     device = arguments[0].device
     parts = [
         code,

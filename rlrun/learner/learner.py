@@ -99,7 +99,8 @@ class Learner:
             num_epochs: Passes over the batch.
             minibatch_size: Steps (rows times L) in a minibatch.
             env_steps: Env steps so far, for the schedules.
-            stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the bound.
+            stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
+                bound.
         """
         scheduled = self.scheduled(env_steps)
         settings = {name: torch.tensor(value, device=self.device) for name, value in scheduled.items()}
@@ -239,7 +240,9 @@ def available_device(num_gpus: float, threads: int) -> str:
     if num_gpus == 0:
         return "cpu"
     if not torch.cuda.is_available():
-        raise UsageError(f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0")
+        raise UsageError(
+            f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0"
+        )
     return "cuda"
 
 

@@ -1,7 +1,7 @@
 """One update of a policy's parameters, as a function of tensors that it changes in place (torch).
 
-The same function serves both executions: called as it is (eager), or traced once into a graph of tensor operations and compiled
-as a whole, forward and backward pass, clipping and optimizer together (`rlrun.learner.compilation`).
+The same function serves both executions: called as it is (eager), or traced once into a graph of tensor operations and
+compiled as a whole, forward and backward pass, clipping and optimizer together (`rlrun.learner.compilation`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:
         raise ValueError(f"objective {objective.name}: no parameter's name begins with {objective.parameters!r}")
     start, size = slots[0].offset, sum(slot.size for slot in slots)
     if slots[-1].offset + slots[-1].size != start + size:
-        raise ValueError(f"objective {objective.name}: the parameters under {objective.parameters!r} are not side by side")
+        raise ValueError(
+            f"objective {objective.name}: the parameters under {objective.parameters!r} are not side by side"
+        )
     return start, size
 
 
@@ -130,9 +132,7 @@ def flattened_arguments(
     return tensors + list(scheduled.values())
 
 
-def traceable(
-    update: Update, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]
-) -> Any:
+def traceable(update: Update, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]) -> Any:
     """Returns an update as a function of one flat list of tensors.
 
     Args:

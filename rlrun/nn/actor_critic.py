@@ -37,7 +37,9 @@ class ActorCriticNet(nn.Module):
             features = model.hiddens[-1] if model.hiddens else self.policy_encoder.width
             self.policy_head = nn.Linear(features, num_outputs - free_log_stds)
             self.value_encoder = None if model.shared_value else ObservationEncoder(leaves, model)
-            self.value_trunk = None if model.shared_value else mlp(self.policy_encoder.width, model.hiddens, model.activation)
+            self.value_trunk = (
+                None if model.shared_value else mlp(self.policy_encoder.width, model.hiddens, model.activation)
+            )
             self.value_head = nn.Linear(features, 1)
         self.log_stds = nn.Parameter(torch.full((free_log_stds,), model.log_std_init)) if free_log_stds else None
         if model.orthogonal_init:

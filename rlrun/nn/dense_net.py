@@ -18,12 +18,14 @@ Floats = NDArray[np.float32]
 
 def tanh(x: Floats) -> Floats:
     """Applies tanh in place."""
-    return np.tanh(x, out=x)
+    np.tanh(x, out=x)
+    return x
 
 
 def relu(x: Floats) -> Floats:
     """Applies max(x, 0) in place."""
-    return np.maximum(x, 0, out=x)
+    np.maximum(x, 0, out=x)
+    return x
 
 
 def elu(x: Floats) -> Floats:
@@ -33,7 +35,8 @@ def elu(x: Floats) -> Floats:
 
 def silu(x: Floats) -> Floats:
     """Applies x * sigmoid(x)."""
-    return x / (1 + np.exp(-x))
+    activated: Floats = x / (1 + np.exp(-x))
+    return activated
 
 
 ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {"Tanh": tanh, "ReLU": relu, "ELU": elu, "SiLU": silu}

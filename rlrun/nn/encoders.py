@@ -48,7 +48,7 @@ class DenseEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """What the two convolutional encoders share: pixels to 0..1, channels first, flattened features behind a dense layer."""
+    """Convolutions between pixels in 0..1, channels first, and a dense layer over their flattened features."""
 
     def __init__(self, leaf: ObservationLeaf, layers: nn.Sequential, width: int) -> None:
         """Takes the image's description and the convolutions; measures what they put out."""
@@ -96,7 +96,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Adds the block's correction to its input."""
-        return x + self.second(F.relu(self.first(F.relu(x))))
+        corrected: Tensor = x + self.second(F.relu(self.first(F.relu(x))))
+        return corrected
 
 
 def impala_layers(channels: int) -> nn.Sequential:
@@ -151,4 +152,3 @@ def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Gen
 
 
 HIDDEN_GAIN = math.sqrt(2)
-

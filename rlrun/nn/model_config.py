@@ -25,5 +25,5 @@ class ModelConfig(ConfigModel):
     log_std_init: float = 0.0
     """First logarithm of the standard deviation of continuous actions, in units of the action bounds."""
     module: str | None = None
-    """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model) that
-    returns outputs [N, num_outputs] and values [N] for observations [N, ...]."""
+    """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
+    that returns outputs [N, num_outputs] and values [N] for observations [N, ...]."""

@@ -78,7 +78,8 @@ def observation_leaf(space: gymnasium.Space[Any]) -> ObservationLeaf:
                 return ObservationLeaf("image", space.shape, scale=1.0 if is_float else 1 / 255)
             return ObservationLeaf("vector", space.shape, is_float=is_float)
     raise UsageError(
-        f"no network takes observations of {space}: they are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those"
+        f"no network takes observations of {space}: "
+        "they are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those"
     )
 
 

@@ -1,7 +1,7 @@
 """Action distributions on the acting side, by action space (NumPy).
 
-A net describes a distribution over actions by one array of `outputs` [B, K]. From it and a block of noise an action model makes
-the policy's own actions (what a batch stores and a loss is about) and, from those, what the env is given.
+A net describes a distribution over actions by one array of `outputs` [B, K]. From it and a block of noise an action
+model makes the policy's own actions (what a batch stores and a loss is about) and, from those, what the env is given.
 """
 
 from __future__ import annotations
@@ -67,14 +67,16 @@ class ActionModel(ABC):
 
 def log_softmax(logits: Floats) -> Floats:
     """Returns normalised log-probabilities over the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
+    shifted: Floats = logits - logits.max(axis=-1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return shifted
 
 
 def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Draws standard Gumbel noise; arg max (logits + noise) is a sample of softmax(logits)."""
-    return -np.log(generator.standard_exponential(shape, np.float32).clip(np.finfo(np.float32).tiny))
+    exponential = generator.standard_exponential(shape, np.float32)
+    drawn: Floats = -np.log(exponential.clip(np.finfo(np.float32).tiny))
+    return drawn
 
 
 class CategoricalActions(ActionModel):
@@ -94,11 +96,13 @@ class CategoricalActions(ActionModel):
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
         """Takes the largest of logits + Gumbel noise."""
-        return (outputs + noise).argmax(-1)
+        result: Actions = (outputs + noise).argmax(-1)
+        return result
 
     def mode(self, outputs: Floats) -> Actions:
         """Takes the largest logit."""
-        return outputs.argmax(-1)
+        result: Actions = outputs.argmax(-1)
+        return result
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
         """Picks the chosen log-probabilities."""
@@ -147,11 +151,13 @@ class MultiCategoricalActions(ActionModel):
         chosen = [
             np.take_along_axis(log_softmax(part), actions[..., i, None], -1)[..., 0] for i, part in enumerate(parts)
         ]
-        return np.sum(chosen, axis=0, dtype=np.float32)
+        result: Floats = np.sum(chosen, axis=0, dtype=np.float32)
+        return result
 
     def to_env(self, actions: Actions) -> Actions:
         """Counts from the space's starts, in its shape and type."""
-        return (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        result: Actions = (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        return result
 
     def distribution(self, outputs: Any) -> Distribution:
         """Returns the torch twin."""
@@ -186,7 +192,8 @@ class BernoulliActions(ActionModel):
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
         """Adds the choices' log-probabilities up."""
         signed = np.where(actions > 0, outputs, -outputs)
-        return -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
+        result: Floats = -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
+        return result
 
     def to_env(self, actions: Actions) -> Actions:
         """Gives the choices the space's shape."""
@@ -202,8 +209,8 @@ class BernoulliActions(ActionModel):
 class GaussianActions(ActionModel):
     """Box: independent normal variables, in units of the bounds where both are finite.
 
-    The policy's own actions are unbounded; -1 and 1 stand for the lower and the upper bound of a bounded coordinate, and
-    what lies beyond is clipped on its way to the env only, so that log-probabilities stay those of the sample.
+    The policy's own actions are unbounded; -1 and 1 stand for the lower and the upper bound of a bounded coordinate,
+    and what lies beyond is clipped on its way to the env only, so that log-probabilities stay those of the sample.
     """
 
     action_dtype = np.float32
@@ -235,12 +242,14 @@ class GaussianActions(ActionModel):
         """Adds the coordinates' log-densities up."""
         means, log_stds = outputs[..., : self.num_noise], outputs[..., self.num_noise :]
         scaled = (actions - means) * np.exp(-log_stds)
-        return (-0.5 * (scaled * scaled + math.log(2 * math.pi)) - log_stds).sum(-1, dtype=np.float32)
+        result: Floats = (-0.5 * (scaled * scaled + math.log(2 * math.pi)) - log_stds).sum(-1, dtype=np.float32)
+        return result
 
     def to_env(self, actions: Actions) -> Actions:
         """Goes from units of the bounds to the env's own, and clips."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
-        return scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        return result
 
     def distribution(self, outputs: Any) -> Distribution:
         """Returns the torch twin."""

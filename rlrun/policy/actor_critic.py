@@ -86,10 +86,8 @@ class ActorCriticPolicy(Policy):
 
             return TorchActorCritic(copy.deepcopy(module))
         policy = table.dense_layers(module.policy_trunk, "policy_trunk")
-        if module.value_trunk is None:
-            value = list(policy)
-        else:
-            value = table.dense_layers(module.value_trunk, "value_trunk")
+        trunk = module.value_trunk
+        value = list(policy) if trunk is None else table.dense_layers(trunk, "value_trunk")
         policy += table.dense_layers(module.policy_head, "policy_head")
         value += table.dense_layers(module.value_head, "value_head")
         log_stds = None

@@ -73,7 +73,7 @@ class BehaviorPolicy(ABC):
 
     @abstractmethod
     def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] that the filter wants, none if it normalises nothing."""
+        """Returns the statistics of raw observations [T, B, ...] that the filter wants, if there is one."""
 
 
 class ActorCriticForward(Protocol):
@@ -95,9 +95,7 @@ class DenseActorCritic:
     Only the policy's layers run at each step; the values of a whole fragment are one large product after it.
     """
 
-    def __init__(
-        self, leaves: Any, policy: DenseNet, value: DenseNet, log_stds: tuple[int, int] | None
-    ) -> None:
+    def __init__(self, leaves: Any, policy: DenseNet, value: DenseNet, log_stds: tuple[int, int] | None) -> None:
         """Takes the observations' parts, both nets, and where free log standard deviations lie (offset, number)."""
         self.leaves = leaves
         self.policy = policy
@@ -128,9 +126,7 @@ class DenseActorCritic:
 class ActorCriticBehavior(BehaviorPolicy):
     """Draws actions from the distribution that the network puts out."""
 
-    def __init__(
-        self, net: ActorCriticForward, model: ActionModel, leaves: Any, normalize_observations: bool
-    ) -> None:
+    def __init__(self, net: ActorCriticForward, model: ActionModel, leaves: Any, normalize_observations: bool) -> None:
         """Takes the network, the family of distributions, and the observations' parts."""
         self.net = net
         self.model = model

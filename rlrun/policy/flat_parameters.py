@@ -49,7 +49,7 @@ class FlatParameters:
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Returns the parameters by name, as views of a flat vector through which gradients flow."""
-        parts = flat.split(self._sizes)
+        parts = torch.split(flat, self._sizes)
         return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=True)}
 
     def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
@@ -79,7 +79,9 @@ class FlatParameters:
             layers: Linear layers, each followed by at most one activation.
             prefix: Name of that part in the module.
         """
-        parts = [("", layers)] if isinstance(layers, nn.Linear) else [(f".{i}", layer) for i, layer in enumerate(layers)]
+        parts = (
+            [("", layers)] if isinstance(layers, nn.Linear) else [(f".{i}", layer) for i, layer in enumerate(layers)]
+        )
         found: list[DenseLayer] = []
         for position, (name, layer) in enumerate(parts):
             if not isinstance(layer, nn.Linear):

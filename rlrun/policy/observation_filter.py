@@ -21,8 +21,8 @@ EPSILON = 1e-8
 class ObservationFilter:
     """Shifts and scales the floating-point parts of observations to mean 0 and variance 1.
 
-    The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from it.
-    Images and integers pass as they are.
+    The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from
+    it. Images and integers pass as they are.
     """
 
     def __init__(self, leaves: Any) -> None:

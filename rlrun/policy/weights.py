@@ -17,7 +17,8 @@ class Weights:
     Attributes:
         version: How many broadcasts came before it.
         flat: All parameters, [P].
-        filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward scaling.
+        filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
+            scaling.
         env_steps: Env steps taken when it was made, for schedules on the acting side.
     """
 

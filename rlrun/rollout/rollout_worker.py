@@ -1,6 +1,7 @@
 """The rollout worker: envs and behavior policies in, fragments of experience out.
 
-A plain class: it runs in the trial's own process or inside an actor, and imports neither ray nor, for dense networks, torch.
+A plain class: it runs in the trial's own process or inside an actor, and imports neither ray nor, for dense networks,
+torch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, Infos, observation_hash
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, observation_hash
 from rlrun.functional.moments import Moments
 from rlrun.functional.seeding import generator
 from rlrun.policy.behavior import BehaviorPolicy
@@ -43,8 +44,8 @@ class WorkerConfig:
         clip_rewards: Bound of the rewards that are learned from, or None.
         normalize_rewards: Whether they are divided by the deviation of discounted returns.
         worker_index: 0 in the trial's own process, from 1 in actors.
-        first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose noise and
-            episodes then go on with numbers that the dead one never reached.
+        first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
+            noise and episodes then go on with numbers that the dead one never reached.
     """
 
     env: EnvConfig

@@ -8,7 +8,9 @@ from rlrun.data.tree import leaves, map_tree, named_leaves
 def fragment(time=4, columns=2, first=0):
     cells = np.arange(first, first + time * columns).reshape(time, columns)
     closing = np.arange(first, first + (time + 1) * columns).reshape(time + 1, columns)
-    return SampleBatch(obs={"a": closing, "b": (closing[..., None],)}, actions=cells, valid=np.ones((time, columns), bool))
+    return SampleBatch(
+        obs={"a": closing, "b": (closing[..., None],)}, actions=cells, valid=np.ones((time, columns), bool)
+    )
 
 
 def test_steps_leaves_out_the_closing_rows():

@@ -130,7 +130,9 @@ def test_a_gradient_above_its_bound_is_scaled_down_to_it():
     bounded = learner_for(objectives=[Objective("loss", actor_critic_loss, max_grad_norm=norm / 4)])
     learn(bounded, batch_of(16))
     first = "loss/first"
-    np.testing.assert_allclose(bounded.optimizer_state()[first] * 4, free.optimizer_state()[first], rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(
+        bounded.optimizer_state()[first] * 4, free.optimizer_state()[first], rtol=1e-3, atol=1e-9
+    )
 
 
 def test_objectives_move_only_their_own_parameters_and_only_when_they_are_due():

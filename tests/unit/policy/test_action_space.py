@@ -95,7 +95,9 @@ def test_a_half_bounded_action_is_clipped_at_its_one_bound_without_scaling():
     np.testing.assert_allclose(model.to_env(np.array([[-1.0], [4.0]], np.float32)), [[0.0], [4.0]])
 
 
-@pytest.mark.parametrize("space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Discrete(2)})], ids=str)
+@pytest.mark.parametrize(
+    "space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Discrete(2)})], ids=str
+)
 def test_other_action_spaces_are_refused_with_what_would_do(space):
     with pytest.raises(UsageError, match="action spaces are Discrete, MultiDiscrete, MultiBinary and float Box"):
         action_model(space)

@@ -131,9 +131,7 @@ def test_a_filter_normalises_what_acts_and_what_is_recorded_alike():
     seen = filtered.filter(observations)
     np.testing.assert_allclose(seen["far"], by_hand["far"], rtol=1e-5)
     assert seen["kind"] is observations["kind"]
-    np.testing.assert_allclose(
-        filtered.net.outputs(seen)[0], plain.net.outputs(by_hand)[0], rtol=1e-4
-    )
+    np.testing.assert_allclose(filtered.net.outputs(seen)[0], plain.net.outputs(by_hand)[0], rtol=1e-4)
 
 
 def test_normalised_observations_are_bounded():

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import torch
+
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import SpecError
+from rlrun.functional.distributions import Categorical
+from rlrun.policy.actor_critic import ActorCriticOutputs
+
+SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}
+
+
+def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_coeff=0.0, valid=(True,), **config):
+    """One state with two equally likely actions; the stored log-probability makes the wanted ratio."""
+    rows = len(valid)
+    outputs = ActorCriticOutputs(Categorical(torch.zeros(rows, 1, 2)), torch.full((rows, 1), value))
+    batch = SampleBatch(
+        actions=torch.zeros(rows, 1, dtype=torch.int64),
+        logp=torch.full((rows, 1), np.log(0.5) - np.log(ratio), dtype=torch.float32),
+        advantages=torch.full((rows, 1), advantage),
+        values=torch.full((rows, 1), old_value),
+        value_targets=torch.full((rows, 1), target),
+        valid=torch.tensor(valid)[:, None],
+    )
+    scheduled = {**SCHEDULED, "entropy_coeff": torch.tensor(entropy_coeff)}
+    return PPO("CartPole-v1", config).loss(outputs, batch, scheduled)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "surrogate"),
+    [(1.0, 2.0, 2.0), (1.5, 2.0, 2.4), (0.5, 2.0, 1.0), (1.5, -2.0, -3.0), (0.5, -2.0, -1.6), (1.1, -2.0, -2.2)],
+)
+def test_the_surrogate_is_the_smaller_of_the_free_and_the_clipped_one(ratio, advantage, surrogate):
+    loss = loss_of(ratio=ratio, advantage=advantage)
+    assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=1e-5)
+    assert loss.statistics["clip_fraction"].item() == float(abs(ratio - 1) > 0.2)
+
+
+def test_the_total_weighs_value_error_and_entropy():
+    loss = loss_of(ratio=1.0, advantage=0.0, value=3.0, target=1.0, entropy_coeff=0.1, vf_loss_coeff=0.25)
+    assert loss.statistics["value_loss"].item() == pytest.approx(4.0)
+    assert loss.statistics["entropy"].item() == pytest.approx(np.log(2))
+    assert loss.total.item() == pytest.approx(0.25 * 4.0 - 0.1 * np.log(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1.5, 2.25), (5.0, 9.0)],
+    ids=["moved little: the larger error is the free one", "moved far and closer: the clipped error counts"],
+)
+def test_a_value_that_moves_beyond_its_bound_gains_nothing(value, expected):
+    target = 3.0 if value == 1.5 else 5.0
+    loss = loss_of(ratio=1.0, advantage=0.0, value=value, old_value=1.0, target=target, vf_clip_param=1.0)
+    assert loss.statistics["value_loss"].item() == pytest.approx(expected)
+
+
+def test_kl_is_estimated_without_bias_and_never_negative():
+    assert loss_of(ratio=1.0, advantage=0.0).statistics["kl"].item() == pytest.approx(0.0, abs=1e-6)
+    assert loss_of(ratio=2.0, advantage=0.0).statistics["kl"].item() == pytest.approx(1 - np.log(2), rel=1e-4)
+
+
+def test_invalid_rows_do_not_count():
+    one = loss_of(ratio=1.5, advantage=2.0, value=1.0)
+    padded = loss_of(ratio=1.5, advantage=2.0, value=1.0, valid=(True, False, False))
+    assert padded.total.item() == pytest.approx(one.total.item())
+    assert padded.statistics["clip_fraction"].item() == 1.0
+
+
+def test_every_statistic_is_among_the_metrics_that_the_algorithm_names():
+    assert {*loss_of(ratio=1.0, advantage=0.0).statistics, "grad_norm"} == set(PPO.learner_metrics)
+
+
+def test_settings_with_a_schedule_are_found_by_their_type():
+    assert PPOConfig.scheduled_fields() == ("lr", "clip_param", "entropy_coeff")
+
+
+def test_a_minibatch_larger_than_the_batch_is_refused():
+    with pytest.raises(SpecError, match=r"minibatch_size \(512\) must not exceed train_batch_size \(256\)"):
+        PPOConfig(minibatch_size=512, train_batch_size=256)
+
+
+def test_the_plan_reads_like_the_algorithm():
+    names = [info.name for info in PPO("CartPole-v1").plan().describe()]
+    assert names == [
+        "parallel_rollouts",
+        "ComputeAdvantages",
+        "ConcatBatches",
+        "Standardize",
+        "TrainOneStep",
+        "MergeFilters",
+        "BroadcastWeights",
+    ]

@@ -261,9 +261,9 @@ class Algorithm(Generic[C]):
 
     def plan(self) -> Flow[LearnResult]:
         """Returns the dataflow for printing; it starts nothing and cannot be pulled."""
-        nobody = cast("WorkerSet", None)  # operators keep what they are given until they are pulled
-        self.learner = cast("Learner", None)
-        return self.learn(self.collect(nobody), nobody)
+        workers = self._worker_set({})
+        self.learner = cast("Learner", None)  # operators keep it until they are pulled, which a printed plan never is
+        return self.learn(self.collect(workers), workers)
 
     def close(self) -> None:
         """Ends the workers; the next call would start everything anew."""
@@ -395,14 +395,21 @@ class Algorithm(Generic[C]):
             seed=child_seed(self.seed, "minibatches"),
             announce=self._announce,
         )
+        self.workers = self._worker_set({DEFAULT_POLICY: policy.behavior()})
+        self._flow = self.learn(self.collect(self.workers), self.workers)
+        self._broadcast()
+        return self._flow
+
+    def _worker_set(self, behaviors: dict[str, BehaviorPolicy]) -> WorkerSet:
+        """Returns the workers, which start when they are first used."""
         config = self.config
-        self.workers = WorkerSet(
+        return WorkerSet(
             WorkerConfig(
                 env=self.env,
                 num_envs=config.num_envs_per_worker,
                 fragment_length=config.fragment_length,
                 seed=self.seed,
-                behaviors={DEFAULT_POLICY: policy.behavior()},
+                behaviors=behaviors,
                 gamma=config.gamma,
                 clip_rewards=config.clip_rewards,
                 normalize_rewards=config.normalize_rewards,
@@ -412,9 +419,6 @@ class Algorithm(Generic[C]):
             worker_timeout_s=config.worker_timeout_s,
             max_worker_restarts=config.max_worker_restarts,
         )
-        self._flow = self.learn(self.collect(self.workers), self.workers)
-        self._broadcast()
-        return self._flow
 
     def _policy(self) -> Policy:
         family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")

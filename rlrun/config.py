@@ -145,9 +145,9 @@ def _field_lines(model: type[BaseModel], indent: str) -> Iterator[str]:
         default = field.get_default(call_default_factory=True) if not field.is_required() else None
         if field.is_required():
             yield f"{indent}# {name}:"
-        elif is_model(field.annotation) and default == field.annotation():  # type: ignore[misc]
+        elif is_model(field.annotation) and default == field.annotation():
             yield f"{indent}{name}:"
-            yield from _field_lines(field.annotation, indent + "  ")  # type: ignore[arg-type]
+            yield from _field_lines(field.annotation, indent + "  ")
         else:
             plain = default.to_data() if isinstance(default, ConfigModel) else default
             yield f"{indent}{name}: {_flow_yaml(plain)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 import pydantic
@@ -139,7 +139,7 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     return "a valid value"
 
 
-def is_model(annotation: Any) -> bool:
+def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
     """Tells whether an annotation is a config class."""
     return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
 

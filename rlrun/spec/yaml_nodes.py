@@ -35,7 +35,6 @@ _CORE_SCHEMA = [
         ),
     ),
 ]
-_QUOTED = (None, re.compile(r"(?:<<|[yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)\Z"))  # words of YAML 1.1
 
 
 class Place(NamedTuple):
@@ -71,25 +70,6 @@ class Composer(yaml.SafeLoader):
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
-
-
-class Dumper(yaml.SafeDumper):
-    """PyYAML's writer, which quotes what YAML 1.2 would not read as a text, and repeats instead of making aliases."""
-
-    yaml_implicit_resolvers = {None: [*_CORE_SCHEMA, _QUOTED]}  # noqa: RUF012
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Writes every value out where it stands."""
-        return True
-
-
-def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
-    text = {float("inf"): ".inf", float("-inf"): "-.inf"}.get(value, ".nan" if value != value else repr(value))
-    return dumper.represent_scalar(_FLOAT, text)
-
-
-Dumper.add_representer(float, _represent_float)
-Dumper.add_representer(tuple, yaml.SafeDumper.represent_list)
 
 
 class NodeReader:

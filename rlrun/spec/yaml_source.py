@@ -1,4 +1,4 @@
-"""YAML files with source positions, read safely and written back.
+"""YAML files with source positions, read safely.
 
 The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
 (``150_000``). Nothing but mappings, lists, texts, numbers, booleans and null can come out, and every value knows the
@@ -15,7 +15,7 @@ import yaml
 
 from rlrun.errors import Problem, SpecError, did_you_mean
 from rlrun.explain import Location
-from rlrun.spec.yaml_nodes import Composer, Dumper, NodeReader, Place
+from rlrun.spec.yaml_nodes import Composer, NodeReader, Place
 
 MAX_BYTES = 512 * 1024
 """Largest file that is read."""
@@ -150,11 +150,6 @@ def parse_value(text: str, what: str) -> Any:
     if document.problems:
         raise SpecError(document.problems)
     return document.data
-
-
-def dump_yaml(data: Any) -> str:
-    """Writes plain data as YAML that `parse_document` reads back to the same data."""
-    return yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:

@@ -1,0 +1,270 @@
+"""Checking one entry of a spec file: from data to an Experiment, or to all that is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from rlrun.algorithm import RESULT_KEYS, Algorithm
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import check_env
+from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
+from rlrun.registry import algorithm_class, algorithm_names
+from rlrun.spec.experiment import EVALUATION_KEYS, MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.search_space import SearchSpace, count, expand, fill, find_spaces, is_search_space
+from rlrun.spec.section import Section, check_section, validate
+
+ENTRY_KEYS = ("algorithm", "env", "config", *RunSettings.model_fields)
+"""The keys of an entry."""
+
+MAX_TOLD = 5
+"""After so many mistakes in drawn values the rest is left untold."""
+
+_OTHER_NAMES = {"timesteps_total": "env_steps", "total_timesteps": "env_steps", "timesteps": "env_steps"}
+_COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
+
+
+class UnusableEnv(Mistake):
+    """An env that a spec may name but that cannot be used here, since a package is missing."""
+
+
+def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | None, list[Mistake]]:
+    """Checks one entry of a spec file.
+
+    Args:
+        name: The experiment's name.
+        data: What stands under it.
+        origin: Where it came from, for the user.
+
+    Returns:
+        The experiment, None if anything is wrong with it, and all mistakes, with their locations in the entry.
+
+    Raises:
+        UserCodeError: If a user's own module raises while it is imported.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
+        return None, [
+            Mistake((), f"the name '{name}' must be of letters, digits and _.+- (it becomes a directory)", True)
+        ]
+    if not isinstance(data, Mapping):
+        return None, [Mistake((), _no_mapping(name, data))]
+    algorithm, mistakes = _check_algorithm(data)
+    mistakes += _unknown_keys(data, algorithm)
+    settings, wrong = _check_settings(data)
+    mistakes += wrong
+    env = _check_env(data)
+    config: Section[AlgorithmConfig] | None = None
+    if algorithm is not None:
+        written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
+        config = check_section(algorithm.Config, written, ("config",))
+        mistakes += [_with_place(mistake, algorithm) for mistake in config.mistakes]
+        mistakes += _check_metrics(data, algorithm)
+    mistakes += env.mistakes
+    if settings is not None and config is not None and not env.mistakes + config.mistakes:
+        mistakes += _check_number(settings, {**env.spaces, **config.spaces})
+    if algorithm is None or settings is None or config is None or env.value is None or config.value is None or mistakes:
+        return None, mistakes
+    experiment = Experiment(
+        name=name,
+        algorithm=data["algorithm"],
+        env=env.value,
+        config=config.value,
+        origin=origin,
+        template={"env": data["env"], "config": data.get("config") or {}},
+        **{field: getattr(settings, field) for field in RunSettings.model_fields},
+    )
+    mistakes = _check_trials(experiment)
+    return (None if mistakes else experiment), mistakes
+
+
+def env_mistakes(config: EnvConfig) -> list[Mistake]:
+    """Checks that an env, its arguments and its wrappers exist and can be used here, without building the env."""
+    bare = config.replace(wrappers=())
+    mistakes = _mistakes_at(("id",), bare)
+    if mistakes and config.kwargs and not _mistakes_at(("id",), bare.replace(kwargs={})):
+        return _mistakes_at(("kwargs",), bare)
+    for index, wrapper in enumerate([] if mistakes else config.wrappers):
+        mistakes += _mistakes_at(("wrappers", index), config.replace(wrappers=(wrapper,)))
+    return mistakes
+
+
+def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
+    try:
+        check_env(config)
+    except UsageError as error:
+        return [Mistake(location, str(error))]
+    except EnvironmentUnusable as error:
+        return [UnusableEnv(location, str(error))]
+    return []
+
+
+def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
+    if "env" not in data:
+        missing = Mistake(("env",), "is missing: add for instance env: CartPole-v1")
+        return Section(None, {}, [missing])
+    env = data["env"]
+    if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
+        wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
+        return Section(None, {}, [Mistake(("env",), wrong)])
+    return check_section(EnvConfig, env, ("env",), env_mistakes)
+
+
+def _no_mapping(name: str, data: Any) -> str:
+    if name in ENTRY_KEYS:
+        return (
+            f"an experiment needs a name: write it on a line of its own (my-experiment:) and indent '{name}' below it"
+        )
+    return f"must be a mapping with {', '.join(ENTRY_KEYS[:3])}, stop, not {shown(data)}"
+
+
+def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
+    name = data.get("algorithm")
+    if "algorithm" not in data:
+        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
+    if is_search_space(name):
+        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
+    if not isinstance(name, str):
+        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
+    try:
+        found = algorithm_class(name)
+    except UsageError as error:
+        return None, [Mistake(("algorithm",), str(error))]
+    if not issubclass(found, Algorithm):
+        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.Algorithm")]
+    return found, []
+
+
+def _unknown_keys(data: Mapping[str, Any], algorithm: type[Algorithm[Any]] | None) -> list[Mistake]:
+    """Names the keys that an entry does not have, and where they belong if that is known."""
+    mistakes = []
+    for key in data:
+        if key in ENTRY_KEYS:
+            continue
+        config_class = algorithm.Config if algorithm else AlgorithmConfig
+        place = _holder_of(key, config_class, "config") or _holder_of(key, EnvConfig, "env")
+        message = f"'{key}' belongs under {place}" if place else unknown_name(key, ENTRY_KEYS)
+        mistakes.append(Mistake((key,), message, at_key=True))
+    return mistakes
+
+
+def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
+    """Returns the path of the config that has a field of this name, "" if there is none below the model."""
+    if key in model.model_fields:
+        return path
+    for name, field in model.model_fields.items():
+        holder = _holder_of(key, field.annotation, f"{path}.{name}") if is_model(field.annotation) else ""
+        if holder:
+            return holder
+    return ""
+
+
+def _with_place(mistake: Mistake, algorithm: type[Algorithm[Any]]) -> Mistake:
+    """Adds to an unknown key of a config where it belongs, if it is known elsewhere."""
+    key = mistake.location[-1]
+    if not mistake.at_key or not mistake.message.startswith("unknown key") or not isinstance(key, str):
+        return mistake
+    place = "beside config, not in it" if key in ENTRY_KEYS else ""
+    holder = _holder_of(key, algorithm.Config, "config")
+    place = place or (f"under {holder}" if holder else "")
+    return replace(mistake, message=f"'{key}' belongs {place}") if place else mistake
+
+
+def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
+    """Checks what an entry says besides algorithm, env and config."""
+    written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
+    spaces, wrong_spaces = find_spaces(written)
+    misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
+    if misplaced:
+        message = "a search space cannot stand here, only below config and env"
+        return None, [Mistake(location, message) for location in misplaced]
+    settings, mistakes = validate(RunSettings, written)
+    if "stop" not in written:
+        mistakes = [mistake for mistake in mistakes if mistake.location != ("stop",)]
+        mistakes.append(
+            Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
+        )
+    if settings is None:
+        return None, mistakes
+    if settings.evaluation is not None and settings.evaluation.env is not None:
+        found = env_mistakes(settings.evaluation.env)
+        mistakes += [replace(mistake, location=("evaluation", "env", *mistake.location)) for mistake in found]
+    return settings, mistakes
+
+
+def _check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> list[Mistake]:
+    """Checks that the algorithm reports what the entry stops by, keeps the best checkpoint by and expects."""
+    learner = [*algorithm.learner_metrics, *algorithm.Config.scheduled_fields()]
+    known = [*RESULT_KEYS, *(f"learner/{name}" for name in learner)]
+    if data.get("evaluation") is not None:
+        known += [f"evaluation/{name}" for name in EVALUATION_KEYS]
+    sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
+    used = [((key, metric), metric) for key, section in sections.items() for metric in section]
+    checkpoint = data.get("checkpoint")
+    if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
+        used.append((("checkpoint", "best"), checkpoint["best"]))
+    zeros = [
+        Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
+        for metric, value in sections.get("stop", {}).items()
+        if metric in _COUNTS and isinstance(value, int | float) and value <= 0
+    ]
+    return zeros + [
+        Mistake(location, message, at_key=location[0] != "checkpoint")
+        for location, metric in used
+        if location != ("expect", "within_env_steps") and (message := _unknown_metric(metric, known))
+    ]
+
+
+def _unknown_metric(metric: str, known: Iterable[str]) -> str:
+    names = list(known)
+    room = metric.partition("/")[0] if "/" in metric else ""
+    if metric in names or (room in ("info", "time") and metric != f"{room}/"):
+        return ""
+    if room == "evaluation" and metric.partition("/")[2] in EVALUATION_KEYS:
+        return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
+    exact = _OTHER_NAMES.get(metric) or next((name for name in names if name.rpartition("/")[2] == metric), None)
+    hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
+    return (
+        f"no metric '{metric}' is reported{hint}"
+        if hint
+        else f"no metric '{metric}' is reported; there are: {_list(names)}"
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join([*names, "info/<number of an episode's last info>"])
+
+
+def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace]) -> list[Mistake]:
+    """Checks that the trials are neither too many nor the same ones again."""
+    trials = count(spaces, settings.num_samples) * len(settings.seeds)
+    if trials > MAX_TRIALS:
+        return [Mistake((), f"has {trials:,} trials; at most {MAX_TRIALS:,} are allowed", at_key=True)]
+    if settings.num_samples > 1 and all(space.is_grid for space in spaces.values()):
+        message = (
+            f"{settings.num_samples} samples would be equal: nothing is drawn at random; for repetitions write seeds"
+        )
+        return [Mistake(("num_samples",), message)]
+    return []
+
+
+def _check_trials(experiment: Experiment) -> list[Mistake]:
+    """Checks what is drawn for each trial; rules across fields see the combinations here."""
+    mistakes: list[Mistake] = []
+    config_class = type(experiment.config)
+    for index, values in enumerate(expand(experiment.spaces(), experiment.num_samples, experiment.seeds[0])):
+        data = fill(experiment.template, values)
+        _, in_config = validate(config_class, data["config"])
+        _, in_env = validate(EnvConfig, data["env"])
+        found = [replace(mistake, location=("config", *mistake.location)) for mistake in in_config]
+        found += [replace(mistake, location=("env", *mistake.location)) for mistake in in_env]
+        number = f"{index * len(experiment.seeds):03}"
+        mistakes += [replace(mistake, message=f"in trial {number}: {mistake.message}") for mistake in found]
+        if len(mistakes) >= MAX_TOLD:
+            break
+    return mistakes

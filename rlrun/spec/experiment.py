@@ -1,0 +1,235 @@
+"""An experiment, which is one entry of a spec file, and a trial, which is one training run of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.envs.env_config import EnvConfig
+from rlrun.explain import Location, shown
+from rlrun.registry import algorithm_class
+from rlrun.spec.search_space import SearchSpace, expand, fill, find_spaces
+from rlrun.spec.trial_names import short_names, trial_name
+
+MAX_TRIALS = 10_000
+"""Most trials of one experiment."""
+
+EVALUATION_KEYS = (
+    "episode_return_mean",
+    "episode_return_std",
+    "episode_return_min",
+    "episode_return_max",
+    "episode_len_mean",
+)
+"""What an evaluation reports, each name after ``evaluation/``."""
+
+
+def _counted(seeds: Any) -> Any:
+    """Lets a number n stand for the seeds 0 to n - 1."""
+    if isinstance(seeds, bool) or not isinstance(seeds, int | float) or not math.isfinite(seeds) or seeds % 1:
+        return seeds
+    if not 0 < seeds <= MAX_TRIALS:
+        raise ValueError(f"must be a number of seeds from 1 to {MAX_TRIALS:,}, or a list of seeds, not {shown(seeds)}")
+    return tuple(range(int(seeds)))
+
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if not seeds:
+        raise ValueError("there must be at least one seed")
+    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the seed {twice} is there twice")
+    return seeds
+
+
+def _stops_at_all(stop: dict[str, float]) -> dict[str, float]:
+    if not stop:
+        raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
+    return stop
+
+
+Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterValidator(_distinct)]
+Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
+
+
+class CheckpointConfig(ConfigModel):
+    """When checkpoints are written and which are kept."""
+
+    every: PositiveInt | None = 10
+    """Iterations between two checkpoints; null for none but at the end."""
+    at_end: bool = True
+    """Whether one is written when the trial ends."""
+    keep: PositiveInt = 3
+    """How many of the newest are kept."""
+    best: str | None = "episode_return_mean"
+    """Metric by which the best one so far is kept besides; null for none."""
+
+
+class EvaluationConfig(ConfigModel):
+    """Evaluation with fixed episodes while training goes on."""
+
+    every: PositiveInt = 10
+    """Iterations between two evaluations."""
+    episodes: PositiveInt = 20
+    """Episodes of each evaluation, always with the same seeds."""
+    env: EnvConfig | None = None
+    """Another environment than the one trained on; null for the same."""
+    stochastic: bool = False
+    """Whether actions are drawn as in training, instead of the likeliest ones."""
+
+
+class ResourcesConfig(ConfigModel):
+    """What a trial's own process needs; its rollout workers and GPUs are counted from its config."""
+
+    cpus: PositiveFloat = 1.0
+    """CPUs of the trial's own process."""
+
+
+class ExpectConfig(ConfigModel):
+    """What a run must reach, as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float] = Field(init=False)
+
+    within_env_steps: PositiveInt | None = None
+    """Env steps within which the metrics must be reached; null for the run's own length."""
+
+    @model_validator(mode="after")
+    def _expects_something(self) -> Self:
+        if not self.metrics:
+            raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
+        return self
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The least value of each metric."""
+        return dict(self.__pydantic_extra__)
+
+
+class RunSettings(ConfigModel):
+    """What an experiment says besides its algorithm, env and config."""
+
+    seeds: Seeds = (0,)
+    """A number n for the seeds 0 to n - 1, or a list of seeds; each seed is a trial."""
+    num_samples: PositiveInt = 1
+    """How often random search spaces are drawn from, for each point of the grid."""
+    stop: Stop
+    """Metrics and the values at which a trial stops, whichever comes first."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """When checkpoints are written and which are kept."""
+    evaluation: EvaluationConfig | None = None
+    """Evaluation while training goes on; null for none."""
+    resources: ResourcesConfig = ResourcesConfig()
+    """What a trial's own process needs."""
+    expect: ExpectConfig | None = None
+    """What a run must reach; `rlrun regress` holds it to that."""
+
+
+class TrialSpec(ConfigModel):
+    """One training run: an experiment with one seed and one value for everything that varies."""
+
+    name: str
+    """Its number, what varies and its seed: ``000-lr=0.001-seed=0``."""
+    index: NonNegativeInt
+    """Its number within the experiment, from 0."""
+    seed: NonNegativeInt
+    """Root seed."""
+    params: dict[str, Any]
+    """What varies between the experiment's trials, by its shortest name, with this trial's values."""
+    experiment: str
+    """Name of the experiment."""
+    algorithm: str
+    """Name or import path of the algorithm."""
+    env: EnvConfig
+    """The environment."""
+    config: SerializeAsAny[AlgorithmConfig]
+    """Settings of the algorithm."""
+    stop: Stop
+    """Metrics and the values at which it stops, whichever comes first."""
+    checkpoint: CheckpointConfig
+    """When checkpoints are written and which are kept."""
+    evaluation: EvaluationConfig | None
+    """Evaluation while training goes on."""
+    resources: ResourcesConfig
+    """What its own process needs."""
+    expect: ExpectConfig | None
+    """What it must reach."""
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Makes a trial from what `to_data` returned, its config typed by its algorithm.
+
+        Raises:
+            SpecError: If the data is not valid.
+            UsageError: If there is no such algorithm.
+        """
+        config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path="config")
+        return cls.parse({**data, "config": config})
+
+
+class Experiment(RunSettings):
+    """One entry of a spec file, checked: it expands into trials."""
+
+    name: NonEmptyText
+    """Its name in the file."""
+    algorithm: str
+    """Name or import path of the algorithm."""
+    env: EnvConfig
+    """The environment; where something varies, with the first of its values."""
+    config: SerializeAsAny[AlgorithmConfig]
+    """Settings of the algorithm; where something varies, with the first of its values."""
+    template: dict[str, Any]
+    """``env`` and ``config`` as they were written, search spaces included."""
+    origin: str = ""
+    """Where it came from, for the user: a file, or which defaults were taken."""
+
+    def spaces(self) -> dict[Location, SearchSpace]:
+        """Returns the search spaces by their locations in the entry, such as ``("config", "lr")``."""
+        return find_spaces(self.template)[0]
+
+    def trials(self) -> list[TrialSpec]:
+        """Returns the experiment's trials: for each sample each point of the grid, each with every seed.
+
+        Raises:
+            SpecError: If a drawn value does not fit its field.
+        """
+        spaces = self.spaces()
+        names = short_names(spaces)
+        config_class = algorithm_class(self.algorithm).Config
+        trials: list[TrialSpec] = []
+        configurations = expand(spaces, self.num_samples, self.seeds[0])
+        for values in configurations:
+            data = fill(self.template, values)
+            env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
+            config = config_class.parse(data["config"], path=f"{self.name}.config")
+            params = {name: values[location] for location, name in names.items()}
+            for seed in self.seeds:
+                index = len(trials)
+                name = trial_name(index, len(configurations) * len(self.seeds), params, seed)
+                trial = TrialSpec(
+                    name=name,
+                    index=index,
+                    seed=seed,
+                    params=params,
+                    experiment=self.name,
+                    env=env,
+                    config=config,
+                    algorithm=self.algorithm,
+                    stop=self.stop,
+                    checkpoint=self.checkpoint,
+                    evaluation=self.evaluation,
+                    resources=self.resources,
+                    expect=self.expect,
+                )
+                trials.append(trial)
+        return trials
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the entry that makes this experiment, as it would stand in a spec file under its name."""
+        settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
+        return {"algorithm": self.algorithm, **self.template, **settings}

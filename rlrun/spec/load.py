@@ -1,0 +1,182 @@
+"""From spec files, command-line overrides or plain data to checked experiments."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rlrun
+from rlrun.config import ConfigModel
+from rlrun.errors import EnvironmentUnusable, Problem, SpecError
+from rlrun.explain import dotted, shown
+from rlrun.spec.entry import ENTRY_KEYS, UnusableEnv, check_entry
+from rlrun.spec.experiment import Experiment
+from rlrun.spec.overrides import apply_overrides
+from rlrun.spec.search_space import find_spaces
+from rlrun.spec.yaml_source import Document, read_document
+
+DEFAULT_ENV_STEPS = 100_000
+"""Where an experiment stops that is made from an algorithm's defaults."""
+
+
+def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ()) -> list[Experiment]:
+    """Loads the experiments of spec files.
+
+    The folder of each file and the current one can be imported from afterwards, so that a spec may name
+    ``my_lab:Thing`` in a ``my_lab.py`` beside it.
+
+    Args:
+        files: The files.
+        overrides: Texts ``path=value`` that go before what the files say; the last one of a path wins.
+
+    Raises:
+        SpecError: With every mistake in all files and overrides.
+        EnvironmentUnusable: If nothing is wrong but a package that an env needs is missing.
+        UserCodeError: If a user's own module raises while it is imported.
+    """
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    for path in map(Path, files):
+        try:
+            documents.append(_experiments_of(read_document(path)))
+        except SpecError as error:
+            problems += error.problems
+        make_importable(path.parent)
+    return _check(documents, overrides, problems)
+
+
+def parse_experiments(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[Experiment]:
+    """Checks experiments that are given as data instead of files.
+
+    Args:
+        data: Entries by name, as a spec file has them; tuples and configs may stand for lists and mappings.
+        overrides: Texts ``path=value`` that go before it.
+
+    Raises:
+        SpecError: With every mistake.
+        EnvironmentUnusable: If nothing is wrong but a package that an env needs is missing.
+        UserCodeError: If a user's own module raises while it is imported.
+    """
+    return _check([_experiments_of(Document(_plain(data)))], overrides, [])
+
+
+def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) -> Experiment:
+    """Returns the experiment that comes with rlrun for an algorithm and an env, else the algorithm's defaults.
+
+    The experiment's ``origin`` says which of both it is.
+
+    Args:
+        algorithm: The algorithm's name.
+        env: The env's id.
+        overrides: Texts ``path=value`` that go before it.
+
+    Raises:
+        SpecError: If there is no such algorithm or env, or an override is wrong.
+        EnvironmentUnusable: If a package that the env needs is missing.
+    """
+    for path in shipped_configs():
+        document = _experiments_of(read_document(path))
+        for name, entry in document.data.items():
+            if _is_tuned_for(entry, algorithm, env):
+                document.data = {name: entry}
+                (experiment,) = _check([document], overrides, [])
+                return experiment
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
+    entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
+    origin = (
+        f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, "
+        f"stopping after {DEFAULT_ENV_STEPS:,} env steps"
+    )
+    (experiment,) = _check([Document({name: entry}, "--algorithm/--env")], overrides, [], origin)
+    return experiment
+
+
+def shipped_configs() -> list[Path]:
+    """Returns the spec files that come with rlrun: beside the package in a checkout, else inside it."""
+    package = Path(rlrun.__file__).resolve().parent
+    checkout = package.parent / "configs"
+    beside = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
+    return sorted((checkout if beside else package / "configs").glob("*/*.yaml"))
+
+
+def make_importable(directory: Path) -> None:
+    """Lets modules of a directory and of the current one be imported, after everything that is installed."""
+    for wanted in (str(directory.resolve()), str(Path.cwd())):
+        if wanted not in sys.path:
+            sys.path.append(wanted)
+
+
+def _experiments_of(document: Document) -> Document:
+    """Returns a document after checking that it maps names to entries."""
+    place = document.place(())
+    if not isinstance(document.data, Mapping):
+        what = f"must be a mapping of experiment names to experiments, not {shown(document.data)}"
+        raise SpecError([*document.problems, place.problem("", what)])
+    if not document.data:
+        raise SpecError([*document.problems, place.problem("", "holds no experiment")])
+    return document
+
+
+def _check(
+    documents: Sequence[Document], overrides: Sequence[str], problems: Sequence[Problem], origin: str = ""
+) -> list[Experiment]:
+    """Checks all entries of all documents and returns their experiments.
+
+    Raises:
+        SpecError: With the problems found so far and all further ones, in the order of files and lines.
+    """
+    make_importable(Path.cwd())
+    problems = list(problems)
+    in_overrides = apply_overrides(documents, overrides, ENTRY_KEYS)
+    problems += [] if problems else in_overrides  # an override may be meant for a file that could not be read
+    unusable: list[Problem] = []
+    experiments: dict[str, Experiment] = {}
+    seen: dict[str, Document] = {}
+    for document in documents:
+        problems += document.problems
+        spoilt = {(problem.line, problem.column) for problem in document.problems}
+        for name, entry in document.data.items():
+            if name in seen:
+                first = seen[name].place((name,), at_key=True)
+                message = f"the experiment '{name}' is there twice, first in {first.file}:{first.line}"
+                problems.append(document.place((name,), at_key=True).problem(name, message))
+            seen.setdefault(name, document)
+            experiment, mistakes = check_entry(name, entry, origin or document.file)
+            if experiment is not None:
+                experiments[name] = experiment
+            for mistake in mistakes:
+                place = document.place((name, *mistake.location), at_key=mistake.at_key)
+                problem = place.problem(dotted(mistake.location, name), mistake.message)
+                if not problem.line or (problem.line, problem.column) not in spoilt:
+                    (unusable if isinstance(mistake, UnusableEnv) else problems).append(problem)
+    if problems:
+        raise SpecError(_in_order([*problems, *unusable], documents))
+    if unusable:
+        raise EnvironmentUnusable("\n".join(str(problem) for problem in unusable))
+    return list(experiments.values())
+
+
+def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> list[Problem]:
+    files = {document.file: index for index, document in enumerate(documents)}
+    placed = sorted(problems, key=lambda problem: (files.get(problem.file, -1), problem.line, problem.column))
+    return list(dict.fromkeys(placed))
+
+
+def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
+    if not isinstance(entry, Mapping) or find_spaces(entry)[0]:
+        return False
+    written = entry.get("env")
+    env_id = written.get("id") if isinstance(written, Mapping) else written
+    return entry.get("algorithm") == algorithm and env_id == env
+
+
+def _plain(value: Any) -> Any:
+    """Copies data that came from Python, with lists for tuples and mappings for configs."""
+    if isinstance(value, ConfigModel):
+        return value.to_data()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

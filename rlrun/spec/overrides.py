@@ -1,0 +1,82 @@
+"""``--set path=value``: changes to what spec files say, before anything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlrun.errors import Problem, SpecError
+from rlrun.explain import Location, dotted, shown, unknown_name
+from rlrun.spec.yaml_nodes import Place
+from rlrun.spec.yaml_source import Document, parse_value
+
+
+def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
+    """Puts the values of ``path=value`` texts into documents; the last one of a path wins.
+
+    A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
+    What is missing on the way to a value is made; whether it may be there is found out when the entry is checked, whose
+    mistakes then name the override instead of a file.
+
+    Args:
+        documents: Documents whose data maps experiment names to entries; changed in place.
+        overrides: The texts.
+        keys: The keys that an entry may have.
+
+    Returns:
+        What is wrong with the overrides themselves.
+    """
+    problems: list[Problem] = []
+    for override in overrides:
+        try:
+            _apply(documents, override, keys)
+        except SpecError as error:
+            problems += error.problems
+    return problems
+
+
+def _apply(documents: Sequence[Document], override: str, keys: Sequence[str]) -> None:
+    place = Place(f"--set {override}")
+    path, equals, text = override.partition("=")
+    if not equals or not path or not all(path.split(".")):
+        raise SpecError([place.problem("", "write --set path=value, for instance --set config.lr=1e-3")])
+    names = [name for document in documents for name in document.data]
+    chosen = max((name for name in names if path.startswith(f"{name}.")), key=len, default=None)
+    steps = path.removeprefix(f"{chosen}.").split(".") if chosen else path.split(".")
+    if len(steps) > 1 and steps[0] not in keys:
+        raise SpecError(
+            [place.problem("", unknown_name(steps[0], [*keys, *names], "there is no experiment and no key"))]
+        )
+    for document in documents:
+        for name, entry in document.data.items():
+            if chosen in (None, name) and isinstance(entry, dict):
+                _put(document, name, steps, parse_value(text, place.file), place)
+
+
+def _put(document: Document, name: str, steps: Sequence[str], value: Any, place: Place) -> None:
+    location: Location = (name,)
+    container = document.data[name]
+    for index, step in enumerate(steps):
+        location = (*location, _step_into(container, step, location, place))
+        if index == len(steps) - 1:
+            document.put(location, value, place)
+            return
+        found = container.get(step) if isinstance(container, dict) else container[location[-1]]
+        if found is None:
+            document.put(location, {}, place)
+        elif step == "env" and isinstance(found, str):  # a bare id stands for {id: ...}
+            document.put(location, {"id": found}, document.place(location))
+        elif not isinstance(found, dict | list):
+            message = f"{dotted(location)} is {shown(found)}, which has no '{steps[index + 1]}'"
+            raise SpecError([place.problem("", message)])
+        container = container[location[-1]]
+
+
+def _step_into(container: dict[str, Any] | list[Any], step: str, location: Location, place: Place) -> str | int:
+    """Returns the key or index that a step of a path means in a container."""
+    if isinstance(container, dict):
+        return step
+    if step.isdecimal() and int(step) < len(container):
+        return int(step)
+    message = f"{dotted(location)} is a list of {len(container)}, which has no '{step}'; items count from 0"
+    raise SpecError([place.problem("", message)])

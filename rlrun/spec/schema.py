@@ -1,0 +1,144 @@
+"""The JSON Schema of spec files, by which editors complete names, show documentation and underline mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import ConfigModel
+from rlrun.envs.env_config import EnvConfig, WrapperConfig
+from rlrun.errors import RlrunError
+from rlrun.registry import algorithm_class, algorithm_names
+from rlrun.spec.experiment import MAX_TRIALS, RunSettings
+from rlrun.spec.search_space import KINDS, Kind
+
+_SPACE = {"$ref": "#/$defs/SearchSpace"}
+_GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
+_KEPT_OUTSIDE = ("description", "default")
+
+
+def json_schema() -> dict[str, Any]:
+    """Returns the JSON Schema (draft 2020-12) of spec files.
+
+    It knows the config of every installed algorithm, and lets search spaces stand for values as the program does. What
+    depends on more than one value (ends of ranges, metrics, env ids) is left to ``rlrun validate``.
+    """
+    configs = _algorithm_configs()
+    models: list[type[ConfigModel]] = [RunSettings, EnvConfig, WrapperConfig, *configs.values()]
+    references, generated = models_json_schema([(model, "validation") for model in models])
+    definitions: dict[str, Any] = generated["$defs"]
+    without_spaces = {"RunSettings", "CheckpointConfig", "EvaluationConfig", "ResourcesConfig", "ExpectConfig"}
+    eased = {name: _eased(schema, spaces=name not in without_spaces) for name, schema in definitions.items()}
+    for model in (EnvConfig, WrapperConfig):
+        name = references[model, "validation"]["$ref"].rpartition("/")[2]
+        eased[name] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[name]]}
+    settings = eased.pop("RunSettings")
+    by_algorithm = {name: references[model, "validation"] for name, model in configs.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "rlrun spec",
+        "description": "Experiments by name.",
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"$ref": "#/$defs/Experiment"},
+        "$defs": {
+            "Experiment": _experiment(settings, references[EnvConfig, "validation"], by_algorithm),
+            "SearchSpace": {"oneOf": [_space(kind) for kind in KINDS.values()]},
+            "GroupedDigits": {
+                "description": "A number with digits grouped by underscores, which some editors take for a text.",
+                "type": "string",
+                "pattern": r"^[-+]?[0-9]+(_[0-9]+)+(\.[0-9]*)?([eE][-+]?[0-9]+)?$",
+            },
+            **eased,
+        },
+    }
+
+
+def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
+    """Returns the config classes of the installed algorithms; one that cannot be imported has none."""
+    configs = {}
+    for name in algorithm_names():
+        try:
+            configs[name] = algorithm_class(name).Config
+        except RlrunError:
+            continue
+    return configs
+
+
+def _experiment(
+    settings: Mapping[str, Any], env: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Returns the schema of one entry; the schema of its config follows from its algorithm."""
+    seeds = settings["properties"]["seeds"]
+    number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
+    return {
+        "type": "object",
+        "required": ["algorithm", "env", "stop"],
+        "additionalProperties": False,
+        "properties": {
+            "algorithm": {
+                "description": "An installed algorithm, or package.module:Class for one of your own.",
+                "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": "^[\\w.]+:[\\w.]+$"}],
+            },
+            "env": {"description": "The environment.", "anyOf": [env, _SPACE]},
+            "config": {"description": "Settings of the algorithm.", "type": ["object", "null"]},
+            **settings["properties"],
+            "seeds": _either({**seeds, "anyOf": [number, {key: seeds[key] for key in ("type", "items")}]}),
+        },
+        "allOf": [
+            {
+                "if": {"properties": {"algorithm": {"const": name}}, "required": ["algorithm"]},
+                "then": {"properties": {"config": {"anyOf": [reference, {"type": "null"}, _SPACE]}}},
+            }
+            for name, reference in by_algorithm.items()
+        ],
+    }
+
+
+def _either(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Keeps of a schema only its alternatives and what it says to the reader."""
+    return {key: value for key, value in schema.items() if key in ("anyOf", *_KEPT_OUTSIDE)}
+
+
+def _space(kind: Kind) -> dict[str, Any]:
+    if kind.parameters:
+        number = {"type": "integer" if kind.whole else "number"}
+        items = {"items": {"anyOf": [number, _GROUPED_DIGITS]}}
+        arguments = {"type": "array", "minItems": len(kind.parameters), "maxItems": len(kind.parameters), **items}
+    else:
+        arguments = {"type": "array", "minItems": 1}
+    description = f"{kind.usage}. {kind.meaning}"
+    return {
+        "type": "object",
+        "properties": {kind.name: {**arguments, "description": description}},
+        "required": [kind.name],
+        "additionalProperties": False,
+    }
+
+
+def _eased(schema: Any, *, spaces: bool) -> Any:
+    """Returns a schema of pydantic's without titles, with grouped digits and, below configs, search spaces."""
+    if isinstance(schema, list):
+        return [_eased(item, spaces=spaces) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    result = {key: _eased(value, spaces=spaces) for key, value in schema.items() if key not in ("title", "properties")}
+    if "properties" in schema:
+        properties = {name: _eased(value, spaces=spaces) for name, value in schema["properties"].items()}
+        result["properties"] = {
+            name: _alternative(value, _SPACE) if spaces else value for name, value in properties.items()
+        }
+    if result.get("type") in ("integer", "number"):
+        return _alternative(result, _GROUPED_DIGITS)
+    return result
+
+
+def _alternative(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema that accepts what either of two does, its description and default on the outside."""
+    outside = {key: schema[key] for key in _KEPT_OUTSIDE if key in schema}
+    inside = {key: value for key, value in schema.items() if key not in outside}
+    alternatives = inside["anyOf"] if list(inside) == ["anyOf"] else [inside]
+    return {**outside, "anyOf": [*alternatives, other]}

@@ -1,0 +1,70 @@
+"""Names of trials, which are names of directories too: ``000-lr=0.001-seed=0``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rlrun.explain import Location, dotted
+
+MAX_PARAMS_LENGTH = 80
+"""Longest part of a name that says what varies; file systems allow 255 bytes in all."""
+
+
+def short_names(locations: Iterable[Location]) -> dict[Location, str]:
+    """Returns the shortest name of each location that no other one shares.
+
+    Examples:
+        >>> short_names([("config", "lr"), ("config", "model", "hiddens", 0)])
+        {('config', 'lr'): 'lr', ('config', 'model', 'hiddens', 0): 'hiddens.0'}
+        >>> short_names([("config", "x"), ("env", "kwargs", "x")])
+        {('config', 'x'): 'config.x', ('env', 'kwargs', 'x'): 'kwargs.x'}
+    """
+    known = list(locations)
+    names = {}
+    for location in known:
+        length = next(n for n in range(1, len(location) + 1) if isinstance(location[-n], str))
+        while length < len(location) and any(
+            other != location and other[-length:] == location[-length:] for other in known
+        ):
+            length += 1
+        names[location] = dotted(location[-length:])
+    return names
+
+
+def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) -> str:
+    """Returns a trial's name; its number makes it unique, the rest tells it apart for a reader.
+
+    Args:
+        index: The trial's number, from 0.
+        trials: How many there are.
+        params: What varies, by short name.
+        seed: The trial's seed.
+
+    Examples:
+        >>> trial_name(7, 12, {"lr": 0.00031415926, "hiddens": [64, 64]}, 1)
+        '007-lr=0.0003142-hiddens=64x64-seed=1'
+    """
+    width = max(3, len(str(trials - 1)))
+    varied = "-".join(f"{_plain(name)}={_plain(_text(value))}" for name, value in params.items())
+    return "-".join(
+        part for part in (f"{index:0{width}}", varied[:MAX_PARAMS_LENGTH].rstrip("-."), f"seed={seed}") if part
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower().replace("none", "null")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return "x".join(_text(item) for item in value)
+    if isinstance(value, Mapping):
+        return _text(value["id"]) if "id" in value else "-".join(f"{key}-{_text(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _plain(text: str) -> str:
+    """Keeps what every file system and shell takes as it is."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-") or "empty"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
 
 REMEDIES = (
-    "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards (or clip_rewards) "
-    "where observations or rewards are large; and a look at whether the env itself returns NaN or infinity"
+    "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
+    "where those numbers are large, and a look at whether the env itself returns NaN or infinity"
 )
 
 

@@ -44,7 +44,7 @@ class TrialRecord:
 
     Attributes:
         name: Name of the trial, which is also its directory's.
-        status: PENDING before its start and while it is paused, RUNNING, TERMINATED when it is done, ERROR, INTERRUPTED.
+        status: PENDING before its start and while paused, RUNNING, TERMINATED when done, ERROR, INTERRUPTED.
         seed: Its root seed.
         params: What varies between the trials of its experiment.
         iteration: Iterations done when this was written.

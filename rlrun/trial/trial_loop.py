@@ -22,7 +22,7 @@ from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoin
 from rlrun.errors import RlrunError, TrainingFailed, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.registry import algorithm_class
-from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
 from rlrun.trial.divergence import REMEDIES, DivergenceGuard
 from rlrun.trial.results import ResultWriter, Row, json_row, truncate_results
 from rlrun.trial.resumption import Resumption
@@ -30,14 +30,6 @@ from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.trial.user_code import failure_of_user_code
 
 EVALUATION = "evaluation/"
-EVALUATION_METRICS = (
-    "episode_return_mean",
-    "episode_return_std",
-    "episode_return_min",
-    "episode_return_max",
-    "episode_len_mean",
-)
-"""What an evaluation reports, behind `EVALUATION`; null at iterations without one."""
 
 
 class TrialLoop:
@@ -163,7 +155,8 @@ class TrialLoop:
             eager: Whether updates that were compiled may go on uncompiled.
         """
         self._go_on(Path(path), read_checkpoint(Path(path)), (), eager=eager)
-        self.save()  # from here on the trial's own newest checkpoint belongs to this course of it, not to the one before
+        self._is_between_iterations, self._saved_iteration = True, -1
+        self.save()  # so that the trial's own newest checkpoint belongs to this course of it, not to the one before
 
     def interrupt(self) -> Path | None:
         """Ends the trial for now; an iteration that a KeyboardInterrupt has left half done is abandoned.
@@ -278,22 +271,22 @@ class TrialLoop:
         return self.last_result
 
     def _evaluation(self, iteration: int) -> dict[str, Any]:
-        """Evaluates if it is due, on episodes of that iteration's own, so that `best` is no luck of the seeds."""
+        """Evaluates if it is due, always on the same episodes."""
         evaluation = self.trial.evaluation
         if evaluation is None:
             return {}
         if iteration % evaluation.every:
-            return {**{f"{EVALUATION}{name}": None for name in EVALUATION_METRICS}, "time/evaluation_s": 0.0}
+            return {**{f"{EVALUATION}{name}": None for name in EVALUATION_KEYS}, "time/evaluation_s": 0.0}
         began = time.perf_counter()
         found = self.algorithm.evaluate(
             evaluation.episodes,
-            seed=child_seed(self.trial.seed, "evaluation", iteration),
+            seed=child_seed(self.trial.seed, "evaluation"),
             explore=evaluation.stochastic,
             env=evaluation.env,
         )
         mean_length = sum(found.lengths) / len(found.lengths)
         values = (found.mean, found.std, min(found.returns), max(found.returns), mean_length)
-        measured = {f"{EVALUATION}{name}": value for name, value in zip(EVALUATION_METRICS, values, strict=True)}
+        measured = {f"{EVALUATION}{name}": value for name, value in zip(EVALUATION_KEYS, values, strict=True)}
         return {**measured, "time/evaluation_s": time.perf_counter() - began}
 
     def _refuse_divergence(self, result: dict[str, Any]) -> None:

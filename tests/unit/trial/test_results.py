@@ -1,0 +1,192 @@
+import csv
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.trial.results import ResultWriter, is_timing, json_row, read_results, truncate_results
+
+
+def row(iteration: int, **more: Any) -> dict[str, Any]:
+    return {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": iteration / 2, **more}
+
+
+def write(directory: Path, *rows: dict[str, Any]) -> None:
+    writer = ResultWriter(directory)
+    for each in rows:
+        writer.write(each)
+    writer.close()
+
+
+def table(directory: Path) -> list[dict[str, str]]:
+    with (directory / "progress.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_rows_come_back_in_order(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2))
+    assert read_results(tmp_path) == [row(1), row(2)]
+
+
+def test_a_directory_without_results_has_no_rows(tmp_path: Path) -> None:
+    assert read_results(tmp_path) == []
+
+
+def test_a_number_that_is_not_finite_is_null_in_every_file(tmp_path: Path) -> None:
+    write(tmp_path, row(1, a=float("nan"), b=float("inf"), c=float("-inf"), d=None))
+    text = (tmp_path / "result.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["a"] is None
+    assert text.count("null") == 4
+    assert table(tmp_path)[0]["b"] == ""
+
+
+def test_numbers_of_numpy_become_plain_numbers() -> None:
+    plain = json_row({"i": np.int64(3), "f": np.float32(0.5), "t": True, "n": np.float64("nan"), "s": "x"})
+    assert plain == {"i": 3, "f": 0.5, "t": True, "n": None, "s": "x"}
+    assert [type(value) for value in plain.values()] == [int, float, bool, type(None), str]
+
+
+def test_each_row_is_in_the_file_before_the_writer_is_closed(tmp_path: Path) -> None:
+    writer = ResultWriter(tmp_path)
+    for iteration in (1, 2):
+        writer.write(row(iteration))
+        assert len(read_results(tmp_path)) == iteration
+        assert len(table(tmp_path)) == iteration
+    writer.close()
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2))
+    path = tmp_path / "result.json"
+    whole = path.read_bytes()
+    for length in range(len(whole) // 2 + 1, len(whole)):
+        path.write_bytes(whole[:length])
+        assert read_results(tmp_path) == [row(1)]
+
+
+def test_zeros_that_a_power_cut_left_in_place_of_a_line_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path, row(1))
+    with (tmp_path / "result.json").open("ab") as file:
+        file.write(b"\0" * 30 + b"\n" + json.dumps(row(2)).encode() + b"\n")
+    assert read_results(tmp_path) == [row(1), row(2)]
+
+
+def test_a_column_that_appears_later_is_added_to_the_header_of_progress_csv(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2, **{"evaluation/episode_return_mean": 7.0}), row(3))
+    rows = table(tmp_path)
+    assert list(rows[0]) == ["iteration", "env_steps", "episode_return_mean", "evaluation/episode_return_mean"]
+    assert [each["evaluation/episode_return_mean"] for each in rows] == ["", "7.0", ""]
+    assert [each["iteration"] for each in rows] == ["1", "2", "3"]
+
+
+def test_a_writer_goes_on_behind_the_rows_that_are_there(tmp_path: Path) -> None:
+    write(tmp_path, row(1))
+    write(tmp_path, row(2, extra=1.0))
+    assert read_results(tmp_path) == [row(1), row(2, extra=1.0)]
+    assert [each["extra"] for each in table(tmp_path)] == ["", "1.0"]
+
+
+def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
+    write(tmp_path, *map(row, range(1, 6)))
+    with (tmp_path / "result.json").open("ab") as file:
+        file.write(b'{"iteration": 6, "env')
+    assert truncate_results(tmp_path, after_iteration=3) == 2
+    assert read_results(tmp_path) == [row(1), row(2), row(3)]
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "2", "3"]
+    write(tmp_path, row(4))
+    assert [each["iteration"] for each in read_results(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_truncating_everything_leaves_empty_files_that_can_be_written_on(tmp_path: Path) -> None:
+    write(tmp_path, row(1))
+    assert truncate_results(tmp_path, after_iteration=0) == 1
+    assert read_results(tmp_path) == []
+    write(tmp_path, row(1))
+    assert [each["iteration"] for each in table(tmp_path)] == ["1"]
+
+
+def test_truncating_a_trial_without_results_makes_no_files(tmp_path: Path) -> None:
+    assert truncate_results(tmp_path, after_iteration=3) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_truncating_puts_the_last_row_back_that_a_power_cut_took(tmp_path: Path) -> None:
+    write(tmp_path, row(1))
+    truncate_results(tmp_path, after_iteration=2, last_row=row(2))
+    assert read_results(tmp_path) == [row(1), row(2)]
+
+
+def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2, x=1), row(2, x=2))
+    truncate_results(tmp_path, after_iteration=2)
+    assert read_results(tmp_path) == [row(1), row(2, x=2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "timing"),
+    [
+        ("time_total_s", True),
+        ("time_this_iter_s", True),
+        ("time/sample_s", True),
+        ("env_steps_per_s", True),
+        ("env_steps", False),
+        ("episode_return_mean", False),
+        ("learner/policy_loss", False),
+    ],
+)
+def test_timing_is_known_by_its_name(name: str, timing: bool) -> None:
+    assert is_timing(name) is timing
+
+
+FILL_THE_DISK = """
+import resource, sys
+from pathlib import Path
+from rlrun.errors import OutOfResources
+from rlrun.trial.results import ResultWriter, read_results
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+writer = ResultWriter(Path(sys.argv[1]))
+try:
+    for iteration in range(1, 1000):
+        writer.write({"iteration": iteration, "env_steps": iteration})
+except OutOfResources as error:
+    print(error)
+writer.close()
+"""
+
+
+def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FILL_THE_DISK, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"{tmp_path}/result.json: File too large: about ")
+    assert done.stderr == ""
+    rows = read_results(tmp_path)
+    assert [each["iteration"] for each in rows] == list(range(1, len(rows) + 1))
+    assert resource.getrlimit(resource.RLIMIT_FSIZE) != (1000, 1000)
+
+
+def test_writing_a_row_takes_a_small_part_of_a_millisecond_and_imports_nothing_large(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+from rlrun.trial.results import ResultWriter
+
+writer = ResultWriter(Path(sys.argv[1]))
+row = {f"learner/statistic_{i}": i / 7 for i in range(40)}
+writer.write({"iteration": 1, "env_steps": 1, **row})
+seconds = []
+for iteration in range(2, 52):
+    began = time.process_time()
+    writer.write({"iteration": iteration, "env_steps": iteration, **row})
+    seconds.append(time.process_time() - began)
+writer.close()
+assert sorted(seconds)[25] < 0.001, seconds
+assert not {"torch", "ray", "tensorboard", "google.protobuf", "pandas"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

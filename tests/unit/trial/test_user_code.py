@@ -1,0 +1,56 @@
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.checkpoint.state_codec import decode
+from rlrun.errors import TrainingFailed, UsageError
+from rlrun.trial.user_code import failure_of_user_code
+
+
+def module_at(path: Path, code: str) -> ModuleType:
+    path.write_text(code)
+    module = ModuleType(path.stem)
+    exec(compile(code, str(path), "exec"), module.__dict__)
+    return module
+
+
+def raised(function: Any, *args: Any) -> Exception:
+    try:
+        function(*args)
+    except Exception as error:
+        return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+    raise AssertionError("nothing was raised")
+
+
+def test_an_error_in_a_users_file_is_shown_from_there_on(tmp_path: Path) -> None:
+    module = module_at(tmp_path / "my_reward.py", "def reward(x):\n    return 1 / x\n")
+    failure = failure_of_user_code(raised(module.reward, 0), PPO)
+    assert failure is not None
+    first, heading, place, code, *_, last = str(failure).splitlines()
+    assert first == f"PPO failed in {tmp_path / 'my_reward.py'}:"
+    assert heading == "Traceback (most recent call last):"
+    assert place == f'  File "{tmp_path / "my_reward.py"}", line 2, in reward'
+    assert code.strip() == "return 1 / x"
+    assert last == "ZeroDivisionError: division by zero"
+
+
+def test_an_error_of_rlrun_or_of_what_it_calls_is_no_failure_of_the_user() -> None:
+    assert failure_of_user_code(raised(decode, {"$float": 1}, ()), PPO) is None
+    assert failure_of_user_code(raised(json.loads, "{"), PPO) is None
+
+
+def test_an_error_below_an_installed_plugin_is_the_plugins() -> None:
+    installed = type("Awr", (PPO,), {"__module__": "awr.algorithm"})
+    failure = failure_of_user_code(raised(np.reshape, np.zeros(3), 2), installed)
+    assert isinstance(failure, TrainingFailed)
+    assert str(failure).startswith("Awr failed in ")
+
+
+@pytest.mark.parametrize("error", [UsageError("wrong"), TrainingFailed("env failed"), MemoryError()])
+def test_errors_that_explain_themselves_are_left_as_they_are(error: Exception) -> None:
+    assert failure_of_user_code(error, PPO) is None

@@ -1,0 +1,357 @@
+"""One rule on every backend: rows after an end, flags, seeds, spaces, and the return to a place inside an episode."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from numpy.typing import NDArray
+
+from rlrun.data.tree import leaves, map_tree, named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import backend_of, make_env, make_vector_env
+from rlrun.envs.spaces import misfit
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+
+COLUMNS = 3
+SEEDS = EpisodeSeeds(run_seed=5, worker_index=2)
+
+gymnasium.register("rlrun-tests/WholeCartPole-v0", vector_entry_point=CartPoleVectorEnv, max_episode_steps=30)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An env, and how long to play it: long enough for several episodes in each column."""
+
+    backend: str
+    env: dict[str, Any]
+    steps: int = 70
+
+
+CASES = {
+    "cartpole": Case("cartpole", {"id": "CartPole-v1"}, 150),
+    "cartpole-truncated": Case("cartpole", {"id": "CartPole-v1", "max_episode_steps": 12}),
+    "cartpole-sutton-barto": Case("cartpole", {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}}),
+    "cartpole-v0": Case("cartpole", {"id": "CartPole-v0"}),
+    "cartpole-loop": Case("loop", {"id": "CartPole-v1", "backend": "loop"}, 150),
+    "cartpole-wrapped": Case("loop", {"id": "CartPole-v1", "wrappers": ["TimeAwareObservation"]}),
+    "pendulum": Case("loop", {"id": "Pendulum-v1", "max_episode_steps": 15}),
+    "mountain-car": Case("loop", {"id": "MountainCar-v0", "max_episode_steps": 20}),
+    "frozen-lake": Case("loop", {"id": "FrozenLake-v1"}),
+    "blackjack": Case("loop", {"id": "Blackjack-v1"}),
+    "inverted-pendulum": Case("loop", {"id": "InvertedPendulum-v5"}),
+    "half-cheetah": Case("loop", {"id": "HalfCheetah-v5", "max_episode_steps": 15}),
+    "lunar-lander": Case("loop", {"id": "LunarLander-v3"}, 250),
+    "dict": Case("loop", {"id": "rlrun.envs.worlds:DictCartPole"}),
+    "nested-tuple": Case("loop", {"id": "rlrun.envs.worlds:NestedTuple"}),
+    "multi-discrete": Case("loop", {"id": "rlrun.envs.worlds:MultiDiscreteMatch"}),
+    "multi-binary": Case("loop", {"id": "rlrun.envs.worlds:MultiBinaryMatch"}),
+    "asymmetric-box": Case("loop", {"id": "rlrun.envs.worlds:AsymmetricBox"}, 20),
+    "offset-actions": Case(
+        "loop", {"id": "rlrun.envs.worlds:ActionReward", "kwargs": {"num_actions": 3, "first_action": 5}}, 20
+    ),
+    "truncate-only": Case("loop", {"id": "rlrun.envs.worlds:ConstantReward", "kwargs": {"episode_len": 9}}),
+    "pong": Case("atari", {"id": "ALE/Pong-v5", "max_episode_steps": 12}, 45),
+    "breakout": Case("atari", {"id": "ALE/Breakout-v5", "kwargs": {"frameskip": 12}}, 110),
+}
+"""Envs whose columns are seeded one by one: all of the rule is held."""
+
+WHOLE = {
+    "gymnasium": Case("gymnasium", {"id": "rlrun-tests/WholeCartPole-v0"}),
+    "atari-lives": Case("atari", {"id": "ALE/Breakout-v5", "kwargs": {"episodic_life": True, "frameskip": 12}}, 110),
+}
+"""Envs that are seeded as a whole, or whose episodes begin where the last ended: they restart."""
+if importlib.util.find_spec("envpool"):
+    WHOLE["envpool-cartpole"] = Case("envpool", {"id": "CartPole-v1", "backend": "envpool"})
+    WHOLE["envpool-pendulum"] = Case("envpool", {"id": "Pendulum-v1", "backend": "envpool", "max_episode_steps": 9})
+    WHOLE["envpool-pong"] = Case("envpool", {"id": "ALE/Pong-v5", "backend": "envpool", "max_episode_steps": 9})
+
+seeded = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+whole = pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)
+every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WHOLE)
+
+
+@dataclass
+class Recorded:
+    """A stretch of experience: `observations` and `places` hold one row more than the rest."""
+
+    observations: list[Any]
+    places: list[list[EpisodePlace]]
+    actions: list[Any]
+    rewards: NDArray[np.float64]
+    terminateds: NDArray[np.bool_]
+    truncateds: NDArray[np.bool_]
+
+    @property
+    def ends(self) -> NDArray[np.bool_]:
+        return self.terminateds | self.truncateds
+
+    @property
+    def begins(self) -> NDArray[np.bool_]:
+        """Whether a step began an episode."""
+        return np.concatenate([np.zeros((1, COLUMNS), dtype=bool), self.ends[:-1]])
+
+
+@contextmanager
+def opened(case: Case, seeds: EpisodeSeeds = SEEDS, **options: Any) -> Iterator[VectorEnv]:
+    env = make_vector_env(EnvConfig.parse(case.env), COLUMNS, seeds, **options)
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def copied(tree: Any) -> Any:
+    return map_tree(np.copy, tree)
+
+
+def column_of(tree: Any, column: int) -> Any:
+    return map_tree(lambda leaf: leaf[column], tree)
+
+
+def same(one: Any, other: Any) -> bool:
+    return observation_hash(one) == observation_hash(other)
+
+
+def random_actions(env: VectorEnv, steps: int, seed: int = 0) -> list[Any]:
+    """Draws batches of actions, each column's from the env's action space."""
+    env.action_space.seed(seed)
+    dtype = env.action_space.dtype
+    return [np.array([env.action_space.sample() for _ in range(COLUMNS)], dtype) for _ in range(steps)]
+
+
+def play(env: VectorEnv, first: Any, actions: Sequence[Any]) -> Recorded:
+    observations, places, steps = [copied(first)], [env.places()], []
+    for action in actions:
+        observation, *step, _ = env.step(action)
+        observations.append(copied(observation))
+        places.append(env.places())
+        steps.append([np.copy(part) for part in step])
+    rewards, terminateds, truncateds = (np.array(part) for part in zip(*steps, strict=True))
+    return Recorded(observations, places, list(actions), rewards, terminateds, truncateds)
+
+
+def recorded(case: Case) -> Recorded:
+    with opened(case) as env:
+        return play(env, env.reset(), random_actions(env, case.steps))
+
+
+@every
+def test_every_case_runs_on_the_backend_it_names(case: Case) -> None:
+    with opened(case) as env:
+        assert env.name == backend_of(EnvConfig.parse(case.env)) == case.backend
+        assert env.num_envs == COLUMNS
+
+
+@every
+def test_arrays_have_the_promised_shapes_and_dtypes_and_observations_lie_in_their_space(case: Case) -> None:
+    with opened(case) as env:
+        stretch = play(env, env.reset(), random_actions(env, case.steps))
+        for observations in stretch.observations:
+            for column in range(COLUMNS):
+                row = column_of(observations, column)
+                assert misfit(env.observation_space, row) is None
+                dtypes = {name: np.asarray(leaf).dtype for name, leaf in named_leaves(row)}
+                sample = dict(named_leaves(env.observation_space.sample()))
+                assert dtypes == {name: np.asarray(leaf).dtype for name, leaf in sample.items()}
+    assert stretch.rewards.dtype == np.float64
+    assert stretch.terminateds.dtype == stretch.truncateds.dtype == np.bool_
+    assert stretch.rewards.shape == stretch.terminateds.shape == (case.steps, COLUMNS)
+    assert stretch.ends.any(axis=0).all(), "the case is too short to show anything"
+
+
+@every
+def test_the_row_after_an_end_pays_nothing_and_carries_no_flag(case: Case) -> None:
+    stretch = recorded(case)
+    assert not stretch.rewards[stretch.begins].any()
+    assert not stretch.ends[stretch.begins].any()
+
+
+@every
+def test_places_count_episodes_and_the_actions_since_their_reset(case: Case) -> None:
+    stretch = recorded(case)
+    for step, begins in enumerate(stretch.begins):
+        for column in range(COLUMNS):
+            before, after = stretch.places[step][column], stretch.places[step + 1][column]
+            expected = (before.episode + 1, 0) if begins[column] else (before.episode, before.length + 1)
+            assert (after.episode, after.length) == expected
+            assert after.seed == SEEDS.seed(column, after.episode)
+
+
+@every
+def test_the_same_seeds_and_actions_give_the_same_stretch(case: Case) -> None:
+    one, other = recorded(case), recorded(case)
+    assert all(same(a, b) for a, b in zip(one.observations, other.observations, strict=True))
+    np.testing.assert_array_equal(one.rewards, other.rewards)
+    np.testing.assert_array_equal(one.ends, other.ends)
+
+
+@seeded
+def test_the_action_given_at_the_row_after_an_end_is_ignored(case: Case) -> None:
+    stretch = recorded(case)
+    with opened(case) as env:
+        others = random_actions(env, case.steps, seed=1)
+        mixed = [
+            np.where(begins.reshape(-1, *[1] * (taken.ndim - 1)), other, taken)
+            for taken, other, begins in zip(stretch.actions, others, stretch.begins, strict=True)
+        ]
+        again = play(env, env.reset(), mixed)
+    assert all(same(a, b) for a, b in zip(stretch.observations, again.observations, strict=True))
+    np.testing.assert_array_equal(stretch.rewards, again.rewards)
+
+
+@seeded
+def test_every_column_equals_the_single_env_with_its_seeds_and_actions(case: Case) -> None:
+    stretch = recorded(case)
+    single = make_env(EnvConfig.parse(case.env))
+    for column in range(COLUMNS):
+        for step in range(case.steps + 1):
+            place = stretch.places[step][column]
+            if place.length == 0:
+                observation, _ = single.reset(seed=place.seed)
+                outcome = (0.0, False, False)
+            else:
+                action = column_of(stretch.actions[step - 1], column)
+                observation, *result, _ = single.step(action)
+                outcome = (float(result[0]), bool(result[1]), bool(result[2]))
+            saved = column_of(stretch.observations[step], column)
+            assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, observation), saved)
+            if step:
+                rewards, terminateds, truncateds = stretch.rewards, stretch.terminateds, stretch.truncateds
+                assert outcome == tuple(part[step - 1, column] for part in (rewards, terminateds, truncateds))
+    single.close()
+
+
+@every
+def test_columns_differ_and_first_episodes_number_the_first(case: Case) -> None:
+    with opened(case, first_episodes=[0, 7, 40]) as env:
+        env.reset()
+        assert [place.episode for place in env.places()] == [0, 7, 40]
+        assert [place.seed for place in env.places()] == [SEEDS.seed(0, 0), SEEDS.seed(1, 7), SEEDS.seed(2, 40)]
+
+
+def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePlace], list[Any], list[str]]:
+    """Returns what a worker saves after so many steps: places, actions since each reset, hashes."""
+    places = stretch.places[step]
+    actions = [
+        map_tree(lambda leaf, column=column: leaf[:, column], np.array(stretch.actions[step - place.length : step]))
+        if place.length
+        else np.zeros((0, *stretch.actions[0].shape[1:]), stretch.actions[0].dtype)
+        for column, place in enumerate(places)
+    ]
+    hashes = [observation_hash(column_of(stretch.observations[step], column)) for column in range(COLUMNS)]
+    return places, actions, hashes
+
+
+def kill_points(stretch: Recorded) -> list[int]:
+    """Chooses where to stop: at the start, right after ends, right at first rows, and at random."""
+    ends = np.flatnonzero(stretch.ends.any(axis=1)) + 1
+    chosen = {0, *ends[:3].tolist(), *(ends[:3] + 1).tolist()}
+    chosen |= set(np.random.default_rng(0).integers(1, len(stretch.actions), 4).tolist())
+    return sorted(step for step in chosen if step < len(stretch.actions))
+
+
+@seeded
+def test_a_restored_env_goes_on_exactly_from_any_point(case: Case) -> None:
+    stretch = recorded(case)
+    for step in kill_points(stretch):
+        with opened(case) as env:
+            observations, exact = env.restore(*saved_at(stretch, step), max_replay_s=60.0)
+            assert exact == [True] * COLUMNS
+            assert same(observations, stretch.observations[step])
+            assert env.places() == stretch.places[step]
+            again = play(env, observations, stretch.actions[step : step + 30])
+        expected = stretch.observations[step : step + 31]
+        assert all(same(a, b) for a, b in zip(again.observations, expected, strict=True))
+        np.testing.assert_array_equal(again.rewards, stretch.rewards[step : step + 30])
+        np.testing.assert_array_equal(again.terminateds, stretch.terminateds[step : step + 30])
+        np.testing.assert_array_equal(again.truncateds, stretch.truncateds[step : step + 30])
+        assert again.places == stretch.places[step : step + 31]
+
+
+@seeded
+def test_a_used_env_is_restored_as_exactly_as_a_new_one(case: Case) -> None:
+    stretch = recorded(case)
+    step = kill_points(stretch)[-1]
+    with opened(case) as env:
+        play(env, env.reset(), random_actions(env, 17, seed=3))
+        observations, exact = env.restore(*saved_at(stretch, step), max_replay_s=60.0)
+        assert exact == [True] * COLUMNS
+        again = play(env, observations, stretch.actions[step : step + 30])
+    assert all(same(a, b) for a, b in zip(again.observations, stretch.observations[step:], strict=False))
+
+
+@seeded
+def test_a_column_whose_observation_differs_begins_its_next_episode_and_is_reported(case: Case) -> None:
+    stretch = recorded(case)
+    step = kill_points(stretch)[-1]
+    places, actions, hashes = saved_at(stretch, step)
+    hashes[1] = "0" * 32
+    with opened(case) as env:
+        observations, exact = env.restore(places, actions, hashes, max_replay_s=60.0)
+        assert exact == [True, False, True]
+        next_episode = places[1].episode + 1
+        assert env.places() == [places[0], EpisodePlace(next_episode, SEEDS.seed(1, next_episode), 0), places[2]]
+        first, _ = make_env(EnvConfig.parse(case.env)).reset(seed=SEEDS.seed(1, next_episode))
+        saved = column_of(observations, 1)
+        assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, first), saved)
+        again = play(env, observations, stretch.actions[step : step + 10])
+    for column in (0, 2):
+        expected = [column_of(row, column) for row in stretch.observations[step : step + 11]]
+        assert all(same(column_of(a, column), b) for a, b in zip(again.observations, expected, strict=True))
+
+
+@seeded
+def test_replaying_stops_when_its_time_is_over(case: Case) -> None:
+    stretch = recorded(case)
+    step = next(step for step in reversed(range(len(stretch.places))) if stretch.places[step][0].length > 0)
+    places, actions, hashes = saved_at(stretch, step)
+    with opened(case) as env:
+        _, exact = env.restore(places, actions, hashes, max_replay_s=0.0)
+        assert exact == [place.length == 0 for place in places]
+        after = [(place.episode, place.length) for place in env.places()]
+    assert after == [(place.episode, 0) if place.length == 0 else (place.episode + 1, 0) for place in places]
+
+
+@whole
+def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_says_so(case: Case) -> None:
+    stretch = recorded(case)
+    with opened(case) as env:
+        assert not env.seeds_episodes
+        observations, exact = env.restore(*saved_at(stretch, 40), max_replay_s=60.0)
+        assert exact == [False] * COLUMNS
+        assert [place.episode for place in env.places()] == [place.episode + 1 for place in stretch.places[40]]
+        assert [place.length for place in env.places()] == [0] * COLUMNS
+        assert not same(observations, stretch.observations[0])
+        again = play(env, observations, stretch.actions[:20])
+    assert len(again.observations) == 21
+
+
+@seeded
+def test_seeded_backends_say_that_they_seed_episodes(case: Case) -> None:
+    with opened(case) as env:
+        assert env.seeds_episodes
+
+
+def test_some_case_ends_by_termination_alone_and_some_by_truncation_alone() -> None:
+    frozen_lake, truncated = recorded(CASES["frozen-lake"]), recorded(CASES["truncate-only"])
+    assert frozen_lake.terminateds.any()
+    assert not frozen_lake.truncateds.any()
+    assert truncated.truncateds.any()
+    assert not truncated.terminateds.any()
+    assert np.flatnonzero(truncated.truncateds[:, 0]).tolist() == [8, 18, 28, 38, 48, 58, 68]
+
+
+def test_a_tree_of_observations_keeps_its_form_through_every_call() -> None:
+    with opened(CASES["nested-tuple"]) as env:
+        first = env.reset()
+        assert [name for name, _ in named_leaves(first)] == ["0", "1/inner/0", "1/inner/1"]
+        assert [leaf.shape for leaf in leaves(first)] == [(3,), (3, 2), (3, 2)]
+        assert [leaf.dtype for leaf in leaves(first)] == [np.int64, np.float32, np.int8]

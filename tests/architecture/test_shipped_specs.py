@@ -1,0 +1,49 @@
+"""Every spec under configs/ and examples/ is valid and says the same after a round trip through plain data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlrun.registry import algorithm_names
+from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.load import load_experiments, parse_experiments, shipped_configs
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+SPECS = [*CONFIGS, *sorted((ROOT / "examples").rglob("*.yaml"))]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SPECS, ids=relative)
+def test_experiments_are_the_same_after_a_round_trip(path: Path) -> None:
+    experiments = load_experiments([path])
+    data = json.loads(json.dumps({experiment.name: experiment.to_data() for experiment in experiments}))
+    again = parse_experiments(data)
+    assert [experiment.trials() for experiment in again] == [experiment.trials() for experiment in experiments]
+    assert {experiment.name: experiment.to_data() for experiment in again} == data
+
+
+@pytest.mark.parametrize("path", SPECS, ids=relative)
+def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
+    trials = [trial for experiment in load_experiments([path]) for trial in experiment.trials()]
+    assert [TrialSpec.from_data(json.loads(json.dumps(trial.to_data()))) for trial in trials] == trials
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=relative)
+def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path) -> None:
+    (experiment,) = load_experiments([path])
+    assert path.stem.partition("_")[0] == experiment.algorithm
+    assert experiment.algorithm in algorithm_names()
+    assert path.read_text().startswith("# ")
+
+
+def test_shipped_configs_are_those_of_the_checkout_and_of_an_installed_package() -> None:
+    assert shipped_configs() == CONFIGS
+    installed = sorted((ROOT / "rlrun" / "configs").glob("*/*.yaml"))
+    assert [path.resolve() for path in installed] == CONFIGS

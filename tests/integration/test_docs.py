@@ -1,0 +1,75 @@
+"""The pages of docs/ do what they say: their Python runs, their YAML is valid, and what they list is all there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlrun.errors import SpecError
+from rlrun.spec.entry import ENTRY_KEYS
+from rlrun.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
+from rlrun.spec.load import load_experiments
+from rlrun.spec.search_space import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+YAML_BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{index}") for page in PAGES for index, block in enumerate(blocks(page, "yaml"))
+]
+
+
+def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    script = "\n".join(blocks(ROOT / "docs" / "python.md", "python"))
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::DeprecationWarning:__main__"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert "TERMINATED" in done.stdout
+    assert done.stdout.rstrip().endswith("unknown key 'lrr'; did you mean 'lr'?")
+
+
+@pytest.mark.parametrize("block", YAML_BLOCKS)
+def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.yaml"
+    path.write_text(block)
+    try:
+        experiments = load_experiments([path])
+    except SpecError as error:
+        pytest.fail(str(error))
+    assert all(experiment.trials() for experiment in experiments)
+
+
+def test_the_search_of_the_page_makes_as_many_trials_as_its_comment_says(tmp_path: Path) -> None:
+    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if "16 trials" in text]
+    path = tmp_path / "page.yaml"
+    path.write_text(block)
+    (experiment,) = load_experiments([path])
+    assert len(experiment.trials()) == 16
+
+
+def test_yaml_page_names_every_key_and_every_search_space() -> None:
+    named = set(re.findall(r"`([\w.]+)`", text := (ROOT / "docs" / "yaml.md").read_text()))
+    assert set(ENTRY_KEYS) <= named
+    for section in (CheckpointConfig, EvaluationConfig, ResourcesConfig, ExpectConfig):
+        assert set(section.model_fields) <= named
+    assert set(KINDS) <= set(re.findall(r"`(\w+): \[", text))
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            if target != "docs/images/cartpole-ppo.svg":
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

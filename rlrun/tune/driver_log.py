@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import TracebackType
 from typing import TextIO
 
 
@@ -30,6 +31,16 @@ class DriverLog:
         self._saved: dict[int, int] = {}
         self._streams: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
         self._file: TextIO | None = None
+
+    def __enter__(self) -> DriverLog:
+        """Touches nothing yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives stdout and stderr back."""
+        self.close()
 
     def send_to(self, path: Path) -> None:
         """Sends everything printed from now on to a file, appending.

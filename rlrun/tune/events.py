@@ -1,8 +1,9 @@
 """What a run tells whoever watches it: the same stream of events from both executors.
 
 A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
-order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `RunStopping` if the user
-interrupts, `RunFinished`. A file with several experiments makes one such sequence for each, one after the other.
+order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status) and `TrialNote`,
+`RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such sequence for each,
+one after the other.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from rlrun.trial.trial_directory import TrialStatus
+
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
     from rlrun.tune.run_directory import TrialResult
 
 Executor = Literal["local", "ray"]
-TrialStatus = Literal["PENDING", "RUNNING", "TERMINATED", "ERROR", "INTERRUPTED"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,19 @@ class TrialEvent:
 
 
 @dataclass(frozen=True)
+class TrialNote:
+    """Something the user should know about a trial: what takes long, where it goes on from, whether exactly.
+
+    Attributes:
+        trial: Name of the trial.
+        text: One or more lines.
+    """
+
+    trial: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RunStopping:
     """The user interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
 
@@ -87,5 +102,5 @@ class RunFinished:
     seconds: float
 
 
-RunEvent = RunStarted | TrialEvent | RunStopping | RunFinished
+RunEvent = RunStarted | TrialEvent | TrialNote | RunStopping | RunFinished
 Watcher = Callable[[RunEvent], None]

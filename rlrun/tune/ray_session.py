@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 
 from rlrun.errors import UsageError
 from rlrun.spec.experiment import TrialSpec
@@ -29,39 +30,72 @@ SWITCHES = {
 }
 
 
-@contextmanager
-def ray_session(trials: Sequence[TrialSpec], address: str | None) -> Iterator[None]:
-    """Has Ray running for the length of a block.
+class RaySession:
+    """Ray for the length of a block, from the first `start` on.
 
     A Ray that the process has already started or joined is used and left as it is. With an address the cluster there is
-    joined, and left at the end. Otherwise a private one is started on this machine and stopped at the end. It is told to
-    have as many CPUs as the machine has cores, or as many as the largest trial needs where the trial's own process and
-    its workers share the cores.
-
-    Args:
-        trials: What will run.
-        address: A Ray cluster's address, or None.
-
-    Raises:
-        UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
+    joined, and left at the end. Otherwise a private one is started on this machine and stopped at the end. It is told
+    that it has as many CPUs as the machine has cores, or as many as the largest trial needs, where that is more because
+    the trial's own process shares the cores with its workers.
     """
-    prepare_environment()
+
+    def __init__(self, trials: Sequence[TrialSpec]) -> None:
+        """Takes what will run on Ray."""
+        self._trials = trials
+        self._started = False
+        self._is_ours = False
+
+    def __enter__(self) -> RaySession:
+        """Starts nothing yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends what was started."""
+        self.close()
+
+    def start(self, address: str | None) -> None:
+        """Starts or joins Ray, unless this session has.
+
+        Args:
+            address: A Ray cluster's address, or None.
+
+        Raises:
+            UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
+        """
+        if self._started:
+            return
+        prepare_environment()
+        import ray
+
+        if ray.is_initialized():
+            check_fits(self._trials, cluster_capacity("the running Ray"))
+        elif address is None:
+            self._is_ours = True
+            _start_private(self._trials)
+        else:
+            self._is_ours = True
+            _join(address)
+            check_fits(self._trials, cluster_capacity(f"the cluster at {address}"))
+        self._started = True
+
+    def close(self) -> None:
+        """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
+        if self._is_ours:
+            import ray
+
+            ray.shutdown()
+        self._started = self._is_ours = False
+
+
+def belongs_to_ray() -> bool:
+    """Tells whether this process has started or joined a Ray; does not import it."""
+    if "ray" not in sys.modules:
+        return False
     import ray
 
-    if ray.is_initialized():
-        check_fits(trials, cluster_capacity("the running Ray"))
-        yield
-        return
-    if address is None:
-        _start(trials)
-    else:
-        _join(address)
-    try:
-        if address is not None:
-            check_fits(trials, cluster_capacity(f"the cluster at {address}"))
-        yield
-    finally:
-        ray.shutdown()
+    return bool(ray.is_initialized())
 
 
 def prepare_environment() -> None:
@@ -92,7 +126,7 @@ def cluster_capacity(place: str) -> Capacity:
     )
 
 
-def _start(trials: Sequence[TrialSpec]) -> None:
+def _start_private(trials: Sequence[TrialSpec]) -> None:
     """Starts a private Ray on this machine."""
     import ray
 

@@ -1,0 +1,61 @@
+"""A run while it runs: what both executors are given, and what they report to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.tune.driver_log import DriverLog
+from rlrun.tune.events import RunEvent, TrialEvent, TrialNote, Watcher
+from rlrun.tune.interrupts import Interrupts
+from rlrun.tune.run_directory import RunDirectory
+
+
+@dataclass
+class ActiveRun:
+    """The part of a run that one call runs.
+
+    Attributes:
+        directory: The run's directory.
+        trials: The trials to run, in order.
+        resumed: Whether they go on with what they have.
+        from_checkpoint: The checkpoint whose weights new trials start from, or None.
+        eager: Whether updates that were compiled may go on uncompiled.
+        interrupts: Whether the user wants it to stop.
+        log: Where output goes.
+        watch: Who watches.
+        errors: What the trials that failed raised, by name.
+    """
+
+    directory: RunDirectory
+    trials: list[TrialSpec]
+    resumed: bool
+    from_checkpoint: Path | None
+    eager: bool
+    interrupts: Interrupts
+    log: DriverLog
+    watch: Watcher
+    errors: dict[str, Exception] = field(default_factory=dict)
+
+    def tell(self, event: RunEvent) -> None:
+        """Tells the watcher."""
+        with self.log.speaking():
+            self.watch(event)
+
+    def note(self, trial: str, text: str) -> None:
+        """Tells the watcher something about a trial in words."""
+        self.tell(TrialNote(trial, text))
+
+    def failed(self, trial: str, error: Exception) -> None:
+        """Notes that a trial failed, and tells the watcher."""
+        self.errors[trial] = error
+        record = self.directory.record(trial)
+        # A trial that died could not say so itself; one that another process holds is not ours to speak of.
+        if record.status != "ERROR" and not self.directory.trial_directory(trial).is_claimed():
+            self.directory.mark(trial, "ERROR", str(error))
+        self.tell(TrialEvent(trial, "ERROR", error=str(error)))
+
+    def ended(self, trial: str) -> None:
+        """Tells the watcher how a trial ended."""
+        self.tell(TrialEvent(trial, self.directory.record(trial).status))

@@ -1,0 +1,281 @@
+"""Runs experiments, and goes on with runs that were interrupted: one entry for Python and for the command line.
+
+Where the trials run is the last decision. A lone trial without workers runs in this process, and ray is not even
+imported; everything else runs under Ray Tune. Loop, files, checkpoints and events are the same.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.errors import Interrupted, UsageError
+from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.driver_log import DriverLog
+from rlrun.tune.events import Executor, RunFinished, RunStarted, Watcher
+from rlrun.tune.interrupts import Interrupts
+from rlrun.tune.local_executor import run_locally
+from rlrun.tune.ray_session import RaySession, belongs_to_ray
+from rlrun.tune.resources import check_fits, machine_capacity
+from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
+
+ExperimentSource = Experiment | Mapping[str, Any] | str | Path
+
+
+def run(
+    experiments: ExperimentSource | Sequence[ExperimentSource],
+    *,
+    runs_dir: Path | str | None = None,
+    name: str | None = None,
+    seed: int | None = None,
+    executor: Executor | None = None,
+    address: str | None = None,
+    from_checkpoint: Path | str | None = None,
+    watch: Watcher = lambda event: None,
+) -> list[TrialResult]:
+    """Runs experiments, one after the other, to their ends.
+
+    Trials that fail do not keep others from running: look at `status` and `error` of what is returned. Only where no
+    trial of an experiment came through is the first one's exception raised, after everything has run.
+
+    Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second one ends the run at once.
+
+    Args:
+        experiments: A spec file, an experiment, or a mapping of names to experiments as a spec file holds it; or
+            several of these.
+        runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
+        name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is added to one that
+            is taken.
+        seed: Run this one seed instead of the experiments' own.
+        executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
+            lone trial without workers, else "ray".
+        address: A Ray cluster to join; by default Ray is started on this machine where it is needed, unless this
+            process belongs to one already.
+        from_checkpoint: A checkpoint whose weights every trial starts from.
+        watch: Called with each event of the run (see `rlrun.tune.events`).
+
+    Returns:
+        All trials of all experiments, in order.
+
+    Raises:
+        SpecError: If a spec is wrong; with everything that is.
+        UsageError: If the arguments make no sense together, or a trial needs more CPUs or GPUs than there are.
+        CheckpointError: If `from_checkpoint` cannot be used.
+        RlrunError: What the first trial raised, if all of an experiment's trials failed.
+        Interrupted: If the user interrupted; the message says how to go on.
+    """
+    found = _experiments(experiments)
+    if seed is not None:
+        found = [experiment.replace(seeds=(seed,)) for experiment in found]
+    if name is not None:
+        _check_name(name, found)
+    start = None if from_checkpoint is None else Path(from_checkpoint)
+    if start is not None:
+        verify_checkpoint(start)
+    plans = []
+    for experiment in found:
+        trials = experiment.trials()
+        plans.append((experiment, trials, _choose_executor(trials, executor, address)))
+    _check_machine([trial for _, trials, _ in plans for trial in trials], address)
+    folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
+    parts = []
+    for experiment, trials, chosen in plans:
+        directory = RunDirectory.create(folder, name or experiment.name, experiment, trials, chosen, start)
+        parts.append(_Part(directory, trials, chosen, resumed=False))
+    return _run_all(parts, address=address, from_checkpoint=start, eager=False, watch=watch)
+
+
+def resume(
+    directory: Path | str,
+    *,
+    executor: Executor | None = None,
+    address: str | None = None,
+    retry_failed: bool = False,
+    eager: bool = False,
+    watch: Watcher = lambda event: None,
+) -> list[TrialResult]:
+    """Goes on with a run that was interrupted or killed, each trial from its newest valid checkpoint.
+
+    Finished trials are left as they are. The directory may have been moved since.
+
+    Args:
+        directory: The run's directory.
+        executor: As in `run`, for the trials that are left.
+        address: As in `run`.
+        retry_failed: Whether trials that failed are tried again, from their newest checkpoint.
+        eager: Whether updates that were compiled may go on uncompiled where there is no compiler any more.
+        watch: Called with each event of the run.
+
+    Returns:
+        All trials of the run, in order, also those that had been finished before.
+
+    Raises:
+        UsageError: If it is not a run, another process is running it, or a trial needs more than there is.
+        CheckpointError: If a trial has checkpoints but none that can be used, and no other trial came through.
+        CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
+        Interrupted: If the user interrupted again.
+    """
+    opened = RunDirectory.open(Path(directory))
+    follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
+    trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
+    if not trials:
+        return opened.results()
+    _check_machine(trials, address)
+    part = _Part(opened, trials, _choose_executor(trials, executor, address), resumed=True)
+    return _run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One experiment's share of a call: its directory, the trials to run and where."""
+
+    directory: RunDirectory
+    trials: list[TrialSpec]
+    executor: Executor
+    resumed: bool
+
+    @property
+    def uses_ray(self) -> bool:
+        return self.executor == "ray" or any(trial.config.num_workers for trial in self.trials)
+
+
+def _run_all(
+    parts: Sequence[_Part], *, address: str | None, from_checkpoint: Path | None, eager: bool, watch: Watcher
+) -> list[TrialResult]:
+    """Runs the parts of a call one after the other, with one Ray for all of them.
+
+    Raises:
+        Interrupted: If the user interrupted.
+        RlrunError: What the first trial of a part raised, if all of that part's trials failed.
+    """
+    failures: list[Exception] = []
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(part.directory.locked())
+        log = stack.enter_context(DriverLog())
+        interrupts = stack.enter_context(Interrupts())
+        session = stack.enter_context(RaySession([trial for part in parts if part.uses_ray for trial in part.trials]))
+        try:
+            for part in parts:
+                active = ActiveRun(
+                    part.directory, part.trials, part.resumed, from_checkpoint, eager, interrupts, log, watch
+                )
+                _run_part(part, active, session, address)
+                if interrupts.received:
+                    break
+                results = part.directory.results()
+                if active.errors and all(result.status == "ERROR" for result in results):
+                    failures.append(next(iter(active.errors.values())))
+        except UsageError:  # there is no such cluster, or it is too small: nothing has begun, and nothing is left
+            for part in parts:
+                part.directory.discard_if_new()
+            raise
+        except KeyboardInterrupt:
+            session.close()  # and with it the processes of all trials
+            interrupts.received = interrupts.received or "SIGINT"
+    if interrupts.received:
+        raise _interruption(parts, interrupts.received)
+    if failures:
+        raise failures[0]
+    return [result for part in parts for result in part.directory.results()]
+
+
+def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str | None) -> None:
+    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end."""
+    began = time.monotonic()
+    if part.uses_ray:
+        active.log.send_to(part.directory.log)
+    else:
+        active.log.close()
+    active.tell(
+        RunStarted(
+            experiment=part.directory.table.experiment,
+            directory=part.directory.path,
+            executor=part.executor,
+            uses_ray=part.uses_ray,
+            trials=tuple(part.trials),
+            resumed=part.resumed,
+            terminal=active.log.terminal,
+        )
+    )
+    if part.uses_ray:
+        session.start(address)
+        active.interrupts.listen()  # Ray has just taken SIGTERM for itself
+    if part.executor == "ray":
+        from rlrun.tune.tune_executor import run_under_tune
+
+        run_under_tune(active)
+    else:
+        run_locally(active)
+    active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
+
+
+def _interruption(parts: Sequence[_Part], signal: str) -> Interrupted:
+    """Says how to go on; trials that were ended at once are marked as interrupted before."""
+    commands = []
+    for part in parts:
+        for name in part.directory.unfinished(retry_failed=False):
+            if part.directory.record(name).status == "RUNNING":
+                part.directory.mark(name, "INTERRUPTED")
+        if part.directory.unfinished(retry_failed=False):
+            commands.append(f"rlrun resume {shlex.quote(_as_typed(part.directory.path))}")
+    if not commands:
+        return Interrupted(f"{signal}: every trial had finished")
+    return Interrupted(f"{signal}: stopped; go on with: {' && '.join(commands)}")
+
+
+def _as_typed(path: Path) -> str:
+    """Returns a path as the user would type it: relative where it lies below the current directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _experiments(source: ExperimentSource | Sequence[ExperimentSource]) -> list[Experiment]:
+    sources = [source] if isinstance(source, Experiment | Mapping | str | Path) else source
+    found: list[Experiment] = []
+    for one in sources:
+        if isinstance(one, Experiment):
+            found.append(one)
+        elif isinstance(one, Mapping):
+            found += parse_experiments(one)
+        else:
+            found += load_experiments([one])
+    if not found:
+        raise UsageError("there is no experiment to run")
+    return found
+
+
+def _check_name(name: str, experiments: Sequence[Experiment]) -> None:
+    if len(experiments) > 1:
+        raise UsageError(f"the name '{name}' is for one run, and there are {len(experiments)} experiments")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+=-]*", name):
+        raise UsageError(f"the name '{name}' must be of letters, digits and _.+=- (it becomes a directory)")
+
+
+def _choose_executor(trials: Sequence[TrialSpec], executor: Executor | None, address: str | None) -> Executor:
+    """Returns where trials run: where the user says, else on Ray only if they have a use for it.
+
+    Raises:
+        UsageError: If a cluster is named that nothing would use.
+    """
+    needs_ray = len(trials) > 1 or any(trial.config.num_workers for trial in trials) or address is not None
+    chosen = executor or ("ray" if needs_ray else "local")
+    if address is not None and chosen == "local":
+        raise UsageError("executor 'local' runs trials in this process; leave it out to run them on a cluster")
+    return chosen
+
+
+def _check_machine(trials: Sequence[TrialSpec], address: str | None) -> None:
+    """Refuses what can never fit this machine; what a cluster has is known once it is joined."""
+    if address is not None or belongs_to_ray():
+        return
+    check_fits(trials, machine_capacity(needs_gpus=any(trial.config.num_gpus for trial in trials)))

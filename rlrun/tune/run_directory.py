@@ -1,0 +1,323 @@
+"""A run's directory: its table of trials, its lock, its results.
+
+``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions), ``spec.yaml`` (the resolved experiment),
+``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of a run: it
+can be moved, and nothing outside it is needed to go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.durable import remove_directory, write_file
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.errors import UsageError
+from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.trial.results import RESULT_FILE, Row, read_results
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.tune.events import Executor
+
+RUN_FILE = "run.json"
+SPEC_FILE = "spec.yaml"
+LOG_FILE = "driver.log"
+LOCK_FILE = ".lock"
+TUNE_DIRECTORY = ".tune"
+FORMAT = 1
+
+PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
+"""Whose versions run.json notes."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One trial of a run, as it stands.
+
+    Attributes:
+        name: Name of the trial.
+        experiment: Name of its experiment.
+        seed: Its root seed.
+        params: What varies between the trials of its experiment, with its values.
+        directory: Its directory.
+        status: PENDING, RUNNING, TERMINATED (done), ERROR or INTERRUPTED.
+        stop_reason: Why it is done, "" before.
+        error: What went wrong, with the user's own traceback where the user's code raised; "" if nothing did.
+        last_result: Its newest row, {} before the first.
+        checkpoint: Its newest valid checkpoint, or None.
+        best_checkpoint: Its best checkpoint by ``checkpoint.best``, or None.
+    """
+
+    name: str
+    experiment: str
+    seed: int
+    params: dict[str, Any]
+    directory: Path
+    status: TrialStatus
+    stop_reason: str
+    error: str
+    last_result: Row
+    checkpoint: Path | None
+    best_checkpoint: Path | None
+
+    def results(self) -> list[Row]:
+        """Returns all rows of its result.json, oldest first."""
+        return read_results(self.directory)
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """What run.json says.
+
+    Attributes:
+        experiment: Name of the experiment.
+        created: When the run was started, ISO 8601 in UTC.
+        command: What was typed.
+        executor: Where its trials ran first.
+        import_paths: Folders outside the Python installation that were importable, such as that of the spec file.
+        versions: Versions of Python and of the packages that matter.
+        trials: Names of its trials, in order; also the names of their directories.
+        format: Version of this format.
+    """
+
+    experiment: str
+    created: str
+    command: str
+    executor: Executor
+    import_paths: tuple[str, ...]
+    versions: dict[str, str]
+    trials: tuple[str, ...]
+    format: int = FORMAT
+
+
+class RunDirectory:
+    """Reads and writes what belongs to one run.
+
+    Attributes:
+        path: The directory, absolute.
+        table: What run.json says.
+    """
+
+    def __init__(self, path: Path, table: RunTable) -> None:
+        """Takes a directory that `create` or `open` has looked at."""
+        self.path = path
+        self.table = table
+
+    @classmethod
+    def create(
+        cls,
+        runs_dir: Path,
+        name: str,
+        experiment: Experiment,
+        trials: Sequence[TrialSpec],
+        executor: Executor,
+        from_checkpoint: Path | None = None,
+    ) -> RunDirectory:
+        """Makes the directory of a new run, with every trial PENDING in it.
+
+        Args:
+            runs_dir: The folder that holds the runs; made if need be.
+            name: Name of the run; a run of that name that exists gets company: ``name-2``, ``name-3``, ...
+            experiment: What is run.
+            trials: Its trials.
+            executor: Where they will run.
+            from_checkpoint: The checkpoint whose weights they start from, or None.
+        """
+        path = _new_directory(runs_dir.absolute(), name)
+        table = RunTable(
+            experiment=experiment.name,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=shlex.join(sys.argv),
+            executor=executor,
+            import_paths=import_paths(),
+            versions=_versions(),
+            trials=tuple(trial.name for trial in trials),
+        )
+        write_file(path / SPEC_FILE, dump_plain_yaml({experiment.name: experiment.to_data()}).encode())
+        start = None if from_checkpoint is None else str(from_checkpoint.absolute())
+        for trial in trials:
+            directory = TrialDirectory(path / trial.name)
+            directory.write_spec(trial.to_data())
+            directory.write_record(
+                TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
+            )
+        # The table comes last: a directory with a run.json is a whole run.
+        write_file(path / RUN_FILE, json.dumps(asdict(table), indent=2).encode() + b"\n")
+        return cls(path, table)
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """Opens the directory of an earlier run, wherever it has been moved to.
+
+        Raises:
+            UsageError: If it is not a run, or was made by a newer rlrun.
+        """
+        path = Path(path).absolute()
+        try:
+            data = json.loads((path / RUN_FILE).read_bytes())
+            if data["format"] > FORMAT:
+                raise UsageError(f"{path}: made by a newer rlrun ({data['versions']['rlrun']}); update rlrun")
+            tuples = {name: tuple(data[name]) for name in ("trials", "import_paths")}
+            table = RunTable(**{**data, **tuples})
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise UsageError(f"{path / RUN_FILE}: cannot be understood: {error}") from error
+        return cls(path, table)
+
+    @property
+    def log(self) -> Path:
+        """Where Ray's and Tune's own output goes."""
+        return self.path / LOG_FILE
+
+    @property
+    def tune(self) -> Path:
+        """Where Tune keeps what only Tune reads."""
+        return self.path / TUNE_DIRECTORY
+
+    def trial_directory(self, name: str) -> TrialDirectory:
+        """Returns the directory of one of its trials."""
+        return TrialDirectory(self.path / name)
+
+    def trial(self, name: str) -> TrialSpec:
+        """Returns one of its trials as it was resolved."""
+        return TrialSpec.from_data(self.trial_directory(name).read_spec())
+
+    def record(self, name: str) -> TrialRecord:
+        """Returns how one of its trials stands.
+
+        Raises:
+            UsageError: If its trial.json is gone or damaged.
+        """
+        record = self.trial_directory(name).read_record()
+        if record is None:
+            raise UsageError(f"{self.path / name}: there is no trial.json")
+        return record
+
+    def unfinished(self, *, retry_failed: bool) -> list[str]:
+        """Returns the names of the trials that have something left to do.
+
+        Args:
+            retry_failed: Whether those that failed are tried again.
+        """
+        ended = {"TERMINATED"} if retry_failed else {"TERMINATED", "ERROR"}
+        return [name for name in self.table.trials if self.record(name).status not in ended]
+
+    def results(self) -> list[TrialResult]:
+        """Returns all of its trials as they stand."""
+        return [self._result(name) for name in self.table.trials]
+
+    def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
+        """Writes down the end of a trial whose own process could not.
+
+        Args:
+            name: The trial.
+            status: Its status from now on.
+            error: What went wrong.
+        """
+        directory = self.trial_directory(name)
+        directory.write_record(replace(self.record(name), status=status, error=error, pid=None))
+        if error:
+            directory.write_error(error)
+
+    def discard_if_new(self) -> None:
+        """Removes the directory if none of its trials has ever begun."""
+        if all(
+            self.record(name).status == "PENDING" and not (self.path / name / RESULT_FILE).exists()
+            for name in self.table.trials
+        ):
+            remove_directory(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes this process the only one that runs the trials; however it ends, even by a kill, the lock ends with it.
+
+        Raises:
+            UsageError: If another process runs them already.
+        """
+        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(lock, 20, 0).decode() or "another process"
+                raise UsageError(f"{self.path}: process {holder} is running it") from None
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(lock)
+
+    def _result(self, name: str) -> TrialResult:
+        record = self.record(name)
+        directory = self.trial_directory(name)
+        checkpoint = self.trial(name).checkpoint
+        store = CheckpointStore(directory.checkpoints, checkpoint.keep, checkpoint.best)
+        rows = read_results(directory.path)
+        return TrialResult(
+            name=name,
+            experiment=self.table.experiment,
+            seed=record.seed,
+            params=record.params,
+            directory=directory.path,
+            status=record.status,
+            stop_reason=record.stop_reason,
+            error=record.error,
+            last_result=rows[-1] if rows else {},
+            checkpoint=store.newest_valid(),
+            best_checkpoint=store.best(),
+        )
+
+
+def default_runs_dir() -> Path:
+    """Returns the folder that holds the runs unless another is named: ``$RLRUN_RUNS`` or ``./runs``."""
+    return Path(os.environ.get("RLRUN_RUNS") or "runs")
+
+
+def import_paths() -> tuple[str, ...]:
+    """Returns the importable folders outside the Python installation, absolute; a resumed run wants them again."""
+    installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
+    folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
+    return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
+
+
+def follow_import_paths(paths: Sequence[str]) -> None:
+    """Makes folders importable that are not yet, behind those that are."""
+    sys.path.extend(path for path in paths if path not in sys.path)
+
+
+def _new_directory(runs_dir: Path, name: str) -> Path:
+    """Makes ``name``, ``name-2``, ... whichever is the first that is free; making a directory is atomic."""
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
+    number = 1
+    while True:
+        path = runs_dir / (plain if number == 1 else f"{plain}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed as a package"
+    return versions

@@ -37,14 +37,16 @@ def evaluate(
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
-    Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
+    Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
+    a directory; a RUN or one of its trials means its newest whole checkpoint.
     """
-    from rlrun.algorithm import Algorithm
-    from rlrun.cli.targets import checkpoint_named
+    from rlrun.cli.targets import checkpoint_named, restored
+    from rlrun.envs.env_config import EnvConfig
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
-    with Algorithm.restore(checkpoint, trust=trust) as algorithm:
-        result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=env)
+    other_env = None if env is None else EnvConfig.parse(env, path="--env")
+    with restored(checkpoint, runs_dir, trust=trust) as algorithm:
+        result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=other_env)
     if as_json:
         print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **evaluation_data(result)})
     else:

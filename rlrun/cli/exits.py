@@ -59,8 +59,8 @@ def explain(error: Exception) -> tuple[int, str]:
         >>> explain(MemoryError())
         (7, 'Error: out of memory')
     """
-    if isinstance(error, SpecError):
-        return error.exit_code, str(error)  # unadorned lines of file:line:column, which editors can jump to
+    if isinstance(error, SpecError | Interrupted):
+        return error.exit_code, str(error)  # lines of file:line:column, which editors can jump to; or no error at all
     if isinstance(error, RlrunError):
         return error.exit_code, f"Error: {error}"
     if _is_out_of_memory(error):

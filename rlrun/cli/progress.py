@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rlrun.cli.tables import cell_text, duration
 
 if TYPE_CHECKING:
-    from rlrun.tune.events import TrialEvent, TrialStatus
+    from rlrun.trial.trial_directory import TrialStatus
+    from rlrun.tune.events import TrialEvent
 
 Result = Mapping[str, Any]
 

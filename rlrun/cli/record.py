@@ -45,14 +45,17 @@ def record(
 
     CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
     """
+    from rlrun.checkpoint.format import verify_checkpoint
     from rlrun.cli.targets import checkpoint_named
 
     output = output or Path(f"{Path(target).resolve().name}.mp4")
     _check_output(output)
     checkpoint = checkpoint_named(target, runs_dir, best=best)
+    verify_checkpoint(checkpoint)
     request = {
         "checkpoint": str(checkpoint),
         "output": str(output),
+        "runs_dir": str(runs_dir),
         "episodes": episodes,
         "seed": seed,
         "stochastic": stochastic,

@@ -27,13 +27,14 @@ DEFAULT_FPS = 30
 
 
 def record(
-    checkpoint: Path, output: Path, episodes: int, seed: int, stochastic: bool, trust: bool
+    checkpoint: Path, output: Path, runs_dir: Path, *, episodes: int, seed: int, stochastic: bool, trust: bool
 ) -> tuple[list[float], int]:
     """Plays a saved policy and writes a video of it; the file appears whole or not at all.
 
     Args:
         checkpoint: The checkpoint's directory.
         output: The video, ending with .mp4 or .gif.
+        runs_dir: The folder that holds the user's own runs.
         episodes: How many episodes.
         seed: The first episode's seed; each later one has the next.
         stochastic: Whether actions are drawn from the policy.
@@ -42,10 +43,10 @@ def record(
     Returns:
         The return of each episode, and the number of frames.
     """
-    from rlrun.algorithm import Algorithm
+    from rlrun.cli.targets import restored
     from rlrun.envs.make import make_env
 
-    with Algorithm.restore(checkpoint, trust=trust) as algorithm:
+    with restored(checkpoint, runs_dir, trust=trust) as algorithm:
         env = make_env(algorithm.env, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
@@ -118,8 +119,8 @@ def main(request: str) -> None:
     """Serve the one request of the parent process, given as JSON."""
     with explained_errors():
         wanted = json.loads(request)
-        output = Path(wanted.pop("output"))
-        returns, frames = record(Path(wanted.pop("checkpoint")), output, **wanted)
+        checkpoint, output, runs_dir = (Path(wanted.pop(name)) for name in ("checkpoint", "output", "runs_dir"))
+        returns, frames = record(checkpoint, output, runs_dir, **wanted)
         listed = ", ".join(f"{value:.1f}" for value in returns)
         click.echo(f"{output}: {frames} frames, returns {listed}")
 

@@ -122,18 +122,18 @@ def _verdicts(experiment: Experiment, expect: ExpectConfig, runs_dir: Path, *, b
         experiment = experiment.replace(stop={**experiment.stop, "env_steps": limit})
     with RunWatcher() as watcher:
         trials = run([experiment], runs_dir=runs_dir, watch=watcher)
-    return [_verdict(experiment.name, trial, expect.metrics, best=best) for trial in trials]
+    return [_verdict(experiment.name, trial, expect.metrics, runs_dir, best=best) for trial in trials]
 
 
-def _verdict(experiment: str, trial: TrialResult, expected: dict[str, float], *, best: bool) -> Verdict:
-    from rlrun.algorithm import Algorithm
+def _verdict(experiment: str, trial: TrialResult, expected: dict[str, float], runs_dir: Path, *, best: bool) -> Verdict:
+    from rlrun.cli.targets import restored
 
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     values: dict[str, float | None] = dict.fromkeys(expected)
     if trial.status == "ERROR":
         click.echo(f"{trial.name}: {trial.error}", err=True)
     elif checkpoint is not None:
-        with Algorithm.restore(checkpoint, trust=True, eager=True) as algorithm:  # made by this very command
+        with restored(checkpoint, runs_dir, trust=True) as algorithm:  # made by this very command
             evaluated = _metrics(algorithm.evaluate(EPISODES))
         values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expected}
     passed = all(value is not None and value >= expected[metric] for metric, value in values.items())

@@ -42,7 +42,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
     """Lays out what became of the trials, a row each."""
     rows = []
     for trial in trials:
-        last = trial.last_result or {}
+        last = trial.last_result
         seconds = last.get("time_total_s")
         rows.append(
             [
@@ -84,7 +84,7 @@ def trial_data(trial: TrialResult) -> dict[str, Any]:
         "seed": trial.seed,
         "params": dict(trial.params),
         "directory": str(trial.directory),
-        "last_result": None if trial.last_result is None else dict(trial.last_result),
+        "last_result": dict(trial.last_result) or None,
         "checkpoint": None if trial.checkpoint is None else str(trial.checkpoint),
         "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
         "error": trial.error,

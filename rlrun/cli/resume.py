@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import json_option, runs_dir_option, trust_option
+from rlrun.cli.options import json_option, runs_dir_option
+
+if TYPE_CHECKING:
+    from rlrun.tune.events import Executor
 
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
 @click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
 @click.option("--address", help="Join the Ray cluster at this address.")
+@click.option("--eager", is_flag=True, help="Go on uncompiled where the run was compiled; the last digits differ.")
+@click.option("--retry-failed", is_flag=True, help="Also try again the trials that failed.")
 @runs_dir_option
-@trust_option
 @json_option("the trials and their results")
 def resume(
-    run_name: str, executor: str | None, address: str | None, runs_dir: Path, trust: bool, as_json: bool
+    run_name: str,
+    executor: Executor | None,
+    address: str | None,
+    eager: bool,
+    retry_failed: bool,
+    runs_dir: Path,
+    as_json: bool,
 ) -> None:
     """Go on with a run that was interrupted or killed.
 
-    Each trial goes on from its newest whole checkpoint. RUN is a run's directory or its name in the runs folder (see `rlrun runs`). Finished trials are left as they are.
+    Each trial goes on from its newest whole checkpoint; finished ones are left as
+    they are. RUN is a run's directory or its name in the runs folder (`rlrun runs`).
     """
     from rlrun.cli.report import report
     from rlrun.cli.targets import run_named
@@ -30,5 +42,7 @@ def resume(
 
     directory = run_named(run_name, runs_dir)
     with RunWatcher() as watcher:
-        trials = resume_run(directory, executor=executor, address=address, watch=watcher)
+        trials = resume_run(
+            directory, executor=executor, address=address, eager=eager, retry_failed=retry_failed, watch=watcher
+        )
     report(trials, as_json=as_json)

@@ -87,7 +87,7 @@ def _trial_data(trial: TrialDirectory) -> dict[str, Any]:
 
 def _counted(trials: Iterable[dict[str, Any]]) -> str:
     """Returns "terminated", or "3 terminated, 1 running" where the trials differ."""
-    counts = Counter(trial["status"].lower() for trial in trials)
+    counts = Counter(str(trial["status"]).lower() for trial in trials)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "empty"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlrun.errors import CheckpointError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
@@ -52,6 +56,29 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     if (found / TRIAL_FILE).is_file():
         return _of_trial(found, best=best)
     return found  # reading it says what is wrong with it if it is no checkpoint
+
+
+def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]:
+    """Returns the algorithm of a checkpoint, for acting with it; its updates are not compiled.
+
+    What a checkpoint in one's own runs folder names is imported; anywhere else only with `trust`.
+
+    Args:
+        checkpoint: Its directory.
+        runs_dir: The folder that holds the user's own runs.
+        trust: Whether to import what it names even where nobody has vouched for it.
+    """
+    from rlrun.algorithm import Algorithm
+    from rlrun.spec.load import make_importable
+    from rlrun.tune.run_directory import RunDirectory, follow_import_paths
+
+    run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
+    trust = trust or (run is not None and run.parent == runs_dir.resolve())
+    make_importable(Path.cwd())
+    if run is not None and trust:
+        follow_import_paths(RunDirectory.open(run).table.import_paths)
+    restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=trust, eager=True)
+    return restored
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

@@ -19,6 +19,7 @@ from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
+    from rlrun.tune.events import Executor
 
 
 @click.command()
@@ -47,7 +48,7 @@ def train(
     overrides: tuple[str, ...],
     seed: int | None,
     name: str | None,
-    executor: str | None,
+    executor: Executor | None,
     address: str | None,
     from_checkpoint: Path | None,
     dry_run: bool,
@@ -96,7 +97,9 @@ def _experiments(
         return load_experiments(files, overrides)
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
-    return [shipped_experiment(algorithm, env, overrides)]
+    experiment = shipped_experiment(algorithm, env, overrides)
+    click.echo(f"{experiment.name}: {experiment.origin}", err=True)
+    return [experiment]
 
 
 def _print_trials(experiments: list[Experiment], *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rlrun.cli.progress import PlainLines, TrialProgress
-from rlrun.tune.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent
+from rlrun.tune.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,9 +65,10 @@ class RunWatcher:
                 trial.observe(event, time.monotonic())
                 if self._view is not None:
                     self._view.show(trial)
+            case TrialNote():
+                self._say(f"{event.trial}: {event.text}" if len(self._trials) > 1 else event.text)
             case RunStopping():
-                if self._view is not None:
-                    self._view.say(f"{event.signal}: saving and stopping; once more ends it at once")
+                self._say(f"{event.signal}: saving and stopping; once more ends it at once")
             case RunFinished():
                 self._close_view()
 
@@ -83,6 +84,10 @@ class RunWatcher:
         lines = PlainLines(self._trials, self._write_line)
         lines.say(heading)
         return lines
+
+    def _say(self, text: str) -> None:
+        if self._view is not None:
+            self._view.say(text)
 
     def _write_line(self, line: str) -> None:
         # A log that nobody reads any more (a closed pipe) is no reason to end a training run.

@@ -75,7 +75,6 @@ def test_an_unknown_option_before_the_command_is_a_usage_error() -> None:
         (errors.CheckpointRefused("no"), 5),
         (errors.EnvironmentUnusable("no"), 6),
         (errors.OutOfResources("no"), 7),
-        (errors.Interrupted("no"), 130),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
@@ -126,6 +125,11 @@ def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:
 
 def test_an_interrupt_ends_with_130() -> None:
     assert run_raising(KeyboardInterrupt()) == (130, "before\n", "\nInterrupted.\n")
+
+
+def test_an_interrupted_run_says_how_to_go_on() -> None:
+    error = errors.Interrupted("SIGINT: stopped; go on with: rlrun resume runs/a")
+    assert run_raising(error) == (130, "before\n", "SIGINT: stopped; go on with: rlrun resume runs/a\n")
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -1,0 +1,190 @@
+"""What a CHECKPOINT or RUN on the command line means, and how runs are listed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.cli.main import cli
+from rlrun.cli.targets import checkpoint_named, run_named
+from rlrun.errors import CheckpointError, UsageError
+from rlrun.trial.results import ResultWriter
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+
+
+def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus = "TERMINATED") -> Path:
+    """Writes a trial with one row and one checkpoint per return, 100 env steps each."""
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "run.json").write_text("{}")
+    trial = TrialDirectory(run / name)
+    trial.write_record(TrialRecord(name, status, seed=0))
+    trial.write_spec({"checkpoint": {"best": "episode_return_mean"}})
+    writer = ResultWriter(trial.path)
+    store = CheckpointStore(trial.checkpoints, keep=9)
+    for iteration, mean in enumerate(returns, start=1):
+        result = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
+        writer.write(result)
+        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result)
+    writer.close()
+    return trial.path
+
+
+def rlrun(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [10.0, 30.0, 20.0])
+    assert checkpoint_named("pole", tmp_path, best=False) == trial / "checkpoints/iteration_000003"
+    assert checkpoint_named(str(tmp_path / "pole"), Path("elsewhere"), best=False).name == "iteration_000003"
+    assert checkpoint_named("pole/000", tmp_path, best=False).name == "iteration_000003"
+
+
+def test_best_means_the_checkpoint_with_the_highest_return(tmp_path: Path) -> None:
+    make_trial(tmp_path / "pole", "000", [10.0, 30.0, 20.0])
+    assert checkpoint_named("pole", tmp_path, best=True).name == "iteration_000002"
+
+
+def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [10.0, 20.0])
+    (trial / "checkpoints/iteration_000002/state.npz").write_bytes(b"")
+    assert checkpoint_named("pole", tmp_path, best=False).name == "iteration_000001"
+    assert "state.npz is truncated" in capsys.readouterr().err
+
+
+def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [10.0])
+    (trial / "checkpoints/iteration_000001/spec.yaml").unlink()
+    with pytest.raises(CheckpointError, match=r"no whole checkpoint\n.*spec\.yaml is missing"):
+        checkpoint_named("pole", tmp_path, best=False)
+
+
+def test_a_trial_without_checkpoints_says_so(tmp_path: Path) -> None:
+    make_trial(tmp_path / "pole", "000", [])
+    with pytest.raises(CheckpointError, match=r"has no checkpoint$"):
+        checkpoint_named("pole", tmp_path, best=False)
+    with pytest.raises(CheckpointError, match="no checkpoint with a value of episode_return_mean"):
+        checkpoint_named("pole", tmp_path, best=True)
+
+
+def test_a_run_with_several_trials_names_them(tmp_path: Path) -> None:
+    make_trial(tmp_path / "pole", "000-lr=0.1", [10.0])
+    make_trial(tmp_path / "pole", "001-lr=0.2", [10.0])
+    with pytest.raises(UsageError, match=r"2 trials; name one of them:\n  pole/000-lr=0\.1\n  pole/001-lr=0\.2"):
+        checkpoint_named("pole", tmp_path, best=False)
+
+
+def test_a_wrong_name_is_answered_with_the_nearest_run(tmp_path: Path) -> None:
+    make_trial(tmp_path / "cartpole-ppo", "000", [10.0])
+    with pytest.raises(CheckpointError, match=r"cartpole-pop does not exist; did you mean 'cartpole-ppo'\?"):
+        checkpoint_named("cartpole-pop", tmp_path, best=False)
+    with pytest.raises(UsageError, match=r"did you mean 'cartpole-ppo'\?"):
+        run_named("cartpole-pop", tmp_path)
+
+
+def test_resuming_a_trial_names_its_run(tmp_path: Path) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [10.0])
+    with pytest.raises(UsageError, match=r"is a trial; name its run: .*pole$"):
+        run_named(str(trial), tmp_path)
+
+
+def test_resuming_something_else_says_that_it_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a run"):
+        run_named(str(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "record"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nowhere", "does not exist"),
+        ("empty", "not a checkpoint"),
+        ("file", "not a directory"),
+        ("other", "not a checkpoint"),
+        ("cut", "manifest.json is truncated or altered"),
+        ("flipped", "state.json is altered"),
+        ("headless", "manifest.json is missing"),
+    ],
+)
+def test_what_is_no_whole_checkpoint_ends_with_five(tmp_path: Path, command: str, what: str, message: str) -> None:
+    checkpoint = make_trial(tmp_path / "pole", "000", [1.0]) / "checkpoints/iteration_000001"
+    manifest, state = checkpoint / "manifest.json", checkpoint / "state.json"
+    target = checkpoint
+    if what in ("nowhere", "empty", "file", "other"):
+        target = tmp_path / what
+    if what == "empty":
+        target.mkdir()
+    elif what == "file":
+        target.write_text("x")
+    elif what == "other":
+        target.mkdir()
+        (target / "manifest.json").write_text('{"name": "a web page"}')
+    elif what == "cut":
+        manifest.write_bytes(manifest.read_bytes()[:-9])
+    elif what == "flipped":
+        state.write_bytes(state.read_bytes()[:-1] + b" ")
+    elif what == "headless":
+        manifest.unlink()
+    output = ["-o", tmp_path / "x.gif"] if command == "record" else []
+    result = rlrun(command, target, "--runs-dir", tmp_path, *output)
+    assert (result.exit_code, message in result.stderr) == (5, True), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("x.avi", "ends with .mp4 or .gif"), ("video", "ends with .mp4 or .gif"), ("no/such/x.gif", "does not exist")],
+)
+def test_a_video_that_cannot_be_written_is_refused_first(tmp_path: Path, output: str, message: str) -> None:
+    result = rlrun("record", "nowhere", "-o", tmp_path / output)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_missing_video_extra_names_the_pip_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.cli.record.WRITERS", {".mp4": ("imageio", "no_such_encoder")})
+    result = rlrun("record", "nowhere", "-o", tmp_path / "x.mp4")
+    assert result.exit_code == 6
+    assert "no_such_encoder" in result.stderr
+    assert "pip install 'rlrun[video]'" in result.stderr
+
+
+def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -> None:
+    make_trial(tmp_path / "old", "000", [10.0, 30.0, 20.0])
+    make_trial(tmp_path / "new", "000", [1.0])
+    make_trial(tmp_path / "new", "001", [2.5], status="INTERRUPTED")
+    for path in (tmp_path / "old").rglob("*.json"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    found = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)
+    assert [(run["name"], run["best_return"], run["env_steps"]) for run in found] == [
+        ("new", 2.5, 200),
+        ("old", 30.0, 300),
+    ]
+    assert [trial["status"] for trial in found[0]["trials"]] == ["TERMINATED", "INTERRUPTED"]
+    lines = rlrun("runs", "--runs-dir", tmp_path).stdout.splitlines()
+    assert lines[0].split() == ["run", "status", "trials", "best", "return", "env", "steps", "last", "change"]
+    assert "1 terminated, 1 interrupted" in lines[1]
+    assert lines[2].startswith("old  terminated")
+
+
+def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path: Path) -> None:
+    trial = TrialDirectory(make_trial(tmp_path / "pole", "000", [1.0], status="RUNNING"))
+    assert "killed" in rlrun("runs", "--runs-dir", tmp_path).stdout
+    trial.claim()
+    try:
+        assert "running" in rlrun("runs", "--runs-dir", tmp_path).stdout
+    finally:
+        trial.release()
+
+
+def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
+    result = rlrun("runs", "--runs-dir", tmp_path / "none")
+    assert result.exit_code == 0
+    assert "rlrun train" in result.stdout
+    assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == []

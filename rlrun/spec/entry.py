@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,7 +53,7 @@ def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | No
             Mistake((), f"the name '{name}' must be of letters, digits and _.+- (it becomes a directory)", True)
         ]
     if not isinstance(data, Mapping):
-        return None, [Mistake((), _no_mapping(name, data))]
+        return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     algorithm, mistakes = _check_algorithm(data)
     mistakes += _unknown_keys(data, algorithm)
     settings, wrong = _check_settings(data)
@@ -63,11 +63,12 @@ def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | No
     if algorithm is not None:
         written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
         config = check_section(algorithm.Config, written, ("config",))
-        mistakes += [_with_place(mistake, algorithm) for mistake in config.mistakes]
+        mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
         mistakes += _check_metrics(data, algorithm)
     mistakes += env.mistakes
     if settings is not None and config is not None and not env.mistakes + config.mistakes:
         mistakes += _check_number(settings, {**env.spaces, **config.spaces})
+    mistakes = _without_misspelt(mistakes, data)
     if algorithm is None or settings is None or config is None or env.value is None or config.value is None or mistakes:
         return None, mistakes
     experiment = Experiment(
@@ -153,6 +154,13 @@ def _unknown_keys(data: Mapping[str, Any], algorithm: type[Algorithm[Any]] | Non
     return mistakes
 
 
+def _without_misspelt(mistakes: Sequence[Mistake], data: Mapping[str, Any]) -> list[Mistake]:
+    """Leaves out that a key is missing where it is there, but misspelt."""
+    hints = "".join(did_you_mean(key, ENTRY_KEYS) for key in data if key not in ENTRY_KEYS)
+    misspelt = [(key,) for key in ("algorithm", "env", "stop") if key not in data and f"'{key}'" in hints]
+    return [mistake for mistake in mistakes if mistake.location not in misspelt]
+
+
 def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
     """Returns the path of the config that has a field of this name, "" if there is none below the model."""
     if key in model.model_fields:
@@ -164,15 +172,18 @@ def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
     return ""
 
 
-def _with_place(mistake: Mistake, algorithm: type[Algorithm[Any]]) -> Mistake:
+def _with_place(mistake: Mistake, name: str, algorithm: type[Algorithm[Any]]) -> Mistake:
     """Adds to an unknown key of a config where it belongs, if it is known elsewhere."""
     key = mistake.location[-1]
     if not mistake.at_key or not mistake.message.startswith("unknown key") or not isinstance(key, str):
         return mistake
-    place = "beside config, not in it" if key in ENTRY_KEYS else ""
-    holder = _holder_of(key, algorithm.Config, "config")
-    place = place or (f"under {holder}" if holder else "")
-    return replace(mistake, message=f"'{key}' belongs {place}") if place else mistake
+    if key in ENTRY_KEYS:
+        return replace(mistake, message=f"'{key}' belongs beside config, not in it")
+    if holder := _holder_of(key, algorithm.Config, "config"):
+        return replace(mistake, message=f"'{key}' belongs under {holder}")
+    if ";" not in mistake.message:
+        return replace(mistake, message=f"{mistake.message}; see `rlrun config {name}`")
+    return mistake
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
@@ -227,7 +238,8 @@ def _unknown_metric(metric: str, known: Iterable[str]) -> str:
         return ""
     if room == "evaluation" and metric.partition("/")[2] in EVALUATION_KEYS:
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
-    exact = _OTHER_NAMES.get(metric) or next((name for name in names if name.rpartition("/")[2] == metric), None)
+    alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
+    exact = _OTHER_NAMES.get(metric) or next(iter(alike), None)
     hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
     return (
         f"no metric '{metric}' is reported{hint}"

@@ -31,9 +31,10 @@ EVALUATION_KEYS = (
 
 def _counted(seeds: Any) -> Any:
     """Lets a number n stand for the seeds 0 to n - 1."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int | float) or not math.isfinite(seeds) or seeds % 1:
+    if isinstance(seeds, list | tuple):
         return seeds
-    if not 0 < seeds <= MAX_TRIALS:
+    is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool) and math.isfinite(seeds)
+    if not is_number or seeds % 1 or not 0 < seeds <= MAX_TRIALS:
         raise ValueError(f"must be a number of seeds from 1 to {MAX_TRIALS:,}, or a list of seeds, not {shown(seeds)}")
     return tuple(range(int(seeds)))
 

@@ -113,8 +113,13 @@ def _experiments_of(document: Document) -> Document:
     """Returns a document after checking that it maps names to entries."""
     place = document.place(())
     if not isinstance(document.data, Mapping):
-        what = f"must be a mapping of experiment names to experiments, not {shown(document.data)}"
+        found = "a list" if isinstance(document.data, list) else shown(document.data)
+        what = f"must be a mapping of experiment names to experiments, not {found}"
         raise SpecError([*document.problems, place.problem("", what)])
+    nameless = [key for key, entry in document.data.items() if key in ENTRY_KEYS and not isinstance(entry, Mapping)]
+    if nameless:
+        what = "an experiment needs a name: write a line with it first (my-experiment:) and indent the rest below it"
+        raise SpecError([*document.problems, document.place((nameless[0],), at_key=True).problem("", what)])
     if not document.data:
         raise SpecError([*document.problems, place.problem("", "holds no experiment")])
     return document

@@ -308,7 +308,7 @@ def _same(left: Any, right: Any) -> bool:
 def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list[Mistake]:
     if len(arguments) != len(kind.parameters):
         return [Mistake(location, f"takes {len(kind.parameters)} numbers ({kind.usage}), not {shown(arguments)}")]
-    wanted = f"a whole number up to {LARGEST}" if kind.whole else "a finite number"
+    wanted = "a whole number below 2**53" if kind.whole else "a finite number"
     wrong = [
         Mistake((*location, index), f"{parameter} must be {wanted}, not {shown(value)}")
         for index, (parameter, value) in enumerate(zip(kind.parameters, arguments, strict=True))

@@ -7,7 +7,7 @@ line and column it came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,28 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, location: Location, *, at_key: bool = False) -> Place:
-        """Returns the place of a value or of its key; of the nearest enclosing key where the value was not written."""
+        """Returns the place of a value or of its key.
+
+        What was not written is placed at the nearest thing around it that was: a bare value that stands for a mapping
+        (``env: CartPole-v1`` for its id), or the key of a mapping that lacks something.
+        """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
         for known in places:
             if location in known:
                 return known[location]
-        return self.place(location[:-1], at_key=True) if location else Place(self.file)
+        if not location:
+            return Place(self.file)
+        return self.place(location[:-1], at_key=isinstance(self._written(location[:-1]), dict | list))
+
+    def _written(self, location: Location) -> Any:
+        """Returns the value at a location, None where there is none."""
+        value = self.data
+        for step in location:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
 
     def put(self, location: Location, value: Any, place: Place) -> None:
         """Puts a value at a location whose container exists, and forgets the places of what stood there."""
@@ -146,9 +162,14 @@ def parse_value(text: str, what: str) -> Any:
     """
     if not text.strip():
         return None
-    document = parse_document(text, what)
-    if document.problems:
-        raise SpecError(document.problems)
+    try:
+        document = parse_document(text, what)
+    except SpecError as error:
+        problems = list(error.problems)
+    else:
+        problems = document.problems
+    if problems:  # a line and a column would mislead: it is a text on a command line
+        raise SpecError([replace(problem, line=0, column=0) for problem in problems])
     return document.data
 
 

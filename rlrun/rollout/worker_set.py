@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import CheckpointError
 from rlrun.functional.moments import Moments
+from rlrun.rollout.private_ray import start_unless_running
 from rlrun.rollout.rollout import Episode, Rollout
 from rlrun.rollout.sampler import Postprocessing, Sampler, SamplerConfig, SamplesFragments
 from rlrun.rollout.supervised_actors import Call, SupervisedActors
@@ -232,14 +233,8 @@ class WorkerSet:
 
     def _started_actors(self) -> SupervisedActors:
         if self._actors is None:
-            import ray
-
-            if not ray.is_initialized():
-                from rlrun.rollout.private_ray import start_private_ray
-
-                needed = math.ceil(self.num_workers * self._num_cpus)
-                start_private_ray(max(needed, os.cpu_count() or 1))
-                self._owns_ray = True
+            needed = math.ceil(self.num_workers * self._num_cpus)
+            self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
             self._actors = SupervisedActors(
                 "rlrun.rollout.sampler:Sampler",
                 self.indices,

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from stub_workers import LabError, StubConfig, SumSoFar
+
+from rlrun.errors import CheckpointError, EnvironmentUnusable, TrainingFailed
+from rlrun.flow.flow import Flow
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.policy.weights import Weights
+from rlrun.rollout.worker_set import WorkerSet
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+MakeSet = Callable[..., WorkerSet]
+
+
+def weights(version: int) -> dict[str, Weights]:
+    return {"default": Weights(version, np.zeros(1000, np.float32))}
+
+
+def rows(flow: Flow[Any], number: int) -> list[list[int]]:
+    """Returns (worker, fragment, weights version, fragments before the worker was made) of the next batches."""
+    return [batch["row"][:4].tolist() for batch in flow.take(number)]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def make_set(tmp_path: Path) -> Iterator[MakeSet]:
+    sets = []
+
+    def make(
+        num_workers: int, kind: str = "StubWorker", timeout_s: float = 60.0, restarts: int = 3, **stub: Any
+    ) -> WorkerSet:
+        sets.append(
+            WorkerSet(
+                StubConfig(folder=tmp_path, **stub),
+                num_workers,
+                num_cpus_per_worker=1.0,
+                worker_timeout_s=timeout_s,
+                max_worker_restarts=restarts,
+                factory=f"stub_workers:{kind}",
+            )
+        )
+        return sets[-1]
+
+    yield make
+    for workers in sets:
+        workers.close()
+
+
+def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers(make_set: MakeSet) -> None:
+    flow = parallel_rollouts(make_set(3, seconds={1: 0.3, 2: 0.1}))
+    assert rows(flow, 6) == [[1, 0, -1, 0], [2, 0, -1, 0], [3, 0, -1, 0], [1, 1, -1, 0], [2, 1, -1, 0], [3, 1, -1, 0]]
+
+
+def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    workers.set_weights(weights(0))
+    versions = iter(range(1, 100))
+
+    def broadcast_after_a_round(batch: Any) -> list[list[int]]:
+        if batch["row"][0] == 2:
+            workers.set_weights(weights(next(versions)))
+        return [batch["row"][:3].tolist()]
+
+    flow = parallel_rollouts(workers).combine(broadcast_after_a_round)
+    assert flow.take(6) == [[1, 0, 0], [2, 0, 0], [1, 1, 1], [2, 1, 1], [1, 2, 2], [2, 2, 2]]
+
+
+def test_workers_count_what_they_delivered(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    flow = parallel_rollouts(workers)
+    flow.take(4)
+    assert workers.env_steps == 40
+    assert workers.sample_s == 1.0
+    assert [episode.episode_return for episode in workers.take_episodes()] == [100.0, 200.0, 101.0, 201.0]
+    assert workers.take_episodes() == []
+    deltas = workers.take_filter_deltas("default")
+    assert (deltas["returns"].count, float(deltas["returns"].mean)) == (4.0, 1.5)
+    assert workers.take_filter_deltas("default") == {}
+
+
+def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    workers.set_weights(weights(5))
+    workers.set_weights(weights(6), only=2)
+    assert rows(parallel_rollouts(workers), 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
+
+
+@pytest.mark.parametrize("how", ["die", "hang"])
+def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
+    workers = make_set(2, timeout_s=2.0, acts={(2, 1): how})
+    workers.set_weights(weights(3))
+    assert rows(parallel_rollouts(workers), 6) == [
+        [1, 0, 3, 0],
+        [2, 0, 3, 0],
+        [1, 1, 3, 0],
+        [2, 1, 3, 1],
+        [1, 2, 3, 0],
+        [2, 2, 3, 1],
+    ]
+    assert workers.worker_restarts == 1
+    assert workers.env_steps == 60
+
+
+def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet) -> None:
+    workers = make_set(2, seconds={1: 0.5, 2: 0.5})
+    workers.set_weights(weights(3))
+    flow = parallel_rollouts(workers)
+    pid = int(flow.take(2)[0]["row"][4])
+    killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    first, second = flow.take(2)
+    killer.join()
+    assert first["row"][:4].tolist() == [1, 1, 3, 1]
+    assert int(first["row"][4]) != pid
+    assert second["row"][:4].tolist() == [2, 1, 3, 0]
+    os.kill(int(second["row"][4]), signal.SIGKILL)  # between two rounds
+    assert rows(flow, 2) == [[1, 2, 3, 1], [2, 2, 3, 2]]
+    assert workers.worker_restarts == 2
+
+
+def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(make_set: MakeSet) -> None:
+    workers = make_set(1, restarts=2, acts={(1, 0): "always die"})
+    began = time.monotonic()
+    with pytest.raises(
+        TrainingFailed, match=r"worker 1 died .*, and the 2 restarts that max_worker_restarts allows are used up"
+    ):
+        parallel_rollouts(workers).take(1)
+    assert workers.worker_restarts == 2
+    assert time.monotonic() - began > 1.0  # it was given time before the second restart
+
+
+def test_an_error_of_ours_arrives_as_it_was_and_is_not_tried_again(make_set: MakeSet) -> None:
+    workers = make_set(2, acts={(2, 1): "lab-error"})
+    with pytest.raises(LabError) as caught:
+        parallel_rollouts(workers).take(4)
+    assert str(caught.value) == "laser is at 4.2 K"
+    assert caught.value.temperature == 4.2
+    assert type(caught.value) is LabError
+    assert caught.value.__cause__ is None
+    assert workers.worker_restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "last_line"),
+    [("value-error", "ValueError: no such lever"), ("exit", "SystemExit: the simulator went home")],
+)
+def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: str, last_line: str) -> None:
+    workers = make_set(1, acts={(1, 0): how})
+    with pytest.raises(TrainingFailed) as caught:
+        parallel_rollouts(workers).take(1)
+    first, *_, last = str(caught.value).splitlines()
+    assert first == "rollout worker 1 failed:"
+    assert last == last_line
+    assert "in act" in str(caught.value)
+    assert "ray" not in str(caught.value).lower()
+    assert workers.worker_restarts == 0
+
+
+def test_an_env_that_cannot_be_made_is_reported_as_it_was(make_set: MakeSet) -> None:
+    with pytest.raises(EnvironmentUnusable, match=r"^Lab-v3 needs a laser: pip install 'rlrun\[laser\]'$"):
+        parallel_rollouts(make_set(2, kind="unusable")).take(1)
+
+
+def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_set: MakeSet) -> None:
+    workers = make_set(1)
+    workers.set_weights(weights(666))
+    with pytest.raises(LabError, match=r"weights is at 66.6 K"):
+        parallel_rollouts(workers).take(1)
+
+
+def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet) -> None:
+    workers = make_set(2, seconds={1: 1.5})
+    delivered = rows(parallel_rollouts(workers, mode="async", in_flight=2), 12)
+    assert [fragment for worker, fragment, *_ in delivered if worker == 2] == list(
+        range(12 - sum(row[0] == 1 for row in delivered))
+    )
+    assert sum(row[0] == 2 for row in delivered) >= 10
+
+
+def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_those_in_flight(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    version = 0
+
+    def send(item: tuple[int | None, Any]) -> list[int]:
+        nonlocal version
+        version += 1
+        worker, batch = item
+        workers.set_weights(weights(version), only=worker)
+        return [int(worker or 0), *batch["row"][1:3].tolist(), version]
+
+    flow = parallel_rollouts(workers, mode="async", in_flight=2).zip_with_worker().for_each(send)
+    sent: dict[tuple[int, int], int] = {}
+    for worker, fragment, acted_with, latest in flow.take(20):
+        sent[worker, fragment] = latest
+        assert acted_with == sent.get((worker, fragment - 2), -1)
+
+
+@pytest.mark.parametrize("how", ["die", "hang"])
+def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(
+    make_set: MakeSet, how: str
+) -> None:
+    workers = make_set(2, timeout_s=2.0, acts={(1, 2): how}, seconds={2: 0.2})
+    workers.set_weights(weights(3))
+    flow = parallel_rollouts(workers, mode="async", in_flight=2)
+    delivered: list[list[int]] = []
+    while sum(row[0] == 1 for row in delivered) < 5:
+        delivered += rows(flow, 1)
+    assert [row[1:] for row in delivered if row[0] == 1][:5] == [[0, 3, 0], [1, 3, 0], [2, 3, 2], [3, 3, 2], [4, 3, 2]]
+    assert workers.worker_restarts == 1
+
+
+def test_operators_on_workers_run_there_and_their_state_is_kept(make_set: MakeSet) -> None:
+    def pids_and_items(flow: Flow[Any], number: int) -> list[list[int]]:
+        return [batch["row"].tolist() for batch in flow.take(number)]
+
+    workers = make_set(2)
+    flow = parallel_rollouts(workers, SumSoFar())
+    first = pids_and_items(flow, 4)
+    assert [items for _, items in first] == [1, 1, 2, 2]
+    assert len({pid for pid, _ in first} | {os.getpid()}) == 3
+    state = workers.state()
+    again = make_set(2)
+    flow = parallel_rollouts(again, SumSoFar())
+    again.load_state(state)
+    assert [items for _, items in pids_and_items(flow, 2)] == [3, 3]
+
+
+def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
+    workers, again = make_set(2, acts={(1, 1): "die"}), make_set(2)
+    flow = parallel_rollouts(workers)
+    flow.take(5)
+    state, flow_state = workers.state(), flow.state()
+    assert state["env_steps"] == 60
+    restored = parallel_rollouts(again)
+    assert again.load_state(state) == 1 + 2
+    restored.load_state(flow_state)
+    again_rows = rows(restored, 3)
+    assert [row[:3] for row in again_rows] == [row[:3] for row in rows(flow, 3)] == [[2, 2, -1], [1, 3, -1], [2, 3, -1]]
+    assert (again.env_steps, again.worker_restarts) == (80, 1)
+    assert [episode.episode_return for episode in again.take_episodes()] == [
+        episode.episode_return for episode in workers.take_episodes()
+    ]
+    assert again.take_filter_deltas("default")["returns"].count == 8.0
+
+
+def test_a_state_of_another_number_of_workers_is_refused(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    with pytest.raises(CheckpointError, match="saved with 2 rollout workers and cannot be continued with 3"):
+        make_set(3).load_state(workers.state())
+
+
+def test_an_actor_has_one_thread_and_imports_only_what_its_object_needs(make_set: MakeSet) -> None:
+    workers = make_set(1, kind="ModulesWorker")
+    assert parallel_rollouts(workers).take(1)[0]["row"].tolist() == ["1", "1", "1"]
+
+
+def test_closing_lets_the_workers_close_their_envs_and_ends_their_processes(make_set: MakeSet, tmp_path: Path) -> None:
+    workers = make_set(2)
+    pids = [int(batch["row"][4]) for batch in parallel_rollouts(workers).take(2)]
+    workers.close()
+    assert sorted(path.name for path in tmp_path.glob("closed-*")) == ["closed-1", "closed-2"]
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))
+
+
+def test_workers_run_in_the_placement_group_of_the_trial_that_makes_them(make_set: MakeSet, tmp_path: Path) -> None:
+    from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    @ray.remote(num_cpus=1, runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}})
+    class Trial:
+        def run(self, folder: Path) -> list[list[str]]:
+            workers = WorkerSet(
+                StubConfig(folder=folder),
+                2,
+                num_cpus_per_worker=0.5,
+                worker_timeout_s=60,
+                max_worker_restarts=0,
+                factory="stub_workers:PlacedWorker",
+            )
+            placed = [batch["row"].tolist() for batch in parallel_rollouts(workers).take(2)]
+            workers.close()
+            return placed
+
+    group = placement_group([{"CPU": 1}, {"CPU": 0.5}, {"CPU": 0.5}])
+    ray.get(group.ready())
+    strategy = PlacementGroupSchedulingStrategy(
+        placement_group=group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+    )
+    trial = Trial.options(scheduling_strategy=strategy).remote()
+    assert ray.get(trial.run.remote(tmp_path)) == [[group.id.hex()], [group.id.hex()]]
+    assert placement_group_table(group)["state"] == "CREATED"
+    ray.kill(trial)
+    remove_placement_group(group)
+
+
+@pytest.mark.parametrize("first_import", ["ray", "sys"])
+def test_without_a_running_ray_a_private_one_is_started_and_leaves_no_process(
+    first_import: str, tmp_path: Path
+) -> None:
+    program = f"""
+import {first_import}, os, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from stub_workers import StubConfig, descendants
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.rollout.worker_set import WorkerSet
+workers = WorkerSet(StubConfig(folder=Path({str(tmp_path)!r})), 1, factory="stub_workers:StubWorker")
+print(parallel_rollouts(workers).take(1)[0]["row"][:2].tolist())
+print(*descendants(os.getpid()))
+workers.close()
+print(sys.modules["ray"].is_initialized())
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    first_row, started, is_initialized = done.stdout.splitlines()
+    assert (first_row, is_initialized) == ("[1, 0]", "False")
+    pids = [int(pid) for pid in started.split()]
+    assert len(pids) > 2
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))

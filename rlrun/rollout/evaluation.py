@@ -1,0 +1,191 @@
+"""Runs a policy for a fixed number of episodes and says how well it did, with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import make_vector_env
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
+from rlrun.errors import UsageError
+from rlrun.functional.seeding import generator
+
+COLUMNS = 8
+"""Episodes that run side by side, unless told otherwise."""
+
+LONGEST_EPISODE = 1_000_000
+"""Steps after which an episode is held to be endless."""
+
+RESAMPLES = 10_000
+"""Resamples of the bootstrap."""
+
+_EVALUATION_STREAM = 1
+_BOOTSTRAP_SEED = 0
+_RESAMPLED_AT_ONCE = 1_000_000
+
+
+class ActsInEnv(Protocol):
+    """What is evaluated; a behavior policy is."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
+        ...
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What the episodes of an evaluation gave, in their order.
+
+    Attributes:
+        returns: Sum of raw rewards of each episode.
+        lengths: Steps of each episode.
+    """
+
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns (of these episodes, divided by their number)."""
+        return float(np.std(self.returns))
+
+    @property
+    def min(self) -> float:
+        """Lowest return."""
+        return min(self.returns)
+
+    @property
+    def max(self) -> float:
+        """Highest return."""
+        return max(self.returns)
+
+    @property
+    def len_mean(self) -> float:
+        """Mean length."""
+        return float(np.mean(self.lengths))
+
+    @cached_property
+    def ci95(self) -> tuple[float, float]:
+        """95 % interval of the mean return: percentile bootstrap with fixed draws, so that it can be repeated."""
+        returns = np.asarray(self.returns)
+        draws = np.random.Generator(np.random.Philox(_BOOTSTRAP_SEED))
+        at_once = max(1, _RESAMPLED_AT_ONCE // len(returns))
+        means = np.concatenate(
+            [
+                returns[draws.integers(len(returns), size=(min(at_once, RESAMPLES - done), len(returns)))].mean(axis=1)
+                for done in range(0, RESAMPLES, at_once)
+            ]
+        )
+        low, high = np.percentile(means, [2.5, 97.5])
+        return float(low), float(high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all of it as plain data."""
+        return {
+            "episodes": len(self.returns),
+            "mean": self.mean,
+            "std": self.std,
+            "ci95": list(self.ci95),
+            "min": self.min,
+            "max": self.max,
+            "len_mean": self.len_mean,
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
+        }
+
+
+@dataclass(frozen=True)
+class EvaluationSeeds(EpisodeSeeds):
+    """Numbers the episodes over all columns, so that the same ones are run whatever the number of columns.
+
+    Attributes:
+        num_envs: Number of columns, B; column c runs the episodes c, c + B, c + 2 B, ...
+    """
+
+    num_envs: int = 1
+
+    def seed(self, env_index: int, episode: int) -> int:
+        """Returns the seed of a column's episode."""
+        return super().seed(0, episode * self.num_envs + env_index)
+
+    def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns what `seed` returns for many episodes at once."""
+        numbers = np.asarray(episodes) * self.num_envs + env_indices
+        return super().seeds(np.zeros_like(numbers), numbers)
+
+
+def evaluate(
+    behavior: ActsInEnv,
+    env: EnvConfig,
+    episodes: int,
+    seed: int,
+    explore: bool = False,
+    num_envs: int | None = None,
+) -> EvaluationResult:
+    """Runs exactly so many episodes.
+
+    Which column runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
+    an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
+    columns, wherever the env's backend can seed single episodes.
+
+    Args:
+        behavior: What acts.
+        env: In which env; its raw rewards count.
+        episodes: How many.
+        seed: Seed of the episodes and of the actions.
+        explore: Whether actions are drawn instead of the likeliest ones.
+        num_envs: Columns, 8 by default, never more than episodes.
+
+    Raises:
+        UsageError: If there are no episodes to run.
+        EnvError: If the env raises, or an episode does not end.
+    """
+    if episodes < 1:
+        raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
+    columns = min(episodes, num_envs or COLUMNS)
+    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=columns)
+    world = make_vector_env(env, columns, seeds)
+    draws = generator(seed, "evaluation") if explore else None
+    try:
+        return _run(behavior, world, env.id, episodes, draws)
+    finally:
+        world.close()
+
+
+def _run(
+    behavior: ActsInEnv, world: VectorEnv, env_id: str, episodes: int, draws: np.random.Generator | None
+) -> EvaluationResult:
+    """Steps all columns until each has run its episodes; a column that is through goes on, and nobody looks."""
+    columns = world.num_envs
+    current = np.arange(columns)
+    sums, steps = np.zeros(columns), np.zeros(columns, np.int64)
+    begins = np.zeros(columns, np.bool_)
+    returns, lengths = [0.0] * episodes, [0] * episodes
+    observations = world.reset()
+    while current.min() < episodes:
+        observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
+        sums += rewards
+        steps += ~begins
+        begins = terminateds | truncateds
+        for column in begins.nonzero()[0]:
+            if current[column] < episodes:
+                returns[current[column]], lengths[current[column]] = float(sums[column]), int(steps[column])
+            current[column] += columns
+            sums[column], steps[column] = 0.0, 0
+        endless = (steps > LONGEST_EPISODE) & (current < episodes)
+        if endless.any():
+            raise EnvError(
+                f"env {env_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
+                "set max_episode_steps of the env"
+            )
+    return EvaluationResult(returns, lengths)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.vector_env import EnvError
+from rlrun.errors import UsageError
+from rlrun.rollout import evaluation
+from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate
+
+
+class LeansWithThePole:
+    """A deterministic policy for CartPole."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        return (observations[:, 2] + 0.1 * observations[:, 3] > 0.02).astype(np.int64)
+
+
+class TossesACoin:
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        if generator is None:
+            return np.zeros(len(observations), np.int64)
+        return generator.integers(2, size=len(observations))
+
+
+class SeedLengths(gymnasium.Env[Any, Any]):
+    """Episodes of (seed % 50) + 1 steps that pay seed % 7 each."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.seed = seed or 0
+        self.left = self.seed % 50 + 1
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return np.zeros(1, np.float32), float(self.seed % 7), self.left == 0, False, {}
+
+
+CARTPOLE = EnvConfig(id="CartPole-v1")
+LOOP = EnvConfig(id="CartPole-v1", backend="loop")
+LENGTHS = EnvConfig(id=f"{__name__}:SeedLengths")
+
+
+@pytest.mark.parametrize("env", [CARTPOLE, LOOP])
+@pytest.mark.parametrize("num_envs", [2, 8, None])
+def test_a_deterministic_policy_gets_the_same_episodes_with_any_number_of_columns(
+    env: EnvConfig, num_envs: int | None
+) -> None:
+    alone = evaluate(LeansWithThePole(), CARTPOLE, 11, seed=3, num_envs=1)
+    assert len(alone.returns) == len(alone.lengths) == 11
+    assert len(set(alone.returns)) > 3
+    assert evaluate(LeansWithThePole(), env, 11, seed=3, num_envs=num_envs) == alone
+
+
+@pytest.mark.parametrize("num_envs", [1, 3, 8, 40])
+def test_every_episode_is_that_of_its_number_whether_short_or_long(num_envs: int) -> None:
+    seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(20)]
+    result = evaluate(TossesACoin(), LENGTHS, 20, seed=5, num_envs=num_envs)
+    assert result.lengths == [seed % 50 + 1 for seed in seeds]
+    assert result.returns == [float(seed % 7 * (seed % 50 + 1)) for seed in seeds]
+
+
+def test_evaluation_episodes_are_not_those_of_training() -> None:
+    assert EvaluationSeeds(5, 0, 1).seed(0, 0) != EvaluationSeeds(5, 0, 0).seed(0, 0)
+
+
+def test_seeds_of_many_episodes_are_those_of_each() -> None:
+    seeds = EvaluationSeeds(5, 0, 1, num_envs=3)
+    many = seeds.seeds(np.arange(3), np.arange(4)[:, None])
+    assert many.tolist() == [[seeds.seed(column, episode) for column in range(3)] for episode in range(4)]
+    assert many.ravel().tolist() == [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(12)]
+
+
+def test_exploring_draws_its_actions_from_the_seed() -> None:
+    first, again = (evaluate(TossesACoin(), CARTPOLE, 6, seed=1, explore=True) for _ in range(2))
+    assert first == again
+    assert first != evaluate(TossesACoin(), CARTPOLE, 6, seed=2, explore=True)
+    assert first != evaluate(TossesACoin(), CARTPOLE, 6, seed=1)
+
+
+def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "LONGEST_EPISODE", 45)
+    with pytest.raises(EnvError, match="has not ended after 45 steps; set max_episode_steps of the env"):
+        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+
+
+def test_no_episodes_are_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1 episode, not 0"):
+        evaluate(TossesACoin(), CARTPOLE, 0, seed=1)
+
+
+def test_the_interval_is_that_of_the_mean() -> None:
+    draws = np.random.default_rng(0)
+    returns = draws.normal(100.0, 20.0, size=400).tolist()
+    result = EvaluationResult(returns, [1] * 400)
+    low, high = result.ci95
+    error = 20.0 / np.sqrt(400)
+    assert low == pytest.approx(result.mean - 1.96 * error, abs=0.25)
+    assert high == pytest.approx(result.mean + 1.96 * error, abs=0.25)
+    assert EvaluationResult(returns, [1] * 400).ci95 == (low, high)
+
+
+def test_the_interval_of_equal_returns_is_a_point() -> None:
+    assert EvaluationResult([500.0] * 20, [500] * 20).ci95 == (500.0, 500.0)
+    assert EvaluationResult([7.0], [3]).ci95 == (7.0, 7.0)
+
+
+def test_a_result_is_plain_data() -> None:
+    result = EvaluationResult([1.0, 3.0], [10, 20])
+    assert result.to_dict() == {
+        "episodes": 2,
+        "mean": 2.0,
+        "std": 1.0,
+        "ci95": [1.0, 3.0],
+        "min": 1.0,
+        "max": 3.0,
+        "len_mean": 15.0,
+        "returns": [1.0, 3.0],
+        "lengths": [10, 20],
+    }

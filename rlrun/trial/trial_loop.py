@@ -227,7 +227,8 @@ class TrialLoop:
             self._saved, self._saved_iteration = path, self.algorithm.iteration
         else:
             rows_cut = truncate_results(self.directory, after_iteration=0)
-            self.resumption = Resumption(None, rows_cut=rows_cut) if before is not None else None
+            if rows_cut or (before is not None and before.status != "PENDING"):
+                self.resumption = Resumption(None, rows_cut=rows_cut)
             if from_checkpoint is not None:
                 self.algorithm.load_weights(read_checkpoint(from_checkpoint))
             self.algorithm.content(self._spec)  # starts everything, so that there are parameters to guard
@@ -236,6 +237,7 @@ class TrialLoop:
     def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
         algorithm = self.algorithm
         algorithm.load(content, eager=eager)
+        self._results.close()  # the files it has open are about to be replaced; it goes on in the new ones
         result = content.manifest.get(RESULT_KEY) or {}
         self.last_result = json_row(result)
         self.resumption = Resumption(
@@ -250,7 +252,7 @@ class TrialLoop:
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._guard = DivergenceGuard(algorithm)
         self._note_stop(self.last_result)
-        self._write_record("RUNNING")
+        self._write_record("TERMINATED" if self.done else "RUNNING")
 
     # What an iteration consists of.
 

@@ -1,0 +1,58 @@
+"""A trial that is killed again and again ends with the curve of one that was not."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.results import read_results
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.trial.trial_loop import TrialLoop
+
+TRAIN = """
+import json, sys
+from pathlib import Path
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.trial_loop import TrialLoop
+
+with TrialLoop(TrialSpec.from_data(json.loads(sys.argv[1])), Path(sys.argv[2]), resume=True) as loop:
+    print("ready", flush=True)
+    while not loop.done:
+        loop.step()
+"""
+ITERATIONS = 60
+
+
+def test_a_trial_killed_at_random_instants_gives_the_same_curve(
+    tmp_path: Path, small_trial: Callable[..., TrialSpec], curve: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    trial = small_trial(
+        stop={"iteration": ITERATIONS},
+        checkpoint={"every": 1, "keep": 2},
+        config={"normalize_observations": True, "normalize_rewards": True},
+    )
+    moments = random.Random(1)
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", TRAIN, json.dumps(trial.to_data()), str(tmp_path / "killed")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", process.stderr and process.stderr.read()
+            time.sleep(moments.uniform(0.1, 0.4))
+            process.kill()
+        assert not TrialDirectory(tmp_path / "killed").is_claimed()
+    assert len(read_results(tmp_path / "killed")) < ITERATIONS
+    for name in ("killed", "whole"):
+        with TrialLoop(trial, tmp_path / name, resume=name == "killed") as loop:
+            while not loop.done:
+                loop.step()
+    assert curve(tmp_path / "killed") == curve(tmp_path / "whole")

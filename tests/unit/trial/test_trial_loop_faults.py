@@ -1,0 +1,122 @@
+"""What a trial says and keeps when the machine lets it down."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.errors import CompilerMissing, OutOfResources
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.results import read_results
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.trial.trial_loop import TrialLoop
+
+MakeTrial = Callable[..., TrialSpec]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Limits the size of files, which the kernel answers as it answers a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 4})
+    with TrialLoop(trial, tmp_path) as loop:
+        for _ in range(3):
+            loop.step()
+        with files_of_at_most(20_000), pytest.raises(OutOfResources) as caught:
+            loop.step()
+    message = str(caught.value)
+    assert f"{tmp_path / 'checkpoints' / 'iteration_000004'}: File too large: about 0." in message
+    record = TrialDirectory(tmp_path).read_record()
+    assert record is not None
+    assert (record.status, record.error) == ("ERROR", message)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["iteration_000002"]
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.algorithm.iteration == 2
+        while not loop.done:
+            loop.step()
+    assert [row["iteration"] for row in read_results(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_a_disk_so_full_that_nothing_can_be_written_still_gives_the_reason(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    with TrialLoop(small_trial(), tmp_path) as loop:
+        loop.step()
+        with files_of_at_most(0), pytest.raises(OutOfResources, match=r"result\.json: File too large"):
+            loop.step()
+    with TrialLoop(small_trial(), tmp_path, resume=True) as loop:
+        assert loop.step()["iteration"] == 1
+
+
+def test_a_compiled_run_without_a_compiler_asks_and_goes_on_if_told_to(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = small_trial(stop={"iteration": 3})
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+        checkpoint = loop.save()
+    content = read_checkpoint(checkpoint)
+    write_checkpoint(checkpoint, replace(content, manifest={**content.manifest, "compiled": True}))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(CompilerMissing, match="there is no C"):
+        TrialLoop(trial, tmp_path, resume=True)
+    with TrialLoop(trial, tmp_path, resume=True, eager=True) as loop:
+        assert loop.resumption is not None
+        assert "not exactly, because updates are not compiled any more" in loop.resumption.message
+        loop.step()
+    record = TrialDirectory(tmp_path).read_record()
+    assert record is not None
+    assert record.exact_resume is False
+
+
+def test_episodes_that_cannot_be_brought_back_are_said(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(env={"id": "CartPole-v1", "max_replay_s": 1e-9}, checkpoint={"every": 1})
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.columns_restarted > 0
+        assert "envs could not be brought back and begin a new episode" in loop.resumption.message
+        assert loop.step()["iteration"] == 2
+    for _ in range(2):  # once inexact, the trial stays inexact
+        record = TrialDirectory(tmp_path).read_record()
+        assert record is not None
+        assert record.exact_resume is False
+        with TrialLoop(small_trial(), tmp_path, resume=True):
+            pass
+
+
+def test_a_row_that_a_power_cut_took_is_put_back_from_the_checkpoint(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(checkpoint={"every": 1})
+    with TrialLoop(trial, tmp_path) as loop:
+        first, second = loop.step(), loop.step()
+    (tmp_path / "result.json").write_bytes(b"\0" * 100)
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.last_result == second
+    assert read_results(tmp_path) == [second]
+    assert first["iteration"] == 1
+
+
+def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(config={"normalize_observations": True})
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+        loop.save()
+        flat, filters = loop.algorithm.learner.flat(), loop.algorithm.learner.filters
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        np.testing.assert_array_equal(loop.algorithm.learner.flat(), flat)
+        assert loop.algorithm.learner.filters.keys() == filters.keys()

@@ -138,12 +138,12 @@ def machine_cpus() -> int:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no affinity
         cores = os.cpu_count() or 1
-    quota = _container_quota(Path("/sys/fs/cgroup/cpu.max"))
+    quota = container_quota(Path("/sys/fs/cgroup/cpu.max"))
     return cores if quota is None else max(1, min(cores, math.floor(quota)))
 
 
-def _container_quota(cpu_max: Path) -> float | None:
-    """Reads cgroup v2's "QUOTA PERIOD" in microseconds; None without a limit."""
+def container_quota(cpu_max: Path) -> float | None:
+    """Returns how many CPUs a container may use, from cgroup v2's "QUOTA PERIOD" in microseconds; None for no limit."""
     try:
         quota, period = cpu_max.read_text().split()
     except (OSError, ValueError):

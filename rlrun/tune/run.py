@@ -34,6 +34,7 @@ ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 def run(
     experiments: ExperimentSource | Sequence[ExperimentSource],
     *,
+    overrides: Sequence[str] = (),
     runs_dir: Path | str | None = None,
     name: str | None = None,
     seed: int | None = None,
@@ -52,6 +53,7 @@ def run(
     Args:
         experiments: A spec file, an experiment, or a mapping of names to experiments as a spec file holds it; or
             several of these.
+        overrides: Texts ``path=value`` that go before what files and mappings say, as with ``--set``.
         runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
         name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is added to one that
             is taken.
@@ -73,7 +75,7 @@ def run(
         RlrunError: What the first trial raised, if all of an experiment's trials failed.
         Interrupted: If the user interrupted; the message says how to go on.
     """
-    found = _experiments(experiments)
+    found = _experiments(experiments, overrides)
     if seed is not None:
         found = [experiment.replace(seeds=(seed,)) for experiment in found]
     if name is not None:
@@ -239,16 +241,26 @@ def _as_typed(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _experiments(source: ExperimentSource | Sequence[ExperimentSource]) -> list[Experiment]:
+def _experiments(source: ExperimentSource | Sequence[ExperimentSource], overrides: Sequence[str]) -> list[Experiment]:
+    """Returns checked experiments from whatever names them.
+
+    Raises:
+        SpecError: If a spec or an override is wrong.
+        UsageError: If there is none, or overrides are given for an experiment that is checked already.
+    """
     sources = [source] if isinstance(source, Experiment | Mapping | str | Path) else source
     found: list[Experiment] = []
     for one in sources:
         if isinstance(one, Experiment):
+            if overrides:
+                raise UsageError(
+                    f"overrides are for files and mappings; '{one.name}' is an experiment: use its replace()"
+                )
             found.append(one)
         elif isinstance(one, Mapping):
-            found += parse_experiments(one)
+            found += parse_experiments(one, overrides)
         else:
-            found += load_experiments([one])
+            found += load_experiments([one], overrides)
     if not found:
         raise UsageError("there is no experiment to run")
     return found

@@ -1,0 +1,78 @@
+"""What run and resume refuse before anything starts, and what importing them does not import."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.errors import CheckpointError, SpecError, UsageError
+from rlrun.tune.run import resume, run
+
+SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
+
+
+def test_importing_the_entry_imports_neither_torch_nor_ray() -> None:
+    look = "import sys, rlrun, rlrun.tune.run; rlrun.run, rlrun.resume, rlrun.PPO, rlrun.Algorithm"
+    look += "; print(sorted({'torch', 'ray'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_importing_rlrun_alone_imports_next_to_nothing() -> None:
+    look = "import sys; before = set(sys.modules); import rlrun"
+    look += "; print(sorted(name for name in set(sys.modules) - before if name.startswith('rlrun')))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "['rlrun']\n"
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(rlrun, name).__name__ == name for name in rlrun.__all__)
+    assert set(rlrun.__all__) <= set(dir(rlrun))
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'rlrun' has no attribute 'Trainer'"):
+        _ = rlrun.Trainer
+
+
+def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    spec = {**SPEC, "config": {"num_workers": 2000}}
+    with pytest.raises(UsageError, match=r"needs 2001 CPUs and 0 GPUs: 1 for the trial \+ 2000 x 1 for workers"):
+        run({"greedy": spec}, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"experiments": []}, "there is no experiment to run"),
+        ({"experiments": {"a": SPEC, "b": SPEC}, "name": "c"}, "the name 'c' is for one run, and there are 2"),
+        ({"experiments": {"a": SPEC}, "name": "../c"}, r"the name '\.\./c' must be of letters"),
+        ({"experiments": {"a": SPEC}, "executor": "local", "address": "auto"}, "executor 'local' runs trials in this"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(**arguments, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="did you mean 'algorithm'"):
+        run({"a": {**SPEC, "algoritm": "ppo"}}, runs_dir=tmp_path)
+    with pytest.raises(SpecError, match="seeds"):
+        run({"a": SPEC}, seed=-1, runs_dir=tmp_path)
+
+
+def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError):
+        run({"a": SPEC}, from_checkpoint=tmp_path, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run"):
+        resume(tmp_path)

@@ -95,7 +95,7 @@ class SeededAtari:
     """B games, each episode begun with a seed of its own.
 
     ALE begins the next game by itself at the step after an end, from a generator of its own; the column is then reset
-    once more with the episode's seed, which costs a few frames in some thousand.
+    once more with the episode's seed. ALE reads the ROM again for that, which takes as long as 300 steps.
     """
 
     name = "atari"
@@ -165,30 +165,34 @@ class SeededAtari:
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Returns to the given places, all columns at once, as `VectorEnv.restore` says."""
-        self.reset()  # ALE resets single columns only after all of them
+        self._env.reset()  # ALE resets single columns only after all of them
+        self._unchecked = True
         if self.seeds_episodes:
             return replay_together(self, places, actions, hashes, max_replay_s)
-        self.return_to_starts(dict(enumerate(places)))
-        return self.begin_next(range(self.num_envs)), [False] * self.num_envs
+        return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
-    def return_to_starts(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
         """Puts columns at the first observation of their places' episodes; returns all observations."""
         for column, place in places.items():
             self._ledger.return_to(column, place)
         return self._restart(list(places), None)
 
-    def begin_next(self, columns: Sequence[int]) -> Tree:
-        """Puts columns at the first observation of their next episodes; returns all observations."""
-        for column in columns:
+    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts columns at the first observation of the episodes after these; returns all observations."""
+        for column, place in places.items():
+            self._ledger.return_to(column, place)
             self._ledger.begin_next(column)
-        return self._restart(list(columns), None)
+        return self._restart(list(places), None)
 
     def close(self) -> None:
         """Closes the games."""
         self._env.close()
 
     def _restart(self, columns: list[int], observations: Tree) -> Tree:
-        """Resets columns with the seeds of the episodes that the ledger has them in; returns all observations."""
+        """Resets columns with the seeds of the episodes that the ledger has them in; returns all observations.
+
+        Without columns it returns the observations that it is given.
+        """
         if columns:
             mask = np.zeros(self.num_envs, dtype=bool)
             mask[columns] = True

@@ -109,19 +109,20 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         self._unchecked = True
         return replay_together(self, places, actions, hashes, max_replay_s)
 
-    def return_to_starts(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
         """Puts columns at the first observation of their places' episodes; returns all observations."""
         for column, place in places.items():
             self._ledger.return_to(column, place)
             self._start(column)
         return self._observe(places)
 
-    def begin_next(self, columns: Sequence[int]) -> Tree:
-        """Puts columns at the first observation of their next episodes; returns all observations."""
-        for column in columns:
+    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts columns at the first observation of the episodes after these; returns all observations."""
+        for column, place in places.items():
+            self._ledger.return_to(column, place)
             self._ledger.begin_next(column)
             self._start(column)
-        return self._observe(columns)
+        return self._observe(places)
 
     def _start(self, column: int) -> None:
         """Puts a column at the first state of the episode that the ledger has it in."""

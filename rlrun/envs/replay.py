@@ -26,12 +26,12 @@ class StepsTogether(Protocol):
         """As in `VectorEnv`."""
         ...
 
-    def return_to_starts(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
         """Puts columns at the first observation of their places' episodes, at once; returns all observations."""
         ...
 
-    def begin_next(self, columns: Sequence[int]) -> Tree:
-        """Puts columns at the first observation of their next episodes, at once; returns all observations."""
+    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts columns at the first observation of the episodes after these, at once; returns all observations."""
         ...
 
 
@@ -56,24 +56,22 @@ def replay_together(
         left = longest - step
         starting = {column: place for column, place in enumerate(places) if place.length == left}
         if starting:
-            observations = env.return_to_starts(starting)
+            observations = env.start_at(starting)
         if left == 0:
             break
         if step % _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and time.monotonic() > deadline:
             exact = [place.length == 0 for place in places]
-            observations = env.return_to_starts(dict(enumerate(places)))
+            observations = env.start_at({column: place for column, place in enumerate(places) if exact[column]})
             break
         observations, _, terminateds, truncateds, _ = env.step(map_tree(lambda leaf, step=step: leaf[step], padded))
         if left > 1:
             for column in np.flatnonzero(terminateds | truncateds).tolist():
                 exact[column] &= places[column].length < left  # one on its way must not end before it arrives
-    for column in range(env.num_envs):
+    for column in (column for column in range(env.num_envs) if exact[column]):
         row = map_tree(lambda leaf, column=column: leaf[column], observations)
-        exact[column] &= observation_hash(row) == hashes[column]
-    astray = [column for column in range(env.num_envs) if not exact[column]]
-    if astray:
-        env.return_to_starts({column: places[column] for column in astray})
-        observations = env.begin_next(astray)
+        exact[column] = observation_hash(row) == hashes[column]
+    if not all(exact):
+        observations = env.start_after({column: place for column, place in enumerate(places) if not exact[column]})
     return observations, exact
 
 

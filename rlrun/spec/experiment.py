@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
@@ -33,8 +32,8 @@ def _counted(seeds: Any) -> Any:
     """Lets a number n stand for the seeds 0 to n - 1."""
     if isinstance(seeds, list | tuple):
         return seeds
-    is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool) and math.isfinite(seeds)
-    if not is_number or seeds % 1 or not 0 < seeds <= MAX_TRIALS:
+    is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool)
+    if not is_number or not 0 < seeds <= MAX_TRIALS or seeds % 1:
         raise ValueError(f"must be a number of seeds from 1 to {MAX_TRIALS:,}, or a list of seeds, not {shown(seeds)}")
     return tuple(range(int(seeds)))
 

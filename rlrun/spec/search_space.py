@@ -325,12 +325,10 @@ def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list
         return [Mistake((*location, 0), f"low must be > 0 for a logarithm, not {shown(first)}")]
     if rest and rest[0] <= 0:
         return [Mistake((*location, 2), f"q must be > 0, not {shown(rest[0])}")]
-    if rest:
-        lowest, highest = _multiples(first, second, rest[0])
-        if lowest > highest:
-            return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
-        if highest - lowest > LARGEST:
-            return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small beside {first} and {second}")]
+    if rest and max(abs(first), abs(second)) / rest[0] > LARGEST:
+        return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small beside {first} and {second}")]
+    if rest and _multiples(first, second, rest[0])[0] > _multiples(first, second, rest[0])[1]:
+        return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
     return []
 
 

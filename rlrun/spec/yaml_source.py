@@ -7,13 +7,14 @@ line and column it came from.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rlrun.errors import Problem, SpecError, did_you_mean
+from rlrun.errors import Problem, SpecError
 from rlrun.explain import Location
 from rlrun.spec.yaml_nodes import Composer, NodeReader, Place
 
@@ -187,8 +188,10 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
 
 
 def _near_file(path: Path) -> str:
+    """Returns "; did you mean 'x'?" for the spec file whose name is nearest, suffixes left aside."""
     try:
-        names = [found.name for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")]
+        names = {found.stem: found.name for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
     except OSError:
         return ""
-    return did_you_mean(path.name, names)
+    near = difflib.get_close_matches(path.stem, names, n=1)
+    return f"; did you mean '{path.with_name(names[near[0]])}'?" if near else ""

@@ -31,7 +31,7 @@ class Room(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):  # type: ig
             degrees_per_hour: What the heater adds in an hour at full power.
             price: Reward lost in a quarter of an hour at full power.
         """
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-10.0, 10.0, (4,), np.float32)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
         self._loss_per_hour = loss_per_hour
         self._degrees_per_hour = degrees_per_hour

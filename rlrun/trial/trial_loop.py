@@ -286,8 +286,7 @@ class TrialLoop:
             explore=evaluation.stochastic,
             env=evaluation.env,
         )
-        mean_length = sum(found.lengths) / len(found.lengths)
-        values = (found.mean, found.std, min(found.returns), max(found.returns), mean_length)
+        values = (found.mean, found.std, found.min, found.max, found.len_mean)
         measured = {f"{EVALUATION}{name}": value for name, value in zip(EVALUATION_KEYS, values, strict=True)}
         return {**measured, "time/evaluation_s": time.perf_counter() - began}
 

@@ -1,4 +1,4 @@
-"""A trial that is killed again and again ends with the curve of one that was not."""
+"""A trial that is killed ends, once resumed, with the curve of one that was not."""
 
 import json
 import random
@@ -25,10 +25,10 @@ with TrialLoop(TrialSpec.from_data(json.loads(sys.argv[1])), Path(sys.argv[2]), 
     while not loop.done:
         loop.step()
 """
-ITERATIONS = 60
+ITERATIONS = 40
 
 
-def test_a_trial_killed_at_random_instants_gives_the_same_curve(
+def test_a_trial_killed_at_a_random_instant_gives_the_same_curve(
     tmp_path: Path, small_trial: Callable[..., TrialSpec], curve: Callable[[Path], list[dict[str, Any]]]
 ) -> None:
     trial = small_trial(
@@ -36,20 +36,20 @@ def test_a_trial_killed_at_random_instants_gives_the_same_curve(
         checkpoint={"every": 1, "keep": 2},
         config={"normalize_observations": True, "normalize_rewards": True},
     )
-    moments = random.Random(1)
-    for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-c", TRAIN, json.dumps(trial.to_data()), str(tmp_path / "killed")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", process.stderr and process.stderr.read()
-            time.sleep(moments.uniform(0.1, 0.4))
-            process.kill()
-        assert not TrialDirectory(tmp_path / "killed").is_claimed()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, json.dumps(trial.to_data()), str(tmp_path / "killed")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.stderr and process.stderr.read()
+        while len(read_results(tmp_path / "killed")) < 3:
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.1))  # any instant will do, another one each time
+        process.kill()
+    assert not TrialDirectory(tmp_path / "killed").is_claimed()
     assert len(read_results(tmp_path / "killed")) < ITERATIONS
     for name in ("killed", "whole"):
         with TrialLoop(trial, tmp_path / name, resume=name == "killed") as loop:

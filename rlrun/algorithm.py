@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -392,6 +393,7 @@ class Algorithm(Generic[C]):
             schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
             device=device,
             compile_updates=self.is_compiled,
+            identity=self._identity(),
             seed=child_seed(self.seed, "minibatches"),
             announce=self._announce,
         )
@@ -399,6 +401,14 @@ class Algorithm(Generic[C]):
         self._flow = self.learn(self.collect(self.workers), self.workers)
         self._broadcast()
         return self._flow
+
+    def _identity(self) -> str | None:
+        """Returns what determines the learner's updates, or None if code outside of rlrun takes part in them."""
+        named = [self.name(), self.policy_family, self.config.model.module or ""]
+        if any(":" in name for name in named):
+            return None
+        spaces = [str(space) for space in self._spaces]
+        return json.dumps([*named, self.config.to_data(), *spaces], sort_keys=True)
 
     def _worker_set(self, behaviors: dict[str, BehaviorPolicy]) -> WorkerSet:
         """Returns the workers, which start when they are first used."""

@@ -2,24 +2,28 @@
 
 Tracing turns the update, its backward pass and its optimizer into one graph; the graph's own text, the shapes and the
 versions are the key of a package in the cache, which loads in milliseconds in every later process. The first
-compilation of a graph
-takes 15 to 30 seconds of a C++ compiler.
+compilation of a graph takes 15 to 30 seconds of a C++ compiler. Where the update consists of rlrun's own code only, its
+identity (a digest of that code and of the settings) leads to the package without tracing, which saves seconds at the
+start.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
+
+from rlrun.learner.update import Update
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
@@ -41,37 +45,81 @@ def compiler() -> str | None:
 
 
 def compiled(
-    function: Callable[..., Tensor], arguments: Sequence[Tensor], announce: Callable[[str], None]
+    update: Update,
+    function: Callable[..., Tensor],
+    arguments: Sequence[Tensor],
+    *,
+    identity: str | None,
+    announce: Callable[[str], None],
 ) -> CompiledUpdate:
-    """Compiles a function of tensors that changes some of them in place.
+    """Compiles an update, or finds it compiled; the names of its statistics are known afterwards.
 
     Args:
-        function: The function; it must not depend on values, only on shapes.
+        update: The update.
+        function: The same as a function of tensors; it must not depend on values, only on shapes.
         arguments: Tensors of the shapes and types to come; they are not changed.
+        identity: What determines the update besides shapes and versions, None if it is not known without tracing.
         announce: Called with one sentence before a compilation that takes long.
 
     Returns:
         The compiled function of one list of tensors; the list is emptied by a call.
     """
+    directory = cache_directory() / "compiled"
+    shortcut = None if identity is None else directory / f"{cache_key(identity, arguments)}.json"
+    if shortcut is not None and shortcut.exists():
+        known = json.loads(shortcut.read_text())
+        package = directory / known["package"]
+        if package.exists():
+            update.statistics = tuple(known["statistics"])
+            return loaded(package)
+    package = traced(function, arguments, directory, announce)
+    if shortcut is not None:
+        replace_file(shortcut, json.dumps({"package": package.name, "statistics": update.statistics}).encode())
+    return loaded(package)
+
+
+def traced(
+    function: Callable[..., Tensor], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
+) -> Path:
+    """Traces a function and returns the package of its graph, compiled now if it was not before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = make_fx(function)(*(argument.clone() for argument in arguments))
-        package = cache_directory() / "compiled" / f"{cache_key(graph.code, arguments)}.pt2"
-        if not package.exists():
-            announce("compiling the update (once for these shapes; about 20 s)")
-            write_package(graph, arguments, package)
-        from torch._inductor import aoti_load_package
+        from torch.fx.experimental.proxy_tensor import make_fx
 
-        loader = aoti_load_package(str(package), run_single_threaded=True).loader
+        graph = make_fx(function)(*(argument.clone() for argument in arguments))
+        package = directory / f"{cache_key(graph.code, arguments)}.pt2"
+        if not package.exists():
+            announce("compiling the update (once for these settings; about 20 s)")
+            write_package(graph, arguments, package)
+    return package
+
+
+def loaded(package: Path) -> CompiledUpdate:
+    """Loads a package.
+
+    Torch's public `aoti_load_package` is the same with a check of the processor before it that runs a C++ compiler for
+    seconds; here the processor is part of the package's name.
+    """
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", True, 1, -1)
     run: CompiledUpdate = loader.boxed_run
     return run
 
 
-def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
-    """Returns the name of a package: a digest of the graph, its shapes and whatever the machine code depends on."""
+@cache
+def own_code_digest() -> str:
+    """Returns a digest of rlrun's source files."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_key(what: str, arguments: Sequence[Tensor]) -> str:
+    """Returns a file name: a digest of what is computed, the shapes, and whatever the machine code depends on."""
     device = arguments[0].device
     parts = [
-        code,
+        what,
         *(f"{argument.dtype} {tuple(argument.shape)} {argument.device}" for argument in arguments),
         torch.__version__,
         platform.machine(),
@@ -86,8 +134,16 @@ def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], pack
     """Compiles a graph into a package; it appears at its place whole or not at all."""
     from torch._inductor import aoti_compile_and_package
 
-    package.parent.mkdir(parents=True, exist_ok=True)
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
-    with tempfile.TemporaryDirectory(dir=package.parent) as directory:
+    with tempfile.TemporaryDirectory() as directory:
         written = aoti_compile_and_package(exported, package_path=str(Path(directory) / "update.pt2"))
-        os.replace(written, package)
+        replace_file(package, Path(written).read_bytes())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Puts a file in its place whole or not at all, whoever else writes it at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(partial, path)

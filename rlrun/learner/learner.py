@@ -16,7 +16,7 @@ from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
-from rlrun.learner.compilation import CompiledUpdate, compiled
+from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.objective import Objective
 from rlrun.learner.update import OptimizerState, Update, flattened_arguments, parameter_range, traceable
 from rlrun.policy.policy import Policy
@@ -42,6 +42,7 @@ class Learner:
         schedules: Mapping[str, Schedule],
         device: str,
         compile_updates: bool,
+        identity: str | None,
         seed: int,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
@@ -53,6 +54,7 @@ class Learner:
             schedules: Settings that change with the env steps, by name; learning rates among them.
             device: Torch's name of the device, `cpu` or `cuda`.
             compile_updates: Whether updates run compiled.
+            identity: What determines the updates besides their shapes, or None if code outside of rlrun takes part.
             seed: Seed of the order of minibatches.
             announce: Called with a sentence when something is about to take long.
         """
@@ -64,6 +66,7 @@ class Learner:
         self.sgd_steps = 0
         self.weights_version = 0
         self.filters: dict[str, Moments] = {}
+        self._identity = identity
         self._announce = announce
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._flat = policy.parameters.gather(policy.module).to(self.device)
@@ -154,13 +157,18 @@ class Learner:
             key = (names, batch["valid"].shape)
             if key not in self._compiled:
                 function = traceable(update, len(states), batch, settings)
-                self._compiled[key] = compiled(function, arguments, self._announce)
+                self._compiled[key] = compiled(
+                    update, function, arguments, identity=self._identity_of(names), announce=self._announce
+                )
             (measured,) = self._compiled[key](arguments)
         if names not in self._totals:
             self._totals[names] = (torch.zeros_like(measured), 0)
         total, count = self._totals[names]
         total.add_(measured)
         self._totals[names] = (total, count + 1)
+
+    def _identity_of(self, due: tuple[str, ...]) -> str | None:
+        return None if self._identity is None else f"{own_code_digest()}\n{self._identity}\n{due}"
 
     def _total_of(self, statistic: str) -> tuple[float, int]:
         """Returns a statistic's sum and count since they were last taken; waits for the device."""

@@ -23,7 +23,7 @@ def actor_critic_loss(outputs, batch, scheduled):
     return Loss(total, {"policy_loss": policy_loss, "value_loss": value_loss})
 
 
-def learner_for(*, objectives=None, compile_updates=False, lr=1e-3, seed=3):
+def learner_for(*, objectives=None, compile_updates=False, lr=1e-3, seed=3, identity=None):
     policy = ActorCriticPolicy(
         SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(16,)), normalize_observations=False, seed=1
     )
@@ -33,6 +33,7 @@ def learner_for(*, objectives=None, compile_updates=False, lr=1e-3, seed=3):
         schedules={"lr": lr, "entropy_coeff": 0.01},
         device="cpu",
         compile_updates=compile_updates,
+        identity=identity,
         seed=seed,
     )
 
@@ -53,8 +54,17 @@ def learn(learner, batch, num_epochs=1, minibatch_size=16, **more):
     return learner.flat()
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Keeps what one test has compiled for the next, apart from the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        directory = tmp_path_factory.mktemp("cache")
+        patch.setenv("RLRUN_CACHE", str(directory))
+        yield directory
+
+
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates():
+def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
     eager, compiled = learner_for(), learner_for(compile_updates=True)
     batch = batch_of(160)
     for _ in range(2):
@@ -65,6 +75,24 @@ def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates():
     statistics = eager.take_statistics()
     assert list(statistics) == ["policy_loss", "value_loss", "grad_norm"]
     assert statistics == pytest.approx(compiled.take_statistics(), abs=1e-5)
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+def test_a_compiled_update_is_found_again_by_its_identity_without_tracing(cache):
+    traces, results = [], []
+
+    def recorded_loss(outputs, batch, scheduled):
+        traces.append(1)
+        return actor_critic_loss(outputs, batch, scheduled)
+
+    for identity in ("first", "first", "second"):
+        learner = learner_for(
+            objectives=[Objective("loss", recorded_loss, max_grad_norm=0.5)], compile_updates=True, identity=identity
+        )
+        results.append((learn(learner, batch_of(16)).tolist(), list(learner.take_statistics()), len(traces)))
+    assert [traced for *_, traced in results] == [1, 1, 2]
+    assert results[0][:2] == results[1][:2] == results[2][:2]
+    assert len(list(cache.glob("compiled/*.pt2"))) == 1
 
 
 def batch_start(learner):

@@ -15,7 +15,8 @@ CONSTRAINTS ?= constraints.txt
 UV ?= $(shell command -v uv 2>/dev/null)
 SPEC ?= configs/cartpole/ppo.yaml
 PYTEST_ARGS ?=
-# Every shipped spec that says what it must reach.
+# `make regress`: seeds 0 to SEEDS - 1 of every shipped spec that says what it must reach.
+SEEDS ?= 3
 REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
 
 VENV := .venv
@@ -60,7 +61,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 regress: $(VENV)/.installed-dev
-	$(BIN)/rlrun regress $(addprefix -f ,$(REGRESS_SPECS))
+	$(BIN)/rlrun regress --seeds $(SEEDS) $(addprefix -f ,$(REGRESS_SPECS))
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

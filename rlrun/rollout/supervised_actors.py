@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -31,6 +32,7 @@ class Call:
         actor: Index of the actor.
         method: Name of its object's method.
         arguments: The method's arguments.
+        allowed_s: Seconds for the answer.
         reference: Ray's reference to the answer, while one is under way.
         done: Whether the answer is there.
         answer: The answer.
@@ -39,6 +41,7 @@ class Call:
     actor: int
     method: str
     arguments: tuple[Any, ...]
+    allowed_s: float = math.inf
     reference: Any = None
     done: bool = False
     answer: Any = None
@@ -102,6 +105,7 @@ class SupervisedActors:
         self._argument = argument
         self._what = what
         self._timeout_s = timeout_s
+        self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
         self._max_restarts = max_restarts
         self.restarts = 0
         self._told: dict[str, tuple[Any, Any]] = {}
@@ -109,9 +113,16 @@ class SupervisedActors:
         for index in indices:
             self._start(index)
 
-    def ask(self, actor: int, method: str, *arguments: Any) -> Call:
-        """Asks one actor; the answer is in the call once it is done."""
-        call = Call(actor, method, arguments)
+    def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
+        """Asks one actor; the answer is in the call once it is done.
+
+        Args:
+            actor: Its index.
+            method: Name of its object's method.
+            arguments: The method's arguments.
+            may_take_long: Whether the answer may take as long as a start, such as returning to where an env was.
+        """
+        call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
         if not place.calls:
             place.since = time.monotonic()
@@ -257,17 +268,15 @@ class SupervisedActors:
     def _deadline(self, place: _Place) -> float:
         if place.shell is None:
             return place.restart_at
-        allowed = self._timeout_s if place.ready is None else max(self._timeout_s, START_TIMEOUT_S)
-        return place.since + allowed
+        return place.since + (place.calls[0].allowed_s if place.ready is None else self._start_timeout_s)
 
     def _give_up_if_late(self, index: int, place: _Place) -> None:
         if place.shell is None or not place.calls or time.monotonic() < self._deadline(place):
             return
         if place.ready is None:
-            self._renew(index, f"gave no answer within {self._timeout_s:g} s (worker_timeout_s)")
+            self._renew(index, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
         else:
-            limit = max(self._timeout_s, START_TIMEOUT_S)
-            self._renew(index, f"did not start within {limit:g} s, perhaps for want of CPUs,")
+            self._renew(index, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
 
     def _renew(self, index: int, reason: str) -> None:
         """Ends an actor and has it started again, at once after its first failure and later after each one more."""

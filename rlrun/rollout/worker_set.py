@@ -215,8 +215,12 @@ class WorkerSet:
         each = [(argument,) for argument in arguments] if arguments is not None else [()] * len(self.indices)
         if self.num_workers:
             actors = self._started_actors()
-            calls = [actors.ask(index, method, *own) for index, own in zip(self.indices, each, strict=True)]
-            return actors.answers(calls)
+            return actors.answers(
+                [
+                    actors.ask(index, method, *own, may_take_long=True)
+                    for index, own in zip(self.indices, each, strict=True)
+                ]
+            )
         return [getattr(self._started_sampler(), method)(*own) for own in each]
 
     def _sampler_config(self, worker: int) -> SamplerConfig:

@@ -154,6 +154,11 @@ class SumSoFar(StatefulOperator):
         self.items = state["items"]
 
 
+def with_loaded_modules(batch: SampleBatch) -> SampleBatch:
+    """Adds which heavy modules the process has imported that works on the batch."""
+    return SampleBatch({**batch, "modules": np.array([name for name in ("torch", "gymnasium") if name in sys.modules])})
+
+
 def descendants(pid: int) -> list[int]:
     """Returns the processes that a process has started, and those that they have started."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
@@ -162,3 +167,11 @@ def descendants(pid: int) -> list[int]:
     for ancestor in found:
         found += [child for child, parent in parents.items() if parent == ancestor]
     return found[1:]
+
+
+def actor_pids() -> list[int]:
+    """Returns the processes of the actors that this process has started."""
+    ours = set(descendants(os.getpid()))
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    named = [line.split(maxsplit=1) for line in listed.splitlines()]
+    return [int(pid) for pid, name in named if int(pid) in ours and name.startswith("ray::ActorShell")]

@@ -224,9 +224,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
 
 
 @pytest.mark.parametrize("how", ["die", "hang"])
-def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(
-    make_set: MakeSet, how: str
-) -> None:
+def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=2.0, acts={(1, 2): how}, seconds={2: 0.2})
     workers.set_weights(weights(3))
     flow = parallel_rollouts(workers, mode="async", in_flight=2)

@@ -66,16 +66,21 @@ def two_branches() -> Flow[Any]:
 
 
 def test_a_chain_reads_like_the_algorithm() -> None:
-    assert plan_text(chain().describe()) == """\
+    assert (
+        plan_text(chain().describe())
+        == """\
 parallel_rollouts(workers=2, mode=sync)
 -> ComputeAdvantages(gamma=0.99, gae_lambda=0.95)
 -> ConcatBatches(train_batch_size=2048)
 -> filter(is_long)
 -> TrainOneStep"""
+    )
 
 
 def test_branches_are_a_tree_and_a_duplicated_stream_is_printed_once() -> None:
-    assert plan_text(two_branches().describe()) == """\
+    assert (
+        plan_text(two_branches().describe())
+        == """\
 concurrently(weights=[1, 4])
 ├─ parallel_rollouts(workers=2, mode=async)
 │     on each worker: ComputeAdvantages(gamma=0.99)
@@ -87,10 +92,13 @@ concurrently(weights=[1, 4])
    -> SelectPolicy(policy=ppo)
    -> TrainOneStep
 -> zip_with_worker"""
+    )
 
 
 def test_a_plan_is_a_mermaid_flowchart() -> None:
-    assert plan_mermaid(chain().describe()) == """\
+    assert (
+        plan_mermaid(chain().describe())
+        == """\
 flowchart TD
     n0["parallel_rollouts(workers=2, mode=sync)"]
     n1["ComputeAdvantages(gamma=0.99, gae_lambda=0.95)"]
@@ -101,10 +109,13 @@ flowchart TD
     n2 --> n3
     n4["TrainOneStep"]
     n3 --> n4"""
+    )
 
 
 def test_mermaid_joins_branches_and_dots_what_goes_no_further() -> None:
-    assert plan_mermaid(two_branches().describe()) == """\
+    assert (
+        plan_mermaid(two_branches().describe())
+        == """\
 flowchart TD
     n0["parallel_rollouts(workers=2, mode=async)<br/>on each worker: ComputeAdvantages(gamma=0.99)"]
     n1["duplicate(copies=2)"]
@@ -122,3 +133,4 @@ flowchart TD
     n5 --> n6
     n7["zip_with_worker"]
     n6 --> n7"""
+    )

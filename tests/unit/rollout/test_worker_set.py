@@ -133,7 +133,7 @@ def test_episodes_and_filter_statistics_are_taken_once() -> None:
     parallel_rollouts(workers).take(2)
     assert workers.take_episodes() == [Episode(1.0, 3, {"energy": 0.5}), Episode(2.0, 3, {"energy": 0.5})]
     assert workers.take_episodes() == []
-    (name, delta), = workers.take_filter_deltas("default").items()
+    ((name, delta),) = workers.take_filter_deltas("default").items()
     assert (name, delta.count, float(delta.mean), float(delta.squares)) == ("returns", 2.0, 1.5, 0.5)
     assert workers.take_filter_deltas("default") == {}
 

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_workers import actor_pids, with_loaded_modules
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import spaces_of
+from rlrun.envs.vector_env import EnvError
+from rlrun.errors import TrainingFailed
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+SMALL = {
+    "num_workers": 2,
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "num_envs_per_worker": 4,
+    "model": {"hiddens": [8]},
+    "normalize_observations": True,
+}
+WORLDS = "rlrun.envs.worlds"
+
+
+def iterations(algorithm: PPO, number: int) -> list[dict[str, Any]]:
+    """Returns the results of a few iterations without the timing in them."""
+    results = [algorithm.train() for _ in range(number)]
+    return [{key: value for key, value in row.items() if "time" not in key and "per_s" not in key} for row in results]
+
+
+def test_an_actor_with_dense_nets_imports_no_torch() -> None:
+    env = EnvConfig(id="CartPole-v1")
+    policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
+    config = WorkerConfig(
+        env=env, num_envs=2, fragment_length=8, seed=0, behaviors={"default": policy.behavior()}, gamma=0.9
+    )
+    workers = WorkerSet(config, 1)
+    flow = parallel_rollouts(workers, with_loaded_modules)
+    workers.set_weights({"default": Weights(0, policy.parameters.gather(policy.module).numpy())})
+    (batch,) = flow.take(1)
+    workers.close()
+    assert batch["modules"].tolist() == ["gymnasium"]
+    assert batch["rewards"].shape == (8, 2)
+
+
+def test_two_workers_give_the_same_numbers_every_time() -> None:
+    runs = []
+    for _ in range(2):
+        with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
+            runs.append(iterations(algorithm, 4))
+    assert runs[0] == runs[1]
+    assert runs[0][-1]["env_steps"] > 200
+
+
+def test_a_run_with_two_workers_is_restored_bit_for_bit(tmp_path: Path) -> None:
+    with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
+        iterations(algorithm, 2)
+        algorithm.save(tmp_path / "checkpoint")
+        expected = iterations(algorithm, 3)
+    with PPO.restore(tmp_path / "checkpoint") as restored:
+        assert iterations(restored, 3) == expected
+
+
+def test_training_goes_on_when_a_worker_is_killed() -> None:
+    others = set(actor_pids())
+    with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
+        iterations(algorithm, 2)
+        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
+        (result,) = iterations(algorithm, 3)[2:]
+        assert result["worker_restarts"] == 1
+        assert result["iteration"] == 5
+        assert result["env_steps"] > 250
+        assert algorithm.learner.filters["observations/"].count == 5 * 64
+
+
+def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
+    env = {"id": f"{WORLDS}:Crashing", "kwargs": {"crash_at": 20, "crash_worker": 2}}
+    with PPO(env, SMALL) as algorithm, pytest.raises(EnvError) as caught:
+        iterations(algorithm, 5)
+    message = str(caught.value)
+    assert "worker 2, env 0, episode 0 with seed" in message
+    assert "worlds.py" in message
+    assert "ray" not in message.replace("Array", "").lower()
+    assert algorithm.workers.worker_restarts == 0
+
+
+def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:
+    env = {"id": f"{WORLDS}:Hanging", "kwargs": {"hang_at": 20, "seconds": 600.0, "hang_worker": 1}}
+    with (
+        PPO(env, {**SMALL, "worker_timeout_s": 2.0, "max_worker_restarts": 1}) as algorithm,
+        pytest.raises(TrainingFailed, match=r"worker 1 gave no answer within 2 s \(worker_timeout_s\), and the 1 "),
+    ):
+        iterations(algorithm, 5)

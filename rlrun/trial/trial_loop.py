@@ -92,10 +92,12 @@ class TrialLoop:
         try:
             self._begin(announce, resume=resume, from_checkpoint=from_checkpoint, eager=eager)
         except BaseException as error:
-            if isinstance(error, Exception):
-                self._record_failure(error)
-            self.close()
-            raise
+            try:
+                if isinstance(error, Exception):
+                    self._fail(error)
+                raise
+            finally:
+                self.close()
 
     @property
     def algorithm(self) -> Algorithm[Any]:
@@ -119,10 +121,7 @@ class TrialLoop:
         try:
             return self._step()
         except Exception as error:
-            failure = failure_of_user_code(error, type(self.algorithm))
-            self._record_failure(failure or error)
-            if failure is not None:
-                raise failure from error
+            self._fail(error)
             raise
 
     def save(self, path: Path | None = None) -> Path:
@@ -310,8 +309,8 @@ class TrialLoop:
 
     def _is_checkpoint_due(self, row: Row) -> bool:
         checkpoint = self.trial.checkpoint
-        if self.done:
-            return checkpoint.at_end
+        if self.done and checkpoint.at_end:
+            return True
         if checkpoint.every is not None and row["iteration"] % checkpoint.every == 0:
             return True
         # An evaluation speaks of the weights of its own iteration only, so its best is kept when it happens.
@@ -326,13 +325,18 @@ class TrialLoop:
             self.save()
         self._write_record("TERMINATED")
 
-    def _record_failure(self, error: Exception) -> None:
-        told = str(error) if isinstance(error, RlrunError) else "".join(traceback.format_exception_only(error)).strip()
+    def _fail(self, error: Exception) -> None:
+        """Records what ended the trial, and raises it anew in words for the user if the user's own code is at fault."""
+        failure = None if self._algorithm is None else failure_of_user_code(error, type(self._algorithm))
+        shown = failure or error
+        told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened
             self._files.write_error("".join(traceback.format_exception(error)))
         self._record = replace(self._record, error=told)
         with suppress(OSError, RlrunError):
             self._write_record("ERROR")
+        if failure is not None:
+            raise failure from error
 
     def _write_record(self, status: TrialStatus) -> None:
         algorithm = self._algorithm

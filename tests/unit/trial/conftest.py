@@ -41,6 +41,11 @@ class Fails(PPO):
         return super().train()
 
 
+class CannotBeBuilt(PPO):
+    def objectives(self):
+        return 1 // 0
+
+
 def raise_from_here():
     raise KeyError("my own mistake")
 

@@ -339,6 +339,16 @@ def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
         assert record(tmp_path / "t").error == ""
 
 
+def test_an_algorithm_that_cannot_be_built_arrives_with_its_own_traceback(
+    tmp_path: Path, small_trial: MakeTrial, users_file: Path
+) -> None:
+    with pytest.raises(TrainingFailed, match=f"CannotBeBuilt failed in {users_file}:") as caught:
+        TrialLoop(small_trial(algorithm="my_lab:CannotBeBuilt"), tmp_path / "t")
+    assert record(tmp_path / "t").status == "ERROR"
+    assert record(tmp_path / "t").error == str(caught.value)
+    assert not TrialDirectory(tmp_path / "t").is_claimed()
+
+
 def test_an_algorithm_that_does_not_exist_leaves_a_record_and_no_claim(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial().replace(algorithm="nowhere:Nothing")
     with pytest.raises(UsageError, match="nowhere"):

@@ -197,12 +197,12 @@ def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_
 
 
 def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet) -> None:
-    workers = make_set(2, seconds={1: 1.5})
+    workers = make_set(2, seconds={1: 3.0})
     delivered = rows(parallel_rollouts(workers, mode="async", in_flight=2), 12)
     assert [fragment for worker, fragment, *_ in delivered if worker == 2] == list(
         range(12 - sum(row[0] == 1 for row in delivered))
     )
-    assert sum(row[0] == 2 for row in delivered) >= 10
+    assert sum(row[0] == 2 for row in delivered) >= 9
 
 
 def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_those_in_flight(make_set: MakeSet) -> None:

@@ -133,7 +133,8 @@ class SeededAtari:
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Takes one step in every column, or begins the next episode where the last step ended one.
 
-        Infos are empty: ALE's say nothing of an episode that its return and length do not.
+        Infos hold the lives that are left where losing one ends an episode, else nothing: ALE's others say no more of
+        an episode than its return and length do.
         """
         if self._unchecked:
             self._check(actions)
@@ -153,9 +154,12 @@ class SeededAtari:
             observations = self._restart(began[~goes_on[began]].tolist(), observations)
             self._lengths[began] = 0
         self._awaiting = terminateds | truncateds
+        said: Infos = {}
         if self._games_go_on:
             self._goes_on = terminateds & ~truncateds & (infos["lives"] > 0)
-        return observations, rewards, terminateds, truncateds, {}
+            for column in np.flatnonzero(self._awaiting).tolist():
+                said[column] = {"lives": int(infos["lives"][column])}
+        return observations, rewards, terminateds, truncateds, said
 
     def places(self) -> list[EpisodePlace]:
         """Returns where each column is."""

@@ -42,8 +42,8 @@ def make_envpool(
             opened.pop().close()
         with _without_precision_warnings():
             pool = envpool.make(task, env_type="gymnasium", num_envs=num_envs, seed=column_seeds, **settings)
-        opened.append(pool)
-        observations, _ = pool.reset()
+            opened.append(pool)
+            observations, _ = pool.reset()
         return pool, observations
 
     return GymnasiumVectorEnv("envpool", config.id, start, spaces, seeds, num_envs, first_episodes)

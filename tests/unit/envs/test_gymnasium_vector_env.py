@@ -1,0 +1,142 @@
+"""Vector envs that others wrote: what their infos say of a column, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.gymnasium_vector_env import column_info
+from rlrun.envs.make import make_vector_env
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
+from rlrun.errors import EnvironmentUnusable
+
+SEEDS = EpisodeSeeds(0, worker_index=1)
+ENV_ID = "rlrun-tests/Native-v0"
+
+
+class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Ends column 1 at every third step and disobeys the rule at the row after: it pays and says things there."""
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    shape = (2,)
+    reward = 1.0
+
+    def __init__(self, num_envs: int, max_episode_steps: int = 0) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space = Dict(a=Box(-1.0, 1.0, (2,)), b=Discrete(3))
+        self.single_action_space = Discrete(2)
+        self.seeds: list[int] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.elapsed = 0
+        self.seeds.append(seed or 0)
+        return self.observations(), {}
+
+    def step(self, actions: Any) -> Any:
+        self.elapsed += 1
+        ended = np.array([False, self.elapsed % 3 == 0])
+        infos = {
+            "score": np.array([5.0, 6.0]),
+            "_score": np.array([False, True]),
+            "episode": {"r": np.array([1.0, 2.0]), "_r": np.array([False, True])},
+            "_episode": np.array([False, True]),
+        }
+        return self.observations(), np.full(2, self.reward, np.float32), ended, np.zeros(2, bool), infos
+
+    def observations(self) -> Any:
+        return {"a": np.zeros((self.num_envs, *self.shape)), "b": [0] * self.num_envs}
+
+
+class SameStep(Native):
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+
+class Undeclared(Native):
+    metadata: dict[str, Any] = {}  # noqa: RUF012
+
+
+class WrongShape(Native):
+    shape = (3,)
+
+
+class NoNumber(Native):
+    reward = float("nan")
+
+
+class Raising(Native):
+    def step(self, actions: Any) -> Any:
+        raise RuntimeError("the simulator is gone")
+
+
+@pytest.fixture
+def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
+    """Makes the vector env that a test names, two columns of it."""
+    gymnasium.register(ENV_ID, vector_entry_point=request.param)
+    try:
+        yield make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
+    finally:
+        del gymnasium.registry[ENV_ID]
+
+
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_the_rule_is_held_and_only_last_infos_are_given(registered: VectorEnv) -> None:
+    observations = registered.reset()
+    assert (observations["a"].dtype, observations["b"].dtype) == (np.float32, np.int64)
+    steps = [registered.step(np.array([0, 1])) for _ in range(5)]
+    assert [step[1].tolist() for step in steps] == [[1.0, 1.0]] * 3 + [[1.0, 0.0], [1.0, 1.0]]
+    assert [step[2].tolist() for step in steps] == [[False, step == 2] for step in range(5)]
+    last = {1: {"score": 6.0, "episode": {"r": 2.0}}}
+    assert [step[4] for step in steps] == [{}, {}, last, {}, {}]
+    assert [place.length for place in registered.places()] == [5, 1]
+
+
+@pytest.mark.parametrize("made", [SameStep, Undeclared])
+def test_another_autoreset_rule_is_refused(made: type[Native]) -> None:
+    gymnasium.register(ENV_ID, vector_entry_point=made)
+    with pytest.raises(EnvironmentUnusable, match="does not declare that it autoresets on the next step; use backend"):
+        make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
+    del gymnasium.registry[ENV_ID]
+
+
+@pytest.mark.parametrize("registered", [WrongShape], indirect=True)
+def test_observations_of_another_shape_are_refused(registered: VectorEnv) -> None:
+    with pytest.raises(EnvError, match=r"observations at 'a' have shape \(2, 3\), but their space says \(2, 2\)"):
+        registered.reset()
+
+
+@pytest.mark.parametrize("registered", [NoNumber], indirect=True)
+def test_rewards_that_are_no_numbers_are_refused(registered: VectorEnv) -> None:
+    registered.reset()
+    with pytest.raises(EnvError, match=r"returned rewards \[nan, nan\] \(worker 1, 2 envs at once\)"):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [Raising], indirect=True)
+def test_its_errors_show_their_traceback(registered: VectorEnv) -> None:
+    registered.reset()
+    with pytest.raises(EnvError, match=r"raised in step\(\) \(worker 1, 2 envs at once\):\n(.|\n)*simulator is gone"):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_actions_outside_the_space_are_refused(registered: VectorEnv) -> None:
+    registered.reset()
+    with pytest.raises(EnvError, match=r"actions \[0, 2\] are outside Discrete\(2\)"):
+        registered.step(np.array([0, 2]))
+
+
+def test_an_info_without_mask_is_about_every_column() -> None:
+    infos = {
+        "lives": np.array([3, 4]),
+        "env_id": np.array([0, 1]),
+        "deep": {"x": np.array([1, 2]), "_x": [True, False]},
+    }
+    assert column_info(infos, 0) == {"lives": 3, "deep": {"x": 1}}
+    assert column_info(infos, 1) == {"lives": 4}

@@ -151,6 +151,10 @@ class Algorithm(Generic[C]):
 
     # What a user calls.
 
+    def start(self) -> None:
+        """Builds the policy, the learner and the dataflow, unless that has been done; `train` does so by itself."""
+        self._started()
+
     def train(self) -> dict[str, Any]:
         """Runs one iteration and returns its result: flat, with the names in `RESULT_KEYS` and more.
 
@@ -181,8 +185,9 @@ class Algorithm(Generic[C]):
         }
 
     def _operator_seconds(self, flow: Flow[LearnResult]) -> dict[str, float]:
-        """Returns the seconds that each operator took in this iteration."""
+        """Returns the seconds of each operator in this iteration, and of waiting for workers."""
         before, now = self._seconds, {timing.path: timing.seconds for timing in flow.timings()}
+        now["waiting"] = flow.waited_s
         self._seconds = now
         return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
 

@@ -32,6 +32,7 @@ class Learner:
         weights_version: Broadcasts made.
         filters: Running statistics that go out with the weights.
         is_compiled: Whether updates run compiled; fixed for the whole run, since the bits differ.
+        last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Learner:
         self.sgd_steps = 0
         self.weights_version = 0
         self.filters: dict[str, Moments] = {}
+        self.last_batch: SampleBatch | None = None
         self._identity = identity
         self._announce = announce
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -105,6 +107,7 @@ class Learner:
             stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
                 bound.
         """
+        self.last_batch = batch
         scheduled = self.scheduled(env_steps)
         settings = {name: torch.tensor(value, device=self.device) for name, value in scheduled.items()}
         rows, length = batch["valid"].shape

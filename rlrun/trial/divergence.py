@@ -46,10 +46,13 @@ class DivergenceGuard:
     def content(self, spec: dict[str, Any]) -> Content:
         """Returns a checkpoint with the parameters and filters from before the iteration, the rest from after it.
 
+        Its state holds the batch that was learned from last as `last_batch`.
+
         Args:
             spec: The resolved trial.
         """
         content = self._algorithm.content(spec)
+        batch = self._algorithm.learner.last_batch
         parameters = self._algorithm.learner.policy.parameters
         learner = {
             **content.state["learner"],
@@ -58,7 +61,7 @@ class DivergenceGuard:
         return replace(
             content,
             tensors={**content.tensors, f"policies/{DEFAULT_POLICY}": parameters.named(self._before.flat)},
-            state={**content.state, "learner": learner},
+            state={**content.state, "learner": learner, "last_batch": {} if batch is None else dict(batch)},
         )
 
     def _weights(self) -> Weights:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -230,7 +230,7 @@ class TrialLoop:
                 self.resumption = Resumption(None, rows_cut=rows_cut)
             if from_checkpoint is not None:
                 self.algorithm.load_weights(read_checkpoint(from_checkpoint))
-            self.algorithm.content(self._spec)  # starts everything, so that there are parameters to guard
+            self.algorithm.start()
         self._guard = DivergenceGuard(self.algorithm)
 
     def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
@@ -260,7 +260,7 @@ class TrialLoop:
         result = self.algorithm.train()
         self._refuse_divergence(result)
         self._guard.remember()
-        result |= self._evaluation(int(result["iteration"]))
+        result |= self._evaluation(result)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
         self._is_between_iterations = True
@@ -271,12 +271,12 @@ class TrialLoop:
             self._finish()
         return self.last_result
 
-    def _evaluation(self, iteration: int) -> dict[str, Any]:
-        """Evaluates if it is due, always on the same episodes."""
+    def _evaluation(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Evaluates if it is due, and at the end of the trial, always on the same episodes."""
         evaluation = self.trial.evaluation
         if evaluation is None:
             return {}
-        if iteration % evaluation.every:
+        if result["iteration"] % evaluation.every and self._reached(result) is None:
             return {**{f"{EVALUATION}{name}": None for name in EVALUATION_KEYS}, "time/evaluation_s": 0.0}
         began = time.perf_counter()
         found = self.algorithm.evaluate(
@@ -301,11 +301,17 @@ class TrialLoop:
         )
 
     def _note_stop(self, row: Row) -> None:
+        reason = self._reached(row)
+        if reason is not None:
+            self.done, self.stop_reason = True, reason
+
+    def _reached(self, result: Mapping[str, Any]) -> str | None:
+        """Returns the stop criterion that a result meets, None if it meets none."""
         for metric, bound in self.trial.stop.items():
-            value = row.get(metric)
+            value = result.get(metric)
             if value is not None and value >= bound:
-                self.done, self.stop_reason = True, f"{metric} {value:g} >= {bound:g}"
-                return
+                return f"{metric} {value:g} >= {bound:g}"
+        return None
 
     def _is_checkpoint_due(self, row: Row) -> bool:
         checkpoint = self.trial.checkpoint

@@ -213,6 +213,16 @@ def test_evaluations_are_reported_when_they_are_due_and_null_otherwise(tmp_path:
     assert len({tuple(row) for row in rows}) == 1
 
 
+def test_a_trial_ends_with_an_evaluation_of_what_it_has_become(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 3}, evaluation={"every": 2, "episodes": 3})
+    with TrialLoop(trial, tmp_path) as loop:
+        rows = [loop.step() for _ in range(3)]
+        assert loop.done
+    means = [row["evaluation/episode_return_mean"] for row in rows]
+    assert means[0] is None
+    assert None not in means[1:]
+
+
 def test_evaluations_do_not_change_the_training(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
     for name, evaluation in (("with", {"every": 1, "episodes": 2}), ("without", None)):
         with TrialLoop(small_trial(stop={"iteration": 4}, evaluation=evaluation), tmp_path / name) as loop:
@@ -318,7 +328,8 @@ def test_a_statistic_that_is_not_finite_is_named(tmp_path: Path, small_trial: Ma
     trial = small_trial(algorithm="my_lab:ReportsInfinity")
     with TrialLoop(trial, tmp_path) as loop, pytest.raises(TrainingFailed, match=message):
         loop.step()
-    assert (tmp_path / "failed" / "manifest.json").exists()
+    batch = read_checkpoint(tmp_path / "failed").state["last_batch"]
+    assert {"obs", "actions", "advantages", "valid"} <= set(batch)
 
 
 def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(

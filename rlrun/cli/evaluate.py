@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -48,35 +48,18 @@ def evaluate(
     with restored(checkpoint, runs_dir, trust=trust) as algorithm:
         result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=other_env)
     if as_json:
-        print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **evaluation_data(result)})
+        print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})
     else:
         click.echo(f"{checkpoint}\n{evaluation_text(result)}")
 
 
-def evaluation_data(result: EvaluationResult) -> dict[str, Any]:
-    """Returns an evaluation as JSON-able data."""
-    low, high = result.confidence_interval
-    return {
-        "episodes": len(result.returns),
-        "episode_return_mean": result.mean,
-        "episode_return_std": result.std,
-        "episode_return_ci95": [low, high],
-        "episode_return_min": min(result.returns),
-        "episode_return_max": max(result.returns),
-        "episode_len_mean": sum(result.lengths) / len(result.lengths),
-        "returns": list(result.returns),
-        "lengths": list(result.lengths),
-    }
-
-
 def evaluation_text(result: EvaluationResult) -> str:
     """Returns an evaluation as a few lines of text."""
-    data = evaluation_data(result)
-    low, high = (cell_text(bound) for bound in data["episode_return_ci95"])
+    low, high = map(cell_text, result.ci95)
     lines = {
-        "mean return": f"{cell_text(data['episode_return_mean'])}  (95 % interval {low} to {high})",
-        "std": cell_text(data["episode_return_std"]),
-        "min, max": f"{cell_text(data['episode_return_min'])}, {cell_text(data['episode_return_max'])}",
-        "mean length": cell_text(data["episode_len_mean"]),
+        "mean return": f"{cell_text(result.mean)}  (95 % interval {low} to {high})",
+        "std": cell_text(result.std),
+        "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
+        "mean length": cell_text(result.len_mean),
     }
-    return "\n".join([f"{data['episodes']} episodes", *(f"  {what:<12} {value}" for what, value in lines.items())])
+    return "\n".join([f"{len(result.returns)} episodes", *(f"  {what:<13}{value}" for what, value in lines.items())])

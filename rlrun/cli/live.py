@@ -12,11 +12,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rlrun.cli.progress import TrialProgress, summary
-from rlrun.cli.tables import cell_text, duration
+from rlrun.cli.progress import TrialProgress, summary, whole_seconds
+from rlrun.cli.tables import cell_text
 
 REFRESHES_PER_S = 2
-LEAST_WIDTH_OF_BAR, LEAST_WIDTH_OF_RATE, LEAST_WIDTH_OF_LEFT = 50, 84, 66
+LEAST_WIDTH_OF_BAR, LEAST_WIDTH_OF_STEPS, LEAST_WIDTH_OF_RATE, LEAST_WIDTH_OF_LEFT = 50, 104, 84, 66
 LINES_BESIDE_TRIALS = 4
 
 
@@ -65,7 +65,7 @@ class LiveView:
 
     def _draw(self) -> RenderableType:
         now = time.monotonic()
-        heading = Text(f"{self._heading}  {duration(round(now - self._start))}", overflow="ellipsis", no_wrap=True)
+        heading = Text(f"{self._heading}  {whole_seconds(now - self._start)}", overflow="ellipsis", no_wrap=True)
         running = [trial for trial in self._trials.values() if trial.status == "RUNNING"]
         waiting = [] if running else [trial for trial in self._trials.values() if trial.status == "PENDING"]
         shown = (running or waiting)[: max(1, self._console.height - LINES_BESIDE_TRIALS)]
@@ -78,7 +78,7 @@ class LiveView:
         width = self._console.width
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width // 3))
-        for _ in range(5):
+        for _ in range(6):
             table.add_column(no_wrap=True, justify="right")
         for trial in trials:
             if trial.result is None:
@@ -89,8 +89,9 @@ class LiveView:
             table.add_row(
                 trial.name,
                 ProgressBar(total=1.0, completed=trial.share, width=max(8, width // 6)) if has_bar else Text(),
-                f"{trial.share:.0%}" if trial.share > 0 else f"{steps} steps",
-                f"return {cell_text(trial.result.get('episode_return_mean'))}",
+                f"{trial.share:.0%}" if trial.share > 0 else "",
+                f"{steps} steps" if width >= LEAST_WIDTH_OF_STEPS or trial.share == 0 else "",
+                trial.return_text(),
                 trial.rate_text() if width >= LEAST_WIDTH_OF_RATE else "",
                 trial.left_text(now) if width >= LEAST_WIDTH_OF_LEFT else "",
             )

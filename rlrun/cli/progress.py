@@ -92,12 +92,7 @@ class TrialProgress:
         ended = f" [{self.status.lower()}]" if self.ended else ""
         if self.result is None:
             return f"{self.name}:{ended or ' starting'}"
-        parts = [
-            self.steps_text(),
-            f"return {cell_text(self.result.get('episode_return_mean'))}",
-            self.rate_text(),
-            self.left_text(now),
-        ]
+        parts = [self.steps_text(), self.return_text(), self.rate_text(), self.left_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 
     def steps_text(self) -> str:
@@ -105,6 +100,11 @@ class TrialProgress:
         steps = cell_text(self.result.get("env_steps") if self.result else 0)
         limit = self.stop.get("env_steps")
         return f"{steps} env steps" if limit is None else f"{steps} of {int(limit):,} env steps"
+
+    def return_text(self) -> str:
+        """Returns the mean return, with digits that stay in place while it grows."""
+        mean = self.result.get("episode_return_mean") if self.result else None
+        return f"return {'-' if mean is None else f'{mean:,.1f}' if abs(mean) >= 1 else f'{mean:.3f}'}"
 
     def rate_text(self) -> str:
         """Returns the env steps per second, "" while they are unknown."""
@@ -118,7 +118,12 @@ class TrialProgress:
             now: The same clock as in `observe`, in seconds.
         """
         left = self.seconds_left(now)
-        return "" if left is None else f"{duration(left)} left"
+        return "" if left is None else f"{whole_seconds(left)} left"
+
+
+def whole_seconds(seconds: float) -> str:
+    """Returns a duration without fractions, which would flicker in a view that is drawn again and again."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
 
 
 def summary(trials: Iterable[TrialProgress]) -> str:

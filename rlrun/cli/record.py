@@ -86,8 +86,11 @@ def _check_output(output: Path) -> None:
 
 
 def _without_display() -> dict[str, str]:
-    """Returns the variables that let MuJoCo draw where no display is; what the user has set stays."""
-    return {} if "MUJOCO_GL" in os.environ or sys.platform != "linux" else {"MUJOCO_GL": "egl"}
+    """Returns the variables that let MuJoCo and pygame draw where no display is; what the user has set stays."""
+    wanted = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    if sys.platform == "linux":
+        wanted["MUJOCO_GL"] = "egl"
+    return {name: value for name, value in wanted.items() if name not in os.environ}
 
 
 def _crashed(signal_number: int) -> Exception:

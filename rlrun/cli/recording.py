@@ -36,7 +36,7 @@ def record(
         output: The video, ending with .mp4 or .gif.
         runs_dir: The folder that holds the user's own runs.
         episodes: How many episodes.
-        seed: The first episode's seed; each later one has the next.
+        seed: Seed of the episodes, which are those of an evaluation with the same seed.
         stochastic: Whether actions are drawn from the policy.
         trust: Whether to import what the checkpoint names.
 
@@ -66,8 +66,11 @@ def _frames(
     returns: list[float],
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
+    from rlrun.rollout.evaluation import EvaluationSeeds
+
+    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)  # the episodes that `rlrun evaluate` runs
     for episode in range(episodes):
-        observation, _ = env.reset(seed=seed + episode)
+        observation, _ = env.reset(seed=seeds.seed(0, episode))
         yield _frame(env)
         total, ended = 0.0, False
         while not ended:

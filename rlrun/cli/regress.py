@@ -145,8 +145,8 @@ def _metrics(result: EvaluationResult) -> dict[str, float]:
     values = {
         "episode_return_mean": result.mean,
         "episode_return_std": result.std,
-        "episode_return_min": min(result.returns),
-        "episode_return_max": max(result.returns),
-        "episode_len_mean": sum(result.lengths) / len(result.lengths),
+        "episode_return_min": result.min,
+        "episode_return_max": result.max,
+        "episode_len_mean": result.len_mean,
     }
     return values | {f"evaluation/{name}": value for name, value in values.items()}

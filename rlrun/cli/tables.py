@@ -68,12 +68,14 @@ def duration(seconds: float) -> str:
     """Returns a duration in the two units that matter.
 
     Examples:
-        >>> duration(7.26), duration(75), duration(3_700), duration(200_000)
-        ('7.3 s', '1 min 15 s', '1 h 02 min', '2 d 07 h')
+        >>> duration(7.26), duration(41.8), duration(75), duration(3_700), duration(200_000)
+        ('7.3 s', '42 s', '1 min 15 s', '1 h 02 min', '2 d 07 h')
     """
-    if seconds < 59.95:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     if whole < 86_400:

@@ -98,7 +98,7 @@ def candidates(num_envs: int, train_batch_size: int, cpus: int) -> list[tuple[in
 def _timings(trial: TrialSpec) -> Iterator[Timing]:
     """Times setting after setting until the budget is spent; the first one always."""
     from rlrun.tune.driver_log import DriverLog
-    from rlrun.tune.ray_session import ray_session
+    from rlrun.tune.ray_session import RaySession
     from rlrun.tune.resources import machine_cpus
 
     config = trial.config
@@ -118,7 +118,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
                 log = DriverLog()
                 log.send_to(Path(os.devnull))  # Ray has much to say
                 stack.callback(log.close)
-                stack.enter_context(ray_session(trials, None))
+                stack.enter_context(RaySession(trials)).start(address=None)
             rate = _env_steps_per_s(changed)
             yield Timing(changed.config.num_workers, changed.config.num_envs_per_worker, rate)
 

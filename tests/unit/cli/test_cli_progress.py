@@ -51,7 +51,7 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     trial = trial_with({"env_steps": 10_000}, env_steps=2048)
     result = {"env_steps": 4096, "episode_return_mean": 31.25, "env_steps_per_s": 12_345.6}
     trial.observe(TrialEvent("000-seed=0", "RUNNING", result), now=1.0)
-    expected = "000-seed=0: 4,096 of 10,000 env steps, return 31.25, 12,346 steps/s, 2.9 s left"
+    expected = "000-seed=0: 4,096 of 10,000 env steps, return 31.2, 12,346 steps/s, 3 s left"
     assert trial.line(1.0) == expected
 
 

@@ -40,7 +40,7 @@ def test_a_cell_of_several_lines_becomes_one() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0, "0.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"), (3599.6, "1 h 00 min"), (90_000, "1 d 01 h")],
+    [(0.0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (3599.6, "1 h 00 min"), (90_000, "1 d 01 h")],
 )
 def test_durations_never_show_sixty(seconds: float, text: str) -> None:
     assert duration(seconds) == text

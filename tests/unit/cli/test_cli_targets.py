@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,14 @@ from rlrun.cli.targets import checkpoint_named, run_named
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.tune.run_directory import RunTable
 
 
 def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus = "TERMINATED") -> Path:
     """Writes a trial with one row and one checkpoint per return, 100 env steps each."""
     run.mkdir(parents=True, exist_ok=True)
-    (run / "run.json").write_text("{}")
+    table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), {}, (name,))
+    (run / "run.json").write_text(json.dumps(asdict(table)))
     trial = TrialDirectory(run / name)
     trial.write_record(TrialRecord(name, status, seed=0))
     trial.write_spec({"checkpoint": {"best": "episode_return_mean"}})

@@ -78,7 +78,7 @@ def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
         SpecError: There is no such setting, or its value is out of range.
     """
     registered = {name: value for name, value in spec.kwargs.items() if name != "game"}
-    settings = AtariSettings.parse({**registered, **config.kwargs}, path="env.kwargs")
+    settings = AtariSettings.parse({**registered, **config.kwargs}, path="kwargs")
     if config.max_episode_steps is not None:
         return settings.replace(max_num_frames_per_episode=config.max_episode_steps * settings.frameskip)
     return settings

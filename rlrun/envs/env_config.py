@@ -35,7 +35,8 @@ class EnvConfig(ConfigModel):
     """An environment and how it is stepped; a bare string in YAML is its id."""
 
     id: str
-    """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or package.module:factory for an env of one's own."""
+    """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, package.module:Id-v0 for a package that registers ids when it
+    is imported, or package.module:factory for an env of one's own."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import gymnasium
@@ -119,6 +120,12 @@ def make_vector_env(
         )
         for column in range(num_envs)
     ]
+    for column, env in enumerate(envs):
+        if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
+            raise EnvironmentUnusable(
+                f"env {config.id}: column {column} has other spaces than column 0: "
+                f"{env.observation_space}, {env.action_space}"
+            )
     return LoopVectorEnv(config.id, envs, seeds, first_episodes)
 
 
@@ -224,5 +231,8 @@ def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
     """Returns the Atari module, which imports ale_py, the game's ROM name and its settings."""
     spec = find_spec(config.id)
     check_installed(spec)
+    found = version("ale-py")
+    if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # earlier ones cannot reset single columns
+        raise EnvironmentUnusable(f"env {config.id} needs ale-py 0.12, and {found} is installed: {pip_command(spec)}")
     atari = importlib.import_module("rlrun.envs.atari_vector_env")
     return atari, spec.kwargs["game"], atari.atari_settings(config, spec)

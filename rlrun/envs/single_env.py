@@ -43,10 +43,11 @@ def make_single_env(
     offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
     kwargs = dict(config.kwargs) if render_mode is None else {**config.kwargs, "render_mode": render_mode}
     where = f"worker {worker_index}, env {env_index}"
-    if is_factory(config.id):
-        env = _from_factory(config, kwargs, offered, where)
-    else:
-        env = _from_registry(config, kwargs, where)
+    env = (
+        _from_factory(config, kwargs, offered, where)
+        if is_factory(config.id)
+        else _from_registry(config, kwargs, where)
+    )
     for wrapper in config.wrappers:
         env = _wrapped(env, wrapper, config.id, where)
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
@@ -75,8 +76,6 @@ def check_single_env(config: EnvConfig) -> None:
 def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
     factory = _factory(config)
     wanted = _parameters(factory)
-    if "render_mode" in kwargs and "render_mode" not in wanted:
-        raise EnvironmentUnusable(f"env {config.id} cannot be rendered: its factory has no parameter render_mode")
     kwargs |= {name: value for name, value in offered.items() if name in wanted and name not in kwargs}
     _check_call(factory, (), kwargs, f"env {config.id}")
     try:
@@ -166,6 +165,8 @@ def _check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     parameters = _parameters(called)
     if not parameters:
         return
+    if "render_mode" in kwargs and not {"render_mode", _any_keyword(called)} & {*parameters}:
+        raise EnvironmentUnusable(f"{what} cannot be drawn: it has no parameter render_mode")
     try:
         inspect.signature(called).bind(*args, **kwargs)
     except TypeError as error:
@@ -180,6 +181,12 @@ def _parameters(called: Callable[..., Any]) -> list[str]:
         return list(inspect.signature(called).parameters)
     except (TypeError, ValueError):
         return []
+
+
+def _any_keyword(called: Callable[..., Any]) -> str:
+    """Returns the name of the parameter that takes all other keyword arguments, "" if there is none."""
+    parameters = inspect.signature(called).parameters.values()
+    return next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), "")
 
 
 def _not_an_env(found: Any) -> str:

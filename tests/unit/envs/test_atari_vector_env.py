@@ -29,10 +29,10 @@ def test_an_id_keeps_its_sticky_actions_and_takes_settings_on_top() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "said"),
     [
-        ({"frame_skip": 4}, "env.kwargs.frame_skip: unknown key 'frame_skip'; did you mean 'frameskip'?"),
-        ({"reward_clipping": True}, "env.kwargs.reward_clipping: unknown key 'reward_clipping'"),
-        ({"noop_max": -1}, "env.kwargs.noop_max: must be a whole number >= 0, not -1"),
-        ({"repeat_action_probability": 2}, "env.kwargs.repeat_action_probability: must be a number >= 0 and <= 1, not"),
+        ({"frame_skip": 4}, "kwargs.frame_skip: unknown key 'frame_skip'; did you mean 'frameskip'?"),
+        ({"reward_clipping": True}, "kwargs.reward_clipping: unknown key 'reward_clipping'"),
+        ({"noop_max": -1}, "kwargs.noop_max: must be a whole number >= 0, not -1"),
+        ({"repeat_action_probability": 2}, "kwargs.repeat_action_probability: must be a number >= 0 and <= 1, not"),
     ],
 )
 def test_wrong_settings_are_named(kwargs: dict[str, Any], said: str) -> None:

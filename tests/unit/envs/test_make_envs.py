@@ -178,6 +178,15 @@ def test_a_factory_is_told_worker_column_and_first_seed_where_it_asks(lab: Any) 
     assert made == [(4, 3, 0, SEEDS.seed(0, 0)), (4, 3, 1, SEEDS.seed(1, 6)), {"size": 4}]
 
 
+def test_columns_with_different_spaces_are_refused(lab: Any) -> None:
+    lab(
+        "lab_uneven",
+        "def make(env_index): return gymnasium.make('CartPole-v1' if env_index < 2 else 'Pendulum-v1')\n",
+    )
+    with pytest.raises(EnvironmentUnusable, match="column 2 has other spaces than column 0"):
+        make_vector_env(EnvConfig(id="lab_uneven:make"), 3, SEEDS)
+
+
 def test_a_factorys_env_gets_the_configs_time_limit() -> None:
     config = EnvConfig(id="rlrun.envs.worlds:ConstantReward", max_episode_steps=4)
     env = make_vector_env(config, 1, SEEDS)
@@ -268,9 +277,17 @@ def test_a_single_env_is_what_a_column_is() -> None:
     assert np.asarray(single.render()).shape == (400, 600, 3)
 
 
-def test_a_factory_that_draws_nothing_says_so() -> None:
-    with pytest.raises(EnvironmentUnusable, match="cannot be rendered: its factory has no parameter render_mode"):
+def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
+    lab("lab_blind", "def make(**options): return gymnasium.make('CartPole-v1', **options)")
+    with pytest.raises(EnvironmentUnusable, match="cannot be drawn: it has no parameter render_mode"):
         make_env(EnvConfig(id="rlrun.envs.worlds:ConstantReward"), render_mode="rgb_array")
+    assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
+
+
+def test_an_ale_that_cannot_reset_single_columns_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.envs.make.version", lambda _: "0.11.2")
+    said = "env ALE/Pong-v5 needs ale-py 0.12, and 0.11.2 is installed: pip install 'rlrun[atari]'"
+    assert refused("ALE/Pong-v5", EnvironmentUnusable) == said
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class ActiveRun:
         log: Where output goes.
         watch: Who watches.
         errors: What the trials that failed raised, by name.
+        watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
     """
 
     directory: RunDirectory
@@ -37,11 +38,18 @@ class ActiveRun:
     log: DriverLog
     watch: Watcher
     errors: dict[str, Exception] = field(default_factory=dict)
+    watch_error: Exception | None = None
 
     def tell(self, event: RunEvent) -> None:
         """Tells the watcher."""
-        with self.log.speaking():
-            self.watch(event)
+        if self.watch_error is not None:
+            return
+        try:
+            with self.log.speaking():
+                self.watch(event)
+        except Exception as error:  # a trial must neither be blamed for it nor lose what it has learned
+            self.watch_error = error
+            self.interrupts.received = self.interrupts.received or "a failed watcher"
 
     def note(self, trial: str, text: str) -> None:
         """Tells the watcher something about a trial in words."""

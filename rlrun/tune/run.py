@@ -63,7 +63,8 @@ def run(
         address: A Ray cluster to join; by default Ray is started on this machine where it is needed, unless this
             process belongs to one already.
         from_checkpoint: A checkpoint whose weights every trial starts from.
-        watch: Called with each event of the run (see `rlrun.tune.events`).
+        watch: Called with each event of the run (see `rlrun.tune.events`). If it raises, running trials save and stop,
+            and its exception is raised.
 
     Returns:
         All trials of all experiments, in order.
@@ -172,6 +173,8 @@ def _run_all(
                     part.directory, part.trials, part.resumed, from_checkpoint, eager, interrupts, log, watch
                 )
                 _run_part(part, active, session, address)
+                if active.watch_error is not None:
+                    raise active.watch_error
                 if interrupts.received:
                     break
                 results = part.directory.results()

@@ -7,6 +7,7 @@ runs them side by side, and carries their numbers to schedulers.
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import shutil
 import sys
@@ -53,6 +54,8 @@ def run_under_tune(run: ActiveRun) -> None:
             failure_config=FailureConfig(max_failures=0),
         ),
     )
+    # Of Tune's own result files, which are off, it would complain at length.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     tuner.fit()
     shutil.rmtree(run.directory.tune, ignore_errors=True)
 

@@ -1,0 +1,57 @@
+"""Runs a spec in a process of its own and, after so many results, sends a signal.
+
+Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and to whom:
+"self", "group" as a terminal does it, or "tree" for every process that descends from this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import rlrun
+from rlrun.errors import Interrupted
+from rlrun.tune.events import RunEvent, TrialEvent
+
+
+def descendants(root: int) -> list[int]:
+    """Returns a process and all that descend from it, parents first."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(pid): int(parent) for pid, parent in (line.split() for line in listed.splitlines())}
+    found = [root]
+    for one in found:
+        found += [pid for pid, parent in parents.items() if parent == one]
+    return found
+
+
+def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str, target: str) -> int:
+    """Runs the spec; returns the exit code of an interruption, or 0 if the signal never came."""
+    left = int(results)
+    number = signal.Signals[signal_name]
+
+    def watch(event: RunEvent) -> None:
+        nonlocal left
+        left -= isinstance(event, TrialEvent) and event.result is not None
+        if left == 0:
+            left = -1
+            if target == "group":
+                os.killpg(0, number)
+                return
+            for pid in reversed(descendants(os.getpid())) if target == "tree" else [os.getpid()]:
+                with suppress(ProcessLookupError):  # `ps` itself was one of them
+                    os.kill(pid, number)
+
+    try:
+        rlrun.run(json.loads(spec), runs_dir=runs_dir, executor=executor, watch=watch)
+    except Interrupted as interrupted:
+        print(interrupted)
+        return interrupted.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,147 @@
+"""Runs that are interrupted or killed go on, and end as if nothing had happened."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.tune.events import RunEvent, TrialNote
+from rlrun.tune.run_directory import TrialResult
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = Path(__file__).with_name("run_until_signal.py")
+TRIAL = "000-seed=0"
+
+
+def spec(num_workers: int = 0, seeds: int = 1, iterations: int = 15) -> dict[str, Any]:
+    return {
+        "steady": {
+            "algorithm": "ppo",
+            "env": "CartPole-v1",
+            "seeds": seeds,
+            "stop": {"iteration": iterations},
+            "config": {
+                "train_batch_size": 64,
+                "minibatch_size": 32,
+                "num_epochs": 2,
+                "num_workers": num_workers,
+                "num_envs_per_worker": 2,
+                "model": {"hiddens": [8]},
+                "normalize_observations": True,
+                "normalize_rewards": True,
+            },
+            "checkpoint": {"every": 5},
+        }
+    }
+
+
+def run_until(
+    spec: dict[str, Any], runs: Path, executor: str, results: int, signal: str, target: str
+) -> subprocess.CompletedProcess[str]:
+    arguments = [json.dumps(spec), str(runs), executor, str(results), signal, target]
+    return subprocess.run(
+        [sys.executable, CHILD, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+    )
+
+
+def numbers(trial: TrialResult) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
+
+
+def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]]:
+    return [numbers(trial) for trial in rlrun.run(spec, runs_dir=runs / "uninterrupted", executor="local")]
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), (2, "ray")])
+def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
+    tmp_path: Path, num_workers: int, executor: str
+) -> None:
+    killed = run_until(spec(num_workers), tmp_path, executor, 7, "SIGKILL", "tree")
+    assert killed.returncode == -9, killed.stderr
+    run = Path(shutil.move(tmp_path / "steady", tmp_path / "moved"))
+    record = TrialDirectory(run / TRIAL).read_record()
+    assert record is not None
+    assert record.status == "RUNNING"
+    assert len(read_results(run / TRIAL)) in (7, 8)
+
+    events: list[RunEvent] = []
+    (trial,) = rlrun.resume(run, watch=events.append)
+    assert (trial.status, trial.last_result["iteration"]) == ("TERMINATED", 15)
+    assert [numbers(trial)] == uninterrupted(spec(num_workers), tmp_path)
+    notes = [event.text for event in events if isinstance(event, TrialNote)]
+    assert len(notes) == 1
+    assert notes[0].startswith("goes on after iteration 5, from ")
+    assert "not exactly" not in notes[0]
+    times = [row["time_total_s"] for row in trial.results()]
+    assert times == sorted(times)
+
+
+def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_to_go_on(tmp_path: Path) -> None:
+    interrupted = run_until(spec(), tmp_path, "local", 7, "SIGTERM", "self")
+    assert interrupted.returncode == 130, interrupted.stderr
+    assert interrupted.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert interrupted.stderr == ""
+    assert (tmp_path / "steady" / TRIAL / "checkpoints/iteration_000007").is_dir()
+
+    (trial,) = rlrun.resume(tmp_path / "steady")
+    assert [numbers(trial)] == uninterrupted(spec(), tmp_path)
+
+
+def test_ctrl_c_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    sweep = spec(seeds=3)
+    interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGINT", "group")
+    assert interrupted.returncode == 130, interrupted.stderr
+    assert interrupted.stdout == f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert interrupted.stderr == ""
+    run = tmp_path / "steady"
+    statuses = [TrialDirectory(run / f"{seed:03}-seed={seed}").read_record() for seed in range(3)]
+    assert {record.status for record in statuses if record} <= {"INTERRUPTED", "PENDING"}
+    assert [record.status for record in statuses if record].count("INTERRUPTED") >= 1
+    assert "Started a local Ray instance" in (run / "driver.log").read_text()
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in listed
+
+    trials = rlrun.resume(run, executor="local")
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    assert [numbers(trial) for trial in trials] == uninterrupted(sweep, tmp_path)
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_trial_whose_process_dies_is_an_error_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deadly_world.py").write_text(
+        "import os\n"
+        "from rlrun.envs.worlds import ConstantReward\n"
+        "class Deadly(ConstantReward):\n"
+        "    def __init__(self, deadly=False, **kwargs):\n"
+        "        super().__init__(**kwargs)\n"
+        "        self.deadly = deadly\n"
+        "    def step(self, action):\n"
+        "        if self.deadly:\n"
+        "            os.kill(os.getpid(), 9)\n"
+        "        return super().step(action)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = {"id": "deadly_world:Deadly", "kwargs": {"deadly": {"grid_search": [True, False]}}}
+    entry = {**spec(iterations=2)["steady"], "env": env}
+    began = time.monotonic()
+    died, fine = rlrun.run({"deadly": entry}, runs_dir=tmp_path / "runs", executor="ray")
+    assert (died.status, fine.status) == ("ERROR", "TERMINATED")
+    assert "its process died" in died.error
+    assert time.monotonic() - began < 60

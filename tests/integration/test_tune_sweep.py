@@ -1,0 +1,149 @@
+"""Sweeps on real Ray Tune: the numbers, the files, the events, and trials that fail."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.errors import TrainingFailed, UsageError
+from rlrun.trial.results import is_timing
+from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent
+from rlrun.tune.run_directory import TrialResult
+
+TINY = {
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 1,
+    "num_envs_per_worker": 4,
+    "model": {"hiddens": [8]},
+}
+SWEEP = {
+    "sweep": {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": 2,
+        "stop": {"iteration": 3},
+        "resources": {"cpus": 2},  # two at once, so that the other two take over their actors
+        "config": {**TINY, "lr": {"grid_search": [1e-3, 3e-4]}},
+    }
+}
+BREAKS = '''
+import os
+
+import gymnasium
+import numpy as np
+
+class Breaks(gymnasium.Env):
+    """Raises at a step, if it is told to."""
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, at=None, mended="", render_mode=None):
+        self.at, self.mended, self.steps = at, mended, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.random(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == self.at and not os.path.exists(self.mended):
+            raise OverflowError("the world is too small")
+        return self.np_random.random(1, np.float32), 1.0, False, self.steps % 10 == 0, {}
+'''
+
+
+def numbers(trial: TrialResult) -> list[dict[str, Any]]:
+    """Returns all results of a trial without what the clock decides."""
+    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    first = rlrun.run(SWEEP, runs_dir=tmp_path, watch=events.append)
+    again = rlrun.run(SWEEP, runs_dir=tmp_path)
+    local = rlrun.run(SWEEP, runs_dir=tmp_path, executor="local")
+
+    names = ["000-lr=0.001-seed=0", "001-lr=0.001-seed=1", "002-lr=0.0003-seed=0", "003-lr=0.0003-seed=1"]
+    assert [trial.name for trial in first] == names
+    assert {trial.status for trial in (*first, *again, *local)} == {"TERMINATED"}
+    assert [numbers(trial) for trial in first] == [numbers(trial) for trial in again]
+    assert [numbers(trial) for trial in first] == [numbers(trial) for trial in local]
+    assert len({str(numbers(trial)) for trial in first}) == 4
+
+    assert {trial.directory.parent.name for trial in (*first, *again, *local)} == {"sweep", "sweep-2", "sweep-3"}
+    assert all(trial.checkpoint == trial.directory / "checkpoints/iteration_000003" for trial in first)
+    assert not (tmp_path / "sweep" / ".tune").exists()
+
+    assert isinstance(events[0], RunStarted)
+    assert (events[0].executor, events[0].uses_ray) == ("ray", True)
+    assert events[-1] == RunFinished(tmp_path / "sweep", tuple(first), events[-1].seconds)  # type: ignore[union-attr]
+    told = [event for event in events if isinstance(event, TrialEvent)]
+    assert Counter((event.trial, event.status, event.result is not None) for event in told) == {
+        key: count
+        for name in names
+        for key, count in {
+            (name, "RUNNING", False): 1,
+            (name, "RUNNING", True): 3,
+            (name, "TERMINATED", False): 1,
+        }.items()
+    }
+    for trial in first:
+        assert [event.result for event in told if event.trial == trial.name and event.result] == trial.results()
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_trial_that_fails_shows_the_users_traceback_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any
+) -> None:
+    (tmp_path / "small_world.py").write_text(BREAKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    env = {"id": "small_world:Breaks", "kwargs": {"at": {"grid_search": [9, None]}}}
+    spec = {"algorithm": "ppo", "env": env, "stop": {"iteration": 2}, "config": TINY}
+    events: list[RunEvent] = []
+    failed, fine = rlrun.run({"breaks": spec}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append)
+
+    assert (failed.status, fine.status) == ("ERROR", "TERMINATED")
+    assert fine.last_result["iteration"] == 2
+    assert 'raise OverflowError("the world is too small")' in failed.error
+    assert "small_world.py" in failed.error
+    assert "Ray" not in failed.error
+    assert [event.error for event in events if isinstance(event, TrialEvent) and event.status == "ERROR"] == [
+        failed.error
+    ]
+
+    with pytest.raises(TrainingFailed, match="the world is too small"):
+        rlrun.run(
+            {"breaks": {**spec, "env": {**env, "kwargs": {"at": 9}}}}, runs_dir=tmp_path / "runs", executor=executor
+        )
+
+
+def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mended_world.py").write_text(BREAKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    mended = tmp_path / "mended"
+    env = {"id": "mended_world:Breaks", "kwargs": {"at": {"grid_search": [20, None]}, "mended": str(mended)}}
+    spec = {"algorithm": "ppo", "env": env, "stop": {"iteration": 3}, "config": TINY, "checkpoint": {"every": 1}}
+    failed, fine = rlrun.run({"breaks": spec}, runs_dir=tmp_path / "runs", executor="local")
+    assert (failed.status, failed.last_result["iteration"]) == ("ERROR", 1)
+    run = tmp_path / "runs/breaks"
+    assert rlrun.resume(run) == [failed, fine]
+
+    mended.touch()
+    again, untouched = rlrun.resume(run, retry_failed=True, executor="local")
+    assert untouched == fine
+    assert (again.status, again.error, again.last_result["iteration"]) == ("TERMINATED", "", 3)
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_what_can_never_fit_the_running_ray_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    spec = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, "config": {"num_workers": 99}}
+    with pytest.raises(
+        UsageError, match=r"needs 100 CPUs and 0 GPUs: 1 for the trial \+ 99 x 1 for workers; the running"
+    ):
+        rlrun.run({"greedy": spec}, runs_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []

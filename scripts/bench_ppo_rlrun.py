@@ -1,0 +1,116 @@
+"""Runs one piece of the benchmark's work with rlrun; `bench_ppo.py` starts it in a process of its own.
+
+Training goes through `rlrun.run`, as `rlrun train` does: with result files, checkpoints and everything else that is on
+by default.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.flow.operators import ComputeAdvantages
+from rlrun.tune.events import RunEvent, TrialEvent
+from rlrun.tune.run import run
+
+LONG_RUN = 10_000_000
+"""Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""
+
+
+@dataclass
+class Clock:
+    """Watches a run and notes the clock and the CPU time at every result.
+
+    Attributes:
+        marks: When a result came, and the CPU time spent until then.
+        results: The results.
+    """
+
+    marks: list[tuple[float, float]] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, event: RunEvent) -> None:
+        """Takes note of a result."""
+        if isinstance(event, TrialEvent) and event.result is not None:
+            self.marks.append((time.perf_counter(), time.process_time()))
+            self.results.append(dict(event.result))
+
+
+def spec_of(work: dict[str, Any]) -> dict[str, Any]:
+    """Returns the spec that stands for a piece of work."""
+    stop: dict[str, float] = {"env_steps": LONG_RUN}
+    if work["kind"] == "solve":
+        stop = {"env_steps": work["max_env_steps"], "episode_return_mean": work["wanted_return"]}
+    elif work["kind"] == "train":
+        stop["iteration"] = work["warm_up"] + work["iterations"]
+    return {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": [work["seed"]],
+        "stop": stop,
+        "config": config_of(work),
+    }
+
+
+def config_of(work: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "lr": work["lr"],
+        "num_envs_per_worker": work["num_envs"],
+        "train_batch_size": work["num_envs"] * work["fragment"],
+        "minibatch_size": work["minibatch"],
+        "num_epochs": work["epochs"],
+        "gamma": work["gamma"],
+        "gae_lambda": work["gae_lambda"],
+        "model": {"hiddens": [64, 64], "activation": "tanh"},
+    }
+
+
+def trained(work: dict[str, Any]) -> dict[str, Any]:
+    """Runs warm-up and measured iterations, and returns the time, env steps and shares of the measured ones."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as directory:
+        run({"bench": spec_of(work)}, runs_dir=directory, executor="local", watch=clock)
+    last_warm, measured = clock.results[work["warm_up"] - 1], clock.results[work["warm_up"] :]
+    began, ended = clock.marks[work["warm_up"] - 1], clock.marks[-1]
+    seconds, cpu_seconds = ended[0] - began[0], ended[1] - began[1]
+    by_phase = {
+        name.removeprefix("time/").removesuffix("_s"): sum(result[name] or 0.0 for result in measured)
+        for name in measured[0]
+        if name.startswith("time/")
+    }
+    by_phase["everything else"] = seconds - sum(by_phase.values())
+    return {
+        "env_steps": measured[-1]["env_steps"] - last_warm["env_steps"],
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "shares": {name: spent / seconds for name, spent in by_phase.items()},
+    }
+
+
+def sampled(work: dict[str, Any]) -> dict[str, Any]:
+    """Collects fragments with their advantages, as one flow that learns nothing."""
+    with PPO("CartPole-v1", {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as algorithm:
+        algorithm.train()  # starts everything
+        rollouts = algorithm.collect(algorithm.workers).for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
+        for _ in range(work["warm_up"]):
+            next(rollouts)
+        began, began_cpu, steps_before = time.perf_counter(), time.process_time(), algorithm.workers.env_steps
+        for _ in range(work["iterations"]):
+            next(rollouts)
+        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
+        env_steps = algorithm.workers.env_steps - steps_before
+        return {"env_steps": env_steps, "seconds": seconds, "cpu_seconds": cpu_seconds}
+
+
+def main() -> None:
+    work = json.loads(sys.argv[1])
+    print(json.dumps(sampled(work) if work["kind"] == "sampling" else trained(work)))
+
+
+if __name__ == "__main__":
+    main()

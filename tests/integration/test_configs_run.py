@@ -1,0 +1,19 @@
+"""Every shipped config runs: two iterations, from the YAML to a checkpoint that can be evaluated."""
+
+from pathlib import Path
+
+import pytest
+
+import rlrun
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
+def test_two_iterations_of_a_long_config_run(config, tmp_path):
+    short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", "config.train_batch_size=512"]
+    (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, "evaluation.every=1000"], runs_dir=tmp_path)
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["iteration"] == 2
+    assert 900 < trial.last_result["env_steps"] <= 1024 or config.startswith("lunar")
+    assert trial.checkpoint is not None

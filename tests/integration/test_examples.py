@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -140,11 +141,14 @@ def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path
     assert "did you mean 'AWR'?" in done.stderr
 
 
-def test_the_room_is_an_env_by_gymnasiums_own_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    from my_lab.room import Room
+def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
+    spec = spec_from_file_location("room_of_the_lab", ROOT / "examples" / "my_lab" / "room.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
 
-    env = Room()
+    env = module.Room()
     check_env(env, skip_render_check=True)
     env.reset(seed=3)
     steps = [env.step(env.action_space.high) for _ in range(96)]

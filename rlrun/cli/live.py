@@ -27,14 +27,13 @@ class LiveView:
         heading: What runs and where, in one line.
         trials: The trials by name; read whenever the view is drawn.
         stream: The terminal.
-        shows_prints: Whether what the process prints meanwhile is shown above the view. Not so where its own stdout
-            and stderr lead to a log already.
+        uses_ray: Whether Ray is started first, and the process's own stdout and stderr lead to a log. Otherwise what
+            the process prints meanwhile is shown above the view.
     """
 
-    def __init__(
-        self, heading: str, trials: Mapping[str, TrialProgress], stream: TextIO, *, shows_prints: bool
-    ) -> None:
+    def __init__(self, heading: str, trials: Mapping[str, TrialProgress], stream: TextIO, *, uses_ray: bool) -> None:
         self._heading = heading
+        self._uses_ray = uses_ray
         self._trials = trials
         self._start = time.monotonic()
         self._has_result = False
@@ -44,8 +43,8 @@ class LiveView:
             console=self._console,
             refresh_per_second=REFRESHES_PER_S,
             transient=True,
-            redirect_stdout=shows_prints,
-            redirect_stderr=shows_prints,
+            redirect_stdout=not uses_ray,
+            redirect_stderr=not uses_ray,
         )
         self._live.start(refresh=True)
 
@@ -67,10 +66,12 @@ class LiveView:
         now = time.monotonic()
         heading = Text(f"{self._heading}  {whole_seconds(now - self._start)}", overflow="ellipsis", no_wrap=True)
         running = [trial for trial in self._trials.values() if trial.status == "RUNNING"]
-        waiting = [] if running else [trial for trial in self._trials.values() if trial.status == "PENDING"]
-        shown = (running or waiting)[: max(1, self._console.height - LINES_BESIDE_TRIALS)]
-        parts: list[RenderableType] = [heading, self._rows(shown, now)]
-        if len(self._trials) > 1:
+        parts: list[RenderableType] = [heading]
+        if running:
+            parts.append(self._rows(running[: max(1, self._console.height - LINES_BESIDE_TRIALS)], now))
+        if self._uses_ray and all(trial.status == "PENDING" for trial in self._trials.values()):
+            parts.append(Text("starting Ray", style="dim"))
+        elif len(self._trials) > 1:
             parts.append(Text(summary(self._trials.values()), overflow="ellipsis", no_wrap=True, style="dim"))
         return Group(*parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,25 +40,30 @@ def report(trials: Sequence[TrialResult], *, as_json: bool) -> None:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Lays out what became of the trials, a row each."""
+    """Lays out what became of the trials, a row each; a checkpoint is named by its iteration."""
     rows = []
     for trial in trials:
-        last = trial.last_result
-        seconds = last.get("time_total_s")
+        seconds = trial.last_result.get("time_total_s")
         rows.append(
             [
                 trial.name,
                 trial.status.lower(),
-                last.get("env_steps"),
-                last.get("episode_return_mean"),
-                last.get("evaluation/episode_return_mean"),
+                trial.last_result.get("env_steps"),
+                trial.last_result.get("episode_return_mean"),
+                best_return(trial),
+                trial.last_result.get("evaluation/episode_return_mean"),
                 None if seconds is None else duration(seconds),
-                None if trial.checkpoint is None else trial.checkpoint.name,
-                None if trial.best_checkpoint is None else trial.best_checkpoint.name,
+                None if trial.checkpoint is None else int(trial.checkpoint.name.rpartition("_")[2]),
             ]
         )
-    headings = ["trial", "status", "env steps", "return", "evaluation", "time", "checkpoint", "best"]
-    return table(headings, rows, stdout_width())
+    headings = ["trial", "status", "env steps", "return", "best", "evaluation", "time", "checkpoint"]
+    return table(headings, rows, stdout_width(), expendable=["checkpoint", "time", "evaluation"])
+
+
+def best_return(trial: TrialResult) -> float | None:
+    """Returns the highest mean return that a trial has reported, None if it has reported none."""
+    means = [row["episode_return_mean"] for row in trial.results() if row.get("episode_return_mean") is not None]
+    return max(means, default=None)
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
@@ -68,11 +74,13 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
         lines.append(f"Run: {shown_path(run)}")
         saved = [trial for trial in mine if trial.checkpoint is not None]
         if saved:
-            target = run if len(mine) == 1 else saved[0].directory
-            best = " --best" if saved[0].best_checkpoint is not None else ""
+            leader = max(saved, key=_rank)
+            target = run if len(mine) == 1 else leader.directory
+            best = " --best" if leader.best_checkpoint is not None else ""
             lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best} --episodes 20")
         if any(trial.status != "TERMINATED" for trial in mine):
-            lines.append(f"  rlrun resume {shlex.quote(shown_path(run))}")
+            retry = " --retry-failed" if any(trial.status == "ERROR" for trial in mine) else ""
+            lines.append(f"  rlrun resume {shlex.quote(shown_path(run))}{retry}")
     return lines
 
 
@@ -89,3 +97,8 @@ def trial_data(trial: TrialResult) -> dict[str, Any]:
         "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
         "error": trial.error,
     }
+
+
+def _rank(trial: TrialResult) -> float:
+    best = best_return(trial)
+    return -math.inf if best is None else best

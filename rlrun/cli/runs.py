@@ -45,7 +45,7 @@ def runs(runs_dir: Path, as_json: bool) -> None:
         ]
         for run in found
     ]
-    click.echo(table(["run", "status", "trials", "best return", "env steps", "last change"], rows, stdout_width()))
+    click.echo(table(["run", "status", "trials", "best", "env steps", "last change"], rows, stdout_width(), ["trials"]))
 
 
 def _run_data(run: Path) -> dict[str, Any]:

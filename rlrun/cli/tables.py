@@ -11,16 +11,22 @@ GAP = "  "
 LEAST_WIDTH = 6  # a column is never cut below this, however narrow the terminal
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None = None,
+    expendable: Sequence[str] = (),
+) -> str:
     """Lays rows out in columns under their headings.
 
-    Numbers are aligned to the right. Where the table is wider than `width`, its widest columns are cut with an
-    ellipsis.
+    Numbers are aligned to the right. Where the table is wider than `width`, expendable columns are left out, and then
+    the widest columns are cut with an ellipsis.
 
     Args:
         headings: One heading per column.
         rows: The cells; None is shown as "-", a float with few digits.
         width: Characters in a line, None for as many as the table takes.
+        expendable: Headings of the columns that may be left out, the first one first.
 
     Examples:
         >>> print(table(["run", "steps"], [["cartpole", 2048], ["pong", None]]))
@@ -34,6 +40,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int | N
         bool(rows) and all(cell is None or _is_number(cell) for cell in column) for column in zip(*rows, strict=True)
     ] or [False] * len(headings)
     widths = [max(map(len, column)) for column in columns]
+    for heading in expendable:
+        if width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
+            place = [column[0] for column in columns].index(heading)
+            del columns[place], numeric[place], widths[place]
     if width is not None:
         widths = _narrowed(widths, width - len(GAP) * (len(widths) - 1))
     lines = []

@@ -73,14 +73,14 @@ class RunWatcher:
                 self._close_view()
 
     def _view_of(self, event: RunStarted) -> View:
-        where = "with Ray, which takes some seconds to start" if event.uses_ray else "in this process"
-        verb = "resumes" if event.resumed else "runs"
         trials = f"{len(event.trials)} trial{'s' if len(event.trials) != 1 else ''}"
-        heading = f"{event.experiment}: {trials} {verb} {where}, into {shown_path(event.directory)}"
+        again = " resumed" if event.resumed else ""
+        place = " on Ray" if event.uses_ray else ""
+        heading = f"{event.experiment}: {trials}{again}{place}, in {shown_path(event.directory)}"
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
             from rlrun.cli.live import LiveView
 
-            return LiveView(heading, self._trials, self._stream, shows_prints=not event.uses_ray)
+            return LiveView(heading, self._trials, self._stream, uses_ray=event.uses_ray)
         lines = PlainLines(self._trials, self._write_line)
         lines.say(heading)
         return lines

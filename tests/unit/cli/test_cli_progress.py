@@ -109,7 +109,7 @@ def test_the_live_view_fits_the_terminal(columns: int, monkeypatch: pytest.Monke
         result = {"env_steps": 500_000, "episode_return_mean": 123.4, "env_steps_per_s": 98_765.0}
         trials[name].observe(TrialEvent(name, "RUNNING", result), now=0.0)
     stream = io.StringIO()
-    view = LiveView("cartpole-ppo: 30 trials", trials, stream, shows_prints=False)
+    view = LiveView("cartpole-ppo: 30 trials", trials, stream, uses_ray=True)
     view.show(trials["000-lr=0.001-seed=0"])
     view.say("SIGINT: saving and stopping")
     view.close()

@@ -30,6 +30,19 @@ def test_a_piped_table_is_never_cut() -> None:
     assert "x" * 500 in table(["name"], [["x" * 500]], width=None)
 
 
+def test_expendable_columns_go_before_any_is_cut() -> None:
+    headings, rows = ["name", "time", "size", "mark"], [["abcdefgh", "12345678", "12345678", "x"]]
+    assert table(headings, rows, 34, ["size", "time"]).splitlines() == [
+        "name      time      size      mark",
+        "abcdefgh  12345678  12345678  x",
+    ]
+    assert table(headings, rows, 33, ["size", "time"]).splitlines() == [
+        "name      time      mark",
+        "abcdefgh  12345678  x",
+    ]
+    assert table(headings, rows, 12, ["size", "time"]).splitlines() == ["name    mark", "abcde…  x"]
+
+
 def test_columns_keep_a_least_width_on_absurdly_narrow_terminals() -> None:
     assert table(["name", "other"], [["abcdefghij", "klmnopqrst"]], width=3).splitlines()[1] == "abcde…  klmno…"
 
@@ -40,7 +53,15 @@ def test_a_cell_of_several_lines_becomes_one() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (3599.6, "1 h 00 min"), (90_000, "1 d 01 h")],
+    [
+        (0.0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (3599.6, "1 h 00 min"),
+        (90_000, "1 d 01 h"),
+    ],
 )
 def test_durations_never_show_sixty(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -1,0 +1,287 @@
+"""The commands on real runs: train, resume, evaluate, record, regress, runs, doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import imageio.v2 as imageio
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = ROOT / "configs/cartpole/ppo.yaml"
+COMMAND = [sys.executable, "-m", "rlrun"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def rlrun(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def train(runs_dir: Path, *words: object, steps: int = 3000) -> Result:
+    return rlrun("train", "-f", SPEC, "--set", f"stop.env_steps={steps}", "--runs-dir", runs_dir, *words)
+
+
+@pytest.fixture(scope="module")
+def runs_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run named cartpole-ppo."""
+    folder = tmp_path_factory.mktemp("runs")
+    result = train(folder, "--json")
+    assert result.exit_code == 0, result.stderr
+    (folder / "printed.json").write_text(result.stdout)
+    (folder / "progress.txt").write_text(result.stderr)
+    return folder
+
+
+def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir: Path) -> None:
+    (trial,) = json.loads((runs_dir / "printed.json").read_text())
+    assert (trial["name"], trial["status"], trial["seed"]) == ("000-seed=0", "TERMINATED", 0)
+    assert 3000 <= trial["last_result"]["env_steps"] < 3300
+    assert Path(trial["checkpoint"]).is_dir()
+    progress = (runs_dir / "progress.txt").read_text().splitlines()
+    assert progress[0].startswith("cartpole-ppo: 1 trial, in ")
+    assert re.match(r"000-seed=0: \d+ of 3,000 env steps, return ", progress[1])
+    assert progress[-1].endswith("[terminated]")
+
+
+def test_train_ends_with_a_table_and_the_next_commands(tmp_path: Path) -> None:
+    result = train(tmp_path, "--name", "table", "--seed", 3)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:2] == ["trial", "status"]
+    assert lines[1].startswith("000-seed=3  terminated")
+    assert f"  rlrun evaluate {tmp_path}/table --best --episodes 20" in lines
+
+
+def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
+    result = train(tmp_path / "runs", "--dry-run", "--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "seeds=2")
+    assert result.exit_code == 0, result.stderr
+    assert "001-lr=0.001-seed=1" in result.stdout
+    assert result.stdout.endswith("\n4 trials in all.\n")
+    assert not (tmp_path / "runs").exists()
+    as_json = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)
+    assert [(trial["name"], trial["seed"]) for trial in as_json] == [("000-seed=5", 5)]
+
+
+def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
+    words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--dry-run", "--json"]
+    (trial,) = json.loads(rlrun(*words).stdout)
+    assert trial["config"]["gamma"] == 0.98  # from the shipped config, not the default
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name spec files with -f"),
+        (["--algorithm", "ppo"], "go together"),
+        (["-f", "x.yaml", "--env", "CartPole-v1"], "name spec files with -f, or"),
+        (["-f", "no-such.yaml"], "no-such.yaml"),
+        (["-f", SPEC, "--executor", "cloud"], "'local', 'ray'"),
+        (["-f", SPEC, "--seed", "-1"], "--seed"),
+        (["-f", SPEC, "--set", "config.lrr=1"], "did you mean 'lr'?"),
+        (["-f", SPEC, "--from", "nowhere"], "nowhere does not exist"),
+        (["-f", SPEC, "--runs-dir", SPEC / "below"], "below"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_bad_usage_of_train_is_one_message(words: list[object], message: str) -> None:
+    result = rlrun("train", *words)
+    assert result.exit_code == (5 if "--from" in words else 2), result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -> None:
+    words = ["evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 11, "--json"]
+    first, second = json.loads(rlrun(*words).stdout), json.loads(rlrun(*words).stdout)
+    assert first == second
+    assert len(first["returns"]) == len(first["lengths"]) == first["episodes"] == 11
+    assert first["ci95"][0] <= first["mean"] <= first["ci95"][1]
+    assert json.loads(rlrun(*words, "--stochastic").stdout)["returns"] != first["returns"]
+    assert json.loads(rlrun(*words, "--seed", 1).stdout)["returns"] != first["returns"]
+    text = rlrun(*words[:-1], "--best").stdout
+    assert "11 episodes" in text
+    assert "95 % interval" in text
+
+
+def test_evaluate_in_an_env_that_does_not_fit_is_one_message(runs_dir: Path) -> None:
+    result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--env", "CartPole-v9")
+    assert result.exit_code == 2, result.stderr
+    assert "CartPole-v1" in result.stderr
+
+
+def test_record_draws_the_episodes_that_evaluate_runs(runs_dir: Path, tmp_path: Path) -> None:
+    video = tmp_path / "pole.gif"
+    words = ["record", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 2, "-o", video]
+    done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (0, "")
+    evaluated = json.loads(rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 2, "--json").stdout)
+    frames = sum(evaluated["lengths"]) + 2
+    returns = ", ".join(f"{value:.1f}" for value in evaluated["returns"])
+    assert done.stdout == f"{video}: {frames} frames, returns {returns}\n"
+    assert imageio.get_reader(video).get_data(0).shape == (400, 600, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["pole.gif"]
+
+
+def test_runs_lists_the_run(runs_dir: Path) -> None:
+    (run,) = json.loads(rlrun("runs", "--runs-dir", runs_dir, "--json").stdout)
+    assert run["name"] == "cartpole-ppo"
+    assert run["trials"][0]["status"] == "TERMINATED"
+
+
+def test_train_from_another_run_starts_with_its_weights(runs_dir: Path) -> None:
+    result = train(runs_dir, "--from", "cartpole-ppo", "--name", "second", "--set", "stop.iteration=1", "--json")
+    assert result.exit_code == 0, result.stderr
+    (trial,) = json.loads(result.stdout)
+    assert trial["last_result"]["iteration"] == 1
+    record = json.loads((Path(trial["directory"]) / "trial.json").read_text())
+    assert "cartpole-ppo/000-seed=0/checkpoints/" in record["from_checkpoint"]
+
+
+def test_resuming_a_finished_run_changes_nothing(runs_dir: Path) -> None:
+    result = rlrun("resume", "cartpole-ppo", "--runs-dir", runs_dir, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == json.loads((runs_dir / "printed.json").read_text())
+
+
+@pytest.mark.parametrize(("least", "code"), [(5, 0), (10_000, 3)])
+def test_regress_holds_a_spec_to_what_it_expects(tmp_path: Path, least: int, code: int) -> None:
+    words = [
+        "--set",
+        f"expect.episode_return_mean={least}",
+        "--set",
+        "expect.within_env_steps=600",
+        "--runs-dir",
+        tmp_path,
+    ]
+    result = rlrun("regress", "-f", SPEC, *words)
+    assert result.exit_code == code, result.stderr
+    assert ("passed" if code == 0 else "missed") in result.stdout
+    assert ("cartpole-ppo" in result.stderr.splitlines()[-1]) == (code == 3)
+
+
+def test_regress_of_a_spec_that_expects_nothing_is_refused_before_it_runs(tmp_path: Path) -> None:
+    result = rlrun("regress", "-f", SPEC, "--set", "expect=null", "--runs-dir", tmp_path / "runs")
+    assert result.exit_code == 2
+    assert "expects nothing" in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path: Path) -> None:
+    (tmp_path / "crumbling.py").write_text(
+        "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
+        "class Crumbling(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        raise ValueError('the pole broke')\n"
+    )
+    spec = tmp_path / "crumbling.yaml"
+    spec.write_text(
+        "crumbling: {algorithm: ppo, env: {id: 'crumbling:Crumbling', max_episode_steps: 9}, stop: {iteration: 1}}\n"
+    )
+    result = rlrun("train", "-f", spec, "--runs-dir", tmp_path)
+    assert result.exit_code == 4, result.stderr
+    assert "ValueError: the pole broke" in result.stderr
+    assert "bug in rlrun" not in result.stderr
+
+
+def read_until(stream: Any, pattern: str, seconds: float) -> str:
+    """Reads lines until one matches; returns what was read."""
+    deadline, text = time.monotonic() + seconds, ""
+    while not re.search(pattern, text):
+        assert time.monotonic() < deadline, text
+        ready, _, _ = select.select([stream], [], [], 0.2)
+        if ready:
+            read = os.read(stream.fileno() if not isinstance(stream, int) else stream, 4096).decode()
+            assert read, text
+            text += read
+    return text
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
+    words = ["train", "-f", SPEC, "--set", "stop.env_steps=20_000", "--runs-dir", tmp_path]
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stderr=subprocess.PIPE, env=ENVIRONMENT)
+    assert process.stderr is not None
+    with process:
+        read_until(process.stderr, r"env steps, return", seconds=60)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read().decode()
+    assert process.returncode == 130, rest
+    assert f"rlrun resume {tmp_path}/cartpole-ppo" in rest
+    before = (tmp_path / "cartpole-ppo/000-seed=0/result.json").read_text().splitlines()
+    result = rlrun("resume", "cartpole-ppo", "--runs-dir", tmp_path, "--json")
+    assert result.exit_code == 0, result.stderr
+    after = (tmp_path / "cartpole-ppo/000-seed=0/result.json").read_text().splitlines()
+    assert after[: len(before)] == before
+    assert json.loads(result.stdout)[0]["last_result"]["env_steps"] >= 20_000
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_on_a_terminal_the_view_is_live_and_leaves_only_the_results(tmp_path: Path, variables: dict[str, str]) -> None:
+    words = ["train", "-f", SPEC, "--set", "stop.env_steps=1500", "--runs-dir", tmp_path]
+    parent, child = pty.openpty()
+    environment = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "70", "LINES": "20"} | variables
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=child, stderr=child, env=environment)
+    os.close(child)
+    text = read_until(parent, r"rlrun evaluate .*\r\n", seconds=60)
+    assert process.wait(30) == 0
+    os.close(parent)
+    drawn, table = text.split("trial       status", 1)
+    assert "return" in drawn
+    assert "terminated" in table
+    assert ("\x1b[2K" in drawn) == (variables.get("TERM") != "dumb")  # lines drawn over
+    colors = re.findall(r"\x1b\[[0-9;]*m", drawn)
+    assert bool([color for color in colors if re.search(r"\b[39]\d", color)]) == (variables == {})
+
+
+def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "schema"], stdout=write, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_sweep_on_ray_prints_json_alone_on_stdout(tmp_path: Path) -> None:
+    words = ["train", "-f", SPEC, "--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "stop.iteration=2"]
+    command = [*COMMAND, *map(str, words), "--set", "evaluation=null", "--runs-dir", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)
+    assert [(trial["name"], trial["last_result"]["iteration"]) for trial in trials] == [
+        ("000-lr=0.001-seed=0", 2),
+        ("001-lr=0.0001-seed=0", 2),
+    ]
+    assert done.stderr.splitlines()[0].startswith("cartpole-ppo: 2 trials on Ray, in ")
+    assert all(line.startswith(("cartpole-ppo", "00", "2 trials")) for line in done.stderr.splitlines()), done.stderr
+    result = rlrun("evaluate", tmp_path / "cartpole-ppo")
+    assert result.exit_code == 2
+    assert "001-lr=0.0001-seed=0" in result.stderr
+
+
+def test_doctor_finds_this_machine_able(tmp_path: Path) -> None:
+    result = rlrun("doctor", "--json", "--runs-dir", tmp_path / "not/there/yet")
+    assert result.exit_code == 0, result.stderr
+    verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)}
+    assert "missing" not in verdicts.values()
+    assert verdicts["torch"] == verdicts["extra mujoco"] == verdicts["disk"] == "ok"
+
+
+def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.cli.timings.BUDGET_S", 0.0)
+    monkeypatch.setattr("rlrun.cli.timings.LEAST_MEASURED_S", 0.0)
+    result = rlrun("doctor", "--tune", SPEC)
+    assert result.exit_code == 0, result.stderr
+    assert "num_workers 0, num_envs_per_worker 8: " in result.stderr
+    assert result.stdout.splitlines()[1:] == ["config:", "  num_workers: 0", "  num_envs_per_worker: 8"]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -11,6 +15,8 @@ from click.testing import CliRunner
 from rlrun import errors
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_raising(error: BaseException) -> tuple[int, str, str]:
@@ -148,3 +154,17 @@ def test_completion_of_an_unknown_shell_names_the_known_ones() -> None:
     result = CliRunner().invoke(cli, ["completion", "tcsh"])
     assert result.exit_code == 2
     assert all(shell in result.stderr for shell in ("bash", "zsh", "fish"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("rlrun res", "resume"), ("rlrun config p", "ppo"), ("rlrun train --exec", "--executor")],
+)
+def test_the_shell_is_told_how_words_go_on(typed: str, offered: str) -> None:
+    words = typed.split()
+    asked = {"_RLRUN_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "rlrun"], cwd=ROOT, env=os.environ | asked, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"plain,{offered}" in done.stdout.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import sys
 import warnings
 from collections.abc import Sequence
@@ -20,11 +21,15 @@ OBJECT_STORE_SHARE = 0.15
 OBJECT_STORE_MAX_BYTES = 2 * 2**30
 OBJECT_STORE_MIN_BYTES = 100 * 2**20
 
+CONNECT_TIMEOUT_S = 10.0
+"""How long a cluster may take to accept a connection."""
+
 SWITCHES = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }
@@ -66,11 +71,11 @@ class RaySession:
         """
         if self._started:
             return
-        prepare_environment()
         import ray
 
         if ray.is_initialized():
-            check_fits(self._trials, cluster_capacity("the running Ray"))
+            if address is not None:
+                raise UsageError(f"this process belongs to a Ray already and cannot join the one at {address} as well")
         elif address is None:
             self._is_ours = True
             _start_private(self._trials)
@@ -153,7 +158,24 @@ def _join(address: str) -> None:
     try:
         ray.init(address=address)
     except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
-        raise UsageError(f"--address {address}: no Ray cluster could be joined there: {error}") from error
+        raise UsageError(
+            f"no Ray cluster could be joined at the address {address} (is RAY_AUTH_TOKEN the cluster's?): {error}"
+        ) from error
+
+
+def demand_listener(address: str) -> None:
+    """Looks whether anything listens at an address of the form host:port; Ray itself would go on trying for minutes.
+
+    Raises:
+        UsageError: If nothing does.
+    """
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"there is no Ray cluster at the address {address}: {error}") from error
 
 
 def _has_token() -> bool:

@@ -21,10 +21,16 @@ from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.driver_log import DriverLog
-from rlrun.tune.events import Executor, RunFinished, RunStarted, Watcher
+from rlrun.tune.events import Executor, RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.tune.interrupts import Interrupts
 from rlrun.tune.local_executor import run_locally
-from rlrun.tune.ray_session import RaySession, belongs_to_ray
+from rlrun.tune.ray_session import (
+    RaySession,
+    belongs_to_ray,
+    cluster_capacity,
+    demand_listener,
+    prepare_environment,
+)
 from rlrun.tune.resources import check_fits, machine_capacity
 from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
 
@@ -88,7 +94,7 @@ def run(
     for experiment in found:
         trials = experiment.trials()
         plans.append((experiment, trials, _choose_executor(trials, executor, address)))
-    _check_machine([trial for _, trials, _ in plans for trial in trials], address)
+    _check_place([trial for _, trials, _ in plans for trial in trials], address)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts = []
     for experiment, trials, chosen in plans:
@@ -132,7 +138,7 @@ def resume(
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials:
         return opened.results()
-    _check_machine(trials, address)
+    _check_place(trials, address)
     part = _Part(opened, trials, _choose_executor(trials, executor, address), resumed=True)
     return _run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
 
@@ -160,6 +166,7 @@ def _run_all(
         Interrupted: If the user interrupted.
         RlrunError: What the first trial of a part raised, if all of that part's trials failed.
     """
+    found: list[TrialResult] = []
     failures: list[Exception] = []
     with ExitStack() as stack:
         for part in parts:
@@ -172,30 +179,35 @@ def _run_all(
                 active = ActiveRun(
                     part.directory, part.trials, part.resumed, from_checkpoint, eager, interrupts, log, watch
                 )
-                _run_part(part, active, session, address)
+                results = _run_part(part, active, session, address)
                 if active.watch_error is not None:
                     raise active.watch_error
+                found += results
                 if interrupts.received:
                     break
-                results = part.directory.results()
                 if active.errors and all(result.status == "ERROR" for result in results):
                     failures.append(next(iter(active.errors.values())))
         except UsageError:  # there is no such cluster, or it is too small: nothing has begun, and nothing is left
             for part in parts:
-                part.directory.discard_if_new()
+                if not part.resumed:
+                    part.directory.discard_if_unbegun()
             raise
         except KeyboardInterrupt:
             session.close()  # and with it the processes of all trials
             interrupts.received = interrupts.received or "SIGINT"
-    if interrupts.received:
-        raise _interruption(parts, interrupts.received)
+    if interrupts.received and (commands := _what_is_left(parts)):
+        raise Interrupted(f"{interrupts.received}: stopped; go on with: {' && '.join(commands)}")
     if failures:
         raise failures[0]
-    return [result for part in parts for result in part.directory.results()]
+    return found
 
 
-def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str | None) -> None:
-    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end."""
+def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str | None) -> list[TrialResult]:
+    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end.
+
+    Returns:
+        All trials of the experiment, as they stand then.
+    """
     began = time.monotonic()
     if part.uses_ray:
         active.log.send_to(part.directory.log)
@@ -213,29 +225,34 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str 
         )
     )
     if part.uses_ray:
+        with active.log.speaking():
+            prepare_environment()
         session.start(address)
         active.interrupts.listen()  # Ray has just taken SIGTERM for itself
-    if part.executor == "ray":
+    if active.interrupts.received:
+        active.tell(RunStopping(active.interrupts.received))
+    elif part.executor == "ray":
         from rlrun.tune.tune_executor import run_under_tune
 
         run_under_tune(active)
     else:
         run_locally(active)
-    active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
+    results = part.directory.results()
+    active.tell(RunFinished(part.directory.path, tuple(results), time.monotonic() - began))
+    return results
 
 
-def _interruption(parts: Sequence[_Part], signal: str) -> Interrupted:
-    """Says how to go on; trials that were ended at once are marked as interrupted before."""
+def _what_is_left(parts: Sequence[_Part]) -> list[str]:
+    """Returns the commands that go on with what an interrupt left; trials that were ended at once are marked first."""
     commands = []
     for part in parts:
-        for name in part.directory.unfinished(retry_failed=False):
+        left = part.directory.unfinished(retry_failed=False)
+        for name in left:
             if part.directory.record(name).status == "RUNNING":
                 part.directory.mark(name, "INTERRUPTED")
-        if part.directory.unfinished(retry_failed=False):
+        if left:
             commands.append(f"rlrun resume {shlex.quote(_as_typed(part.directory.path))}")
-    if not commands:
-        return Interrupted(f"{signal}: every trial had finished")
-    return Interrupted(f"{signal}: stopped; go on with: {' && '.join(commands)}")
+    return commands
 
 
 def _as_typed(path: Path) -> str:
@@ -289,8 +306,16 @@ def _choose_executor(trials: Sequence[TrialSpec], executor: Executor | None, add
     return chosen
 
 
-def _check_machine(trials: Sequence[TrialSpec], address: str | None) -> None:
-    """Refuses what can never fit this machine; what a cluster has is known once it is joined."""
-    if address is not None or belongs_to_ray():
-        return
-    check_fits(trials, machine_capacity(needs_gpus=any(trial.config.num_gpus for trial in trials)))
+def _check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
+    """Refuses what can never run where it is to run, as far as that can be known before anything is written.
+
+    Raises:
+        UsageError: If nothing listens at the address, or a trial needs more than there is on this machine, or in the Ray
+            that this process belongs to.
+    """
+    if address is not None:
+        demand_listener(address)
+    elif belongs_to_ray():
+        check_fits(trials, cluster_capacity("the running Ray"))
+    else:
+        check_fits(trials, machine_capacity(needs_gpus=any(trial.config.num_gpus for trial in trials)))

@@ -232,7 +232,7 @@ class RunDirectory:
         if error:
             directory.write_error(error)
 
-    def discard_if_new(self) -> None:
+    def discard_if_unbegun(self) -> None:
         """Removes the directory if none of its trials has ever begun."""
         if all(
             self.record(name).status == "PENDING" and not (self.path / name / RESULT_FILE).exists()

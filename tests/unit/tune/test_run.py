@@ -1,5 +1,6 @@
 """What run and resume refuse before anything starts, and what importing them does not import."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 import rlrun
 from rlrun.errors import CheckpointError, SpecError, UsageError
+from rlrun.spec.load import parse_experiments
+from rlrun.tune.ray_session import prepare_environment
 from rlrun.tune.run import resume, run
 
 SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
@@ -71,6 +74,26 @@ def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp
     with pytest.raises(CheckpointError):
         run({"a": SPEC}, from_checkpoint=tmp_path, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"there is no Ray cluster at the address {address}"):
+            run({"a": SPEC}, address=address, runs_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'a' is an experiment: use its replace"):
+        run(parse_experiments({"a": SPEC}), overrides=["stop.iteration=2"], runs_dir=tmp_path)
+
+
+def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.warns(UserWarning, match="RAY_AUTH_MODE=disabled: anyone who can reach"):
+        prepare_environment()
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ def test_only_one_process_runs_a_run(tmp_path: Path) -> None:
 def test_a_run_that_has_never_begun_can_be_discarded_and_no_other(tmp_path: Path) -> None:
     fresh, begun = new_run(tmp_path), new_run(tmp_path)
     begun.mark(TRIALS[3], "INTERRUPTED")
-    fresh.discard_if_new()
-    begun.discard_if_new()
+    fresh.discard_if_unbegun()
+    begun.discard_if_unbegun()
     assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]
 
 

@@ -43,11 +43,11 @@ def record(
     Returns:
         The return of each episode, and the number of frames.
     """
-    from rlrun.cli.targets import restored
+    from rlrun.cli.targets import evaluation_env, restored
     from rlrun.envs.make import make_env
 
     with restored(checkpoint, runs_dir, trust=trust) as algorithm:
-        env = make_env(algorithm.env, render_mode="rgb_array", seed=seed)
+        env = make_env(evaluation_env(checkpoint, algorithm), render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
             frames = _frames(algorithm, env, episodes, seed, stochastic, returns)

@@ -126,7 +126,7 @@ def _verdicts(experiment: Experiment, expect: ExpectConfig, runs_dir: Path, *, b
 
 
 def _verdict(experiment: str, trial: TrialResult, expected: dict[str, float], runs_dir: Path, *, best: bool) -> Verdict:
-    from rlrun.cli.targets import restored
+    from rlrun.cli.targets import evaluation_env, restored
 
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     values: dict[str, float | None] = dict.fromkeys(expected)
@@ -134,7 +134,7 @@ def _verdict(experiment: str, trial: TrialResult, expected: dict[str, float], ru
         click.echo(f"{trial.name}: {trial.error}", err=True)
     elif checkpoint is not None:
         with restored(checkpoint, runs_dir, trust=True) as algorithm:  # made by this very command
-            evaluated = _metrics(algorithm.evaluate(EPISODES))
+            evaluated = _metrics(algorithm.evaluate(EPISODES, env=evaluation_env(checkpoint, algorithm)))
         values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expected}
     passed = all(value is not None and value >= expected[metric] for metric, value in values.items())
     return Verdict(experiment, trial.name, trial.last_result.get("env_steps", 0), values, expected, passed)

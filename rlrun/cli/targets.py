@@ -11,6 +11,7 @@ from rlrun.errors import CheckpointError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
+    from rlrun.envs.env_config import EnvConfig
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
@@ -79,6 +80,21 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]
         follow_import_paths(RunDirectory.open(run).table.import_paths)
     restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=trust, eager=True)
     return restored
+
+
+def evaluation_env(checkpoint: Path, algorithm: Algorithm[Any]) -> EnvConfig:
+    """Returns the env to judge a checkpoint in: what its spec says under `evaluation`, else the one trained in.
+
+    Args:
+        checkpoint: A checkpoint's directory.
+        algorithm: What was restored from it, and so has verified it.
+    """
+    from rlrun.checkpoint.format import SPEC_FILE
+    from rlrun.checkpoint.plain_yaml import load_plain_yaml
+    from rlrun.envs.env_config import EnvConfig
+
+    evaluation = load_plain_yaml((checkpoint / SPEC_FILE).read_text()).get("evaluation") or {}
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else algorithm.env
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

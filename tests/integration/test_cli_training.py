@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,10 +117,31 @@ def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -
     assert "95 % interval" in text
 
 
-def test_evaluate_in_an_env_that_does_not_fit_is_one_message(runs_dir: Path) -> None:
-    result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--env", "CartPole-v9")
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("CartPole-v9", "did you mean 'CartPole-v1'?"),
+        ("Pendulum-v1", "its observations are Box("),
+        ("MountainCar-v0", "its observations are Box("),
+    ],
+)
+def test_evaluate_in_an_env_that_does_not_fit_is_one_message(runs_dir: Path, env: str, message: str) -> None:
+    result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--env", env)
     assert result.exit_code == 2, result.stderr
-    assert "CartPole-v1" in result.stderr
+    assert message in result.stderr
+
+
+def test_evaluate_in_another_env_that_fits_runs_there(runs_dir: Path) -> None:
+    words = ["evaluate", "cartpole-ppo", "--runs-dir", runs_dir, "--episodes", 3, "--json", "--env"]
+    result = json.loads(rlrun(*words, "CartPole-v0").stdout)
+    assert result["max"] <= 200.0
+
+
+def test_evaluate_judges_in_the_env_that_the_spec_names_for_it(tmp_path: Path) -> None:
+    world = "evaluation={every: 9, env: {id: CartPole-v1, max_episode_steps: 7}}"
+    assert train(tmp_path, "--set", world, "--set", "stop.iteration=1").exit_code == 0
+    result = rlrun("evaluate", "cartpole-ppo", "--runs-dir", tmp_path, "--episodes", 2, "--json")
+    assert json.loads(result.stdout)["lengths"] == [7, 7]
 
 
 def test_record_draws_the_episodes_that_evaluate_runs(runs_dir: Path, tmp_path: Path) -> None:
@@ -194,6 +216,27 @@ def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path:
     assert result.exit_code == 4, result.stderr
     assert "ValueError: the pole broke" in result.stderr
     assert "bug in rlrun" not in result.stderr
+
+
+def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trusted(tmp_path: Path) -> None:
+    (tmp_path / "homemade.py").write_text(
+        "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\nclass Homemade(CartPoleEnv): pass\n"
+    )
+    spec = tmp_path / "homemade.yaml"
+    spec.write_text(
+        "homemade: {algorithm: ppo, env: {id: 'homemade:Homemade', max_episode_steps: 9}, stop: {iteration: 1}}\n"
+    )
+    runs = tmp_path / "runs"
+    assert rlrun("train", "-f", spec, "--runs-dir", runs).exit_code == 0
+    (checkpoint,) = runs.glob("*/*/checkpoints/*")
+    stranger = shutil.copytree(checkpoint, tmp_path / "downloaded")
+    words = ["--runs-dir", runs, "--episodes", 1, "--json"]
+    assert json.loads(rlrun("evaluate", "homemade", *words).stdout)["lengths"] == [9]
+    refused = rlrun("evaluate", stranger, *words)
+    assert refused.exit_code == 5
+    assert "homemade:Homemade" in refused.stderr
+    assert "--trust" in refused.stderr
+    assert json.loads(rlrun("evaluate", stranger, *words, "--trust").stdout)["lengths"] == [9]
 
 
 def read_until(stream: Any, pattern: str, seconds: float) -> str:

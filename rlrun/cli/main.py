@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "runs": "rlrun.cli.runs:runs",
         "evaluate": "rlrun.cli.evaluate:evaluate",
         "record": "rlrun.cli.record:record",
+        "plot": "rlrun.cli.plot:plot",
     },
     "Write a spec": {
         "validate": "rlrun.cli.validate:validate",

@@ -166,35 +166,36 @@ def _run_all(
         Interrupted: If the user interrupted.
         RlrunError: What the first trial of a part raised, if all of that part's trials failed.
     """
+    interrupts = Interrupts()
     found: list[TrialResult] = []
     failures: list[Exception] = []
-    with ExitStack() as stack:
-        for part in parts:
-            stack.enter_context(part.directory.locked())
-        log = stack.enter_context(DriverLog())
-        interrupts = stack.enter_context(Interrupts())
-        session = stack.enter_context(RaySession([trial for part in parts if part.uses_ray for trial in part.trials]))
-        try:
+    try:
+        with ExitStack() as stack:
+            for part in parts:
+                stack.enter_context(part.directory.locked())
+            log = stack.enter_context(DriverLog())
+            stack.enter_context(interrupts)
+            on_ray = [trial for part in parts if part.uses_ray for trial in part.trials]
+            session = stack.enter_context(RaySession(on_ray))
             for part in parts:
                 active = ActiveRun(
                     part.directory, part.trials, part.resumed, from_checkpoint, eager, interrupts, log, watch
                 )
                 results = _run_part(part, active, session, address)
+                found += results
                 if active.watch_error is not None:
                     raise active.watch_error
-                found += results
                 if interrupts.received:
                     break
                 if active.errors and all(result.status == "ERROR" for result in results):
                     failures.append(next(iter(active.errors.values())))
-        except UsageError:  # there is no such cluster, or it is too small: nothing has begun, and nothing is left
-            for part in parts:
-                if not part.resumed:
-                    part.directory.discard_if_unbegun()
-            raise
-        except KeyboardInterrupt:
-            session.close()  # and with it the processes of all trials
-            interrupts.received = interrupts.received or "SIGINT"
+    except UsageError:  # there is no such cluster, or it is too small: nothing has begun, so nothing shall be left
+        for part in parts:
+            if not part.resumed:
+                part.directory.discard_if_unbegun()
+        raise
+    except KeyboardInterrupt:  # the second one; the processes of all trials have ended with the session
+        interrupts.received = interrupts.received or "SIGINT"
     if interrupts.received and (commands := _what_is_left(parts)):
         raise Interrupted(f"{interrupts.received}: stopped; go on with: {' && '.join(commands)}")
     if failures:
@@ -310,8 +311,8 @@ def _check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
     """Refuses what can never run where it is to run, as far as that can be known before anything is written.
 
     Raises:
-        UsageError: If nothing listens at the address, or a trial needs more than there is on this machine, or in the Ray
-            that this process belongs to.
+        UsageError: If nothing listens at the address, or a trial needs more than there is on this machine or in the
+            Ray that this process belongs to.
     """
     if address is not None:
         demand_listener(address)

@@ -1,0 +1,158 @@
+"""What Tune runs, called as Tune calls it but in this process."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.tune import PlacementGroupFactory
+
+from rlrun.spec.load import parse_experiments
+from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError, metrics_for_tune
+
+PARTS = {
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 1,
+    "num_envs_per_worker": 4,
+    "model": {"hiddens": [8]},
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a storage of Tune's, a Trainable makes itself a folder in the home directory."""
+    monkeypatch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", str(tmp_path / "ray_results"))
+
+
+def config(runs: Path, seed: int = 0, *, resume: bool = False, **settings: Any) -> dict[str, Any]:
+    data = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 4}, "seeds": [seed]}
+    (experiment,) = parse_experiments({"tiny": {**data, "config": {**PARTS, **settings}}})
+    return {
+        "trial": experiment.trials()[0].to_data(),
+        "run_directory": str(runs),
+        "resume": resume,
+        "from_checkpoint": None,
+        "eager": False,
+        "stop_file": str(runs / "stop"),
+        "import_paths": [],
+    }
+
+
+def row(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(result[ROW]).items() if not is_timing(name)}
+
+
+def alone(runs: Path, seed: int, iterations: int = 4) -> list[dict[str, Any]]:
+    trainable = AlgorithmTrainable(config(runs, seed))
+    rows = [row(trainable.train()) for _ in range(iterations)]
+    trainable.stop()
+    return rows
+
+
+def status(runs: Path, seed: int = 0) -> tuple[str, str]:
+    record = TrialDirectory(runs / f"000-seed={seed}").read_record()
+    assert record is not None
+    return record.status, record.stop_reason
+
+
+def test_what_is_missing_is_nan_for_schedulers_and_null_in_the_files(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path, num_envs_per_worker=64))
+    heard = trainable.train()
+    trainable.stop()
+    assert math.isnan(heard["episode_return_mean"])
+    assert all(value is not None for value in heard.values())
+    assert json.loads(heard[ROW]) == read_results(tmp_path / "000-seed=0")[0]
+    assert json.loads(heard[ROW])["episode_return_mean"] is None
+    assert json.loads(heard[NOTES]) == []
+
+
+def test_numbers_stay_numbers() -> None:
+    heard = metrics_for_tune({"env_steps": 64, "episode_return_mean": None, "learner/kl": 0.5})
+    assert (heard["env_steps"], heard["learner/kl"]) == (64, 0.5)
+    assert math.isnan(heard["episode_return_mean"])
+
+
+def test_the_last_result_says_done_and_the_trial_is_over(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path))
+    assert [trainable.train()["done"] for _ in range(4)] == [False, False, False, True]
+    assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
+    assert not TrialDirectory(tmp_path / "000-seed=0").is_claimed()
+
+
+def test_a_trial_that_the_scheduler_stops_is_over_and_saved(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path))
+    trainable.train()
+    trainable.stop()
+    assert status(tmp_path) == ("TERMINATED", "the scheduler stopped it")
+    assert (tmp_path / "000-seed=0/checkpoints/iteration_000001").is_dir()
+
+
+def test_a_trial_of_a_run_that_stops_saves_and_can_go_on(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path / "interrupted"))
+    rows = [row(trainable.train()), row(trainable.train())]
+    (tmp_path / "interrupted/stop").touch()
+    assert trainable.train()["done"] is True
+    trainable.stop()
+    assert status(tmp_path / "interrupted") == ("INTERRUPTED", "")
+
+    (tmp_path / "interrupted/stop").unlink()
+    trainable = AlgorithmTrainable(config(tmp_path / "interrupted", resume=True))
+    third = trainable.train()
+    rows += [row(third), row(trainable.train())]
+    assert rows == alone(tmp_path / "alone", 0)
+    (note,) = json.loads(third[NOTES])
+    assert note.startswith("goes on after iteration 2, from ")
+    assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
+
+
+def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "stop").touch()
+    trainable = AlgorithmTrainable(config(tmp_path))
+    assert trainable.train()["done"] is True
+    trainable.stop()
+    assert not (tmp_path / "000-seed=0").exists()
+
+
+def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path, 0))
+    trainable.train()
+    assert trainable.reset(config(tmp_path, 1))
+    rows = [row(trainable.train()) for _ in range(4)]
+    trainable.stop()
+    assert rows == alone(tmp_path / "alone", 1)
+    assert status(tmp_path, 0) == ("TERMINATED", "the scheduler stopped it")
+    assert status(tmp_path, 1) == ("TERMINATED", "iteration 4 >= 4")
+
+
+def test_what_tune_saves_another_trial_can_go_on_from(tmp_path: Path) -> None:
+    donor = AlgorithmTrainable(config(tmp_path / "donor"))
+    donor.train()
+    donor.train()
+    donor.save_checkpoint(str(tmp_path / "exchange"))
+    expected = row(donor.train())
+    donor.stop()
+
+    taker = AlgorithmTrainable(config(tmp_path / "taker"))
+    taker.load_checkpoint(str(tmp_path / "exchange"))
+    assert row(taker.train()) == expected
+    taker.stop()
+
+
+def test_what_a_trial_raises_travels_whole(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable({**config(tmp_path), "from_checkpoint": str(tmp_path / "nowhere")})
+    with pytest.raises(TrialError) as raised:
+        trainable.train()
+    trainable.stop()
+    error = raised.value.failure.error("000-seed=0")
+    assert type(error).__name__ == "CheckpointError"
+    assert "nowhere" in str(error)
+    assert status(tmp_path) == ("ERROR", "")
+
+
+def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
+    asked = AlgorithmTrainable.default_resource_request(config(tmp_path, num_workers=2, num_cpus_per_worker=0.5))
+    assert asked == PlacementGroupFactory([{"CPU": 1.0}, {"CPU": 0.5}, {"CPU": 0.5}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,5 +82,13 @@ def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomp
 
 
 def print_json(data: Any) -> None:
-    """Prints data as one indented JSON document on stdout; NaN is refused, because it is no JSON."""
-    click.echo(json.dumps(data, indent=2, allow_nan=False))
+    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null."""
+    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

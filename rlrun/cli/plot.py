@@ -45,7 +45,10 @@ class Curve:
 )
 @runs_dir_option
 def plot(runs: tuple[str, ...], metric: str, axis: str, output: Path, runs_dir: Path) -> None:
-    """Draw learning curves: the mean over seeds, and the band between the worst and the best of them."""
+    """Draw learning curves of runs as a picture.
+
+    Each curve is the mean over seeds, with a band between the worst and the best of them.
+    """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError
 

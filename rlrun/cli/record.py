@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -54,20 +55,35 @@ def record(
     verify_checkpoint(checkpoint)
     request = {
         "checkpoint": str(checkpoint),
-        "output": str(output),
         "runs_dir": str(runs_dir),
         "episodes": episodes,
         "seed": seed,
         "stochastic": stochastic,
         "trust": trust,
     }
-    # A child of its own: drawing through EGL and then building an optimizer in one process can end in a crash.
+    partial = output.with_name(f".{output.stem}.partial-{os.getpid()}{output.suffix}")
+    try:
+        recorded = _recorded(request | {"output": str(partial)})
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+    returns = ", ".join(f"{value:.1f}" for value in recorded["returns"])
+    click.echo(f"{output}: {recorded['frames']} frames, returns {returns}")
+
+
+def _recorded(request: dict[str, Any]) -> dict[str, Any]:
+    """Has a video made in a child process; returns what the child says of it.
+
+    Drawing through EGL and then building an optimizer in one process can end in a crash, hence the child.
+    """
     command = [sys.executable, "-m", "rlrun.cli.recording", json.dumps(request)]
-    done = subprocess.run(command, env=os.environ | _without_display())
+    done = subprocess.run(command, env=os.environ | _without_display(), stdout=subprocess.PIPE, text=True)
     if done.returncode < 0:
         raise _crashed(-done.returncode)
     if done.returncode != 0:
         raise click.exceptions.Exit(done.returncode)  # the child has said why
+    recorded: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return recorded
 
 
 def _check_output(output: Path) -> None:

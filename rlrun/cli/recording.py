@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ DEFAULT_FPS = 30
 def record(
     checkpoint: Path, output: Path, runs_dir: Path, *, episodes: int, seed: int, stochastic: bool, trust: bool
 ) -> tuple[list[float], int]:
-    """Plays a saved policy and writes a video of it; the file appears whole or not at all.
+    """Plays a saved policy and writes a video of it.
 
     Args:
         checkpoint: The checkpoint's directory.
@@ -93,26 +92,20 @@ def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> int:
-    """Writes frames beside the output and renames; returns how many were drawn."""
+    """Writes frames as a video; returns how many were drawn."""
     import imageio.v2 as imageio
 
-    partial = output.with_name(f".{output.stem}.partial-{os.getpid()}{output.suffix}")
+    every = math.ceil(fps / GIF_MAX_FPS) if output.suffix == ".gif" else 1
     if output.suffix == ".gif":
-        every = math.ceil(fps / GIF_MAX_FPS)
-        writer = imageio.get_writer(partial, mode="I", duration=1000 * every / fps, loop=0)
+        writer = imageio.get_writer(output, mode="I", duration=1000 * every / fps, loop=0)
     else:
-        every = 1
         # Encoders want even sides; imageio's own default would stretch every picture to multiples of 16.
-        writer = imageio.get_writer(partial, fps=fps, macro_block_size=2)
+        writer = imageio.get_writer(output, fps=fps, macro_block_size=2)
     count = 0
-    try:
-        with writer:
-            for count, frame in enumerate(frames, start=1):
-                if (count - 1) % every == 0:
-                    writer.append_data(frame)
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
+    with writer:
+        for count, frame in enumerate(frames, start=1):
+            if (count - 1) % every == 0:
+                writer.append_data(frame)
     return count
 
 
@@ -124,8 +117,7 @@ def main(request: str) -> None:
         wanted = json.loads(request)
         checkpoint, output, runs_dir = (Path(wanted.pop(name)) for name in ("checkpoint", "output", "runs_dir"))
         returns, frames = record(checkpoint, output, runs_dir, **wanted)
-        listed = ", ".join(f"{value:.1f}" for value in returns)
-        click.echo(f"{output}: {frames} frames, returns {listed}")
+        click.echo(json.dumps({"frames": frames, "returns": returns}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""What regress makes of its trials, what doctor times, what train suggests, and numbers that JSON has not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlrun.cli.options import print_json
+from rlrun.cli.regress import Verdict, missed_experiments, verdicts_table
+from rlrun.cli.report import next_steps, results_table
+from rlrun.cli.timings import candidates
+from rlrun.trial.trial_directory import TrialStatus
+from rlrun.tune.run_directory import TrialResult
+
+
+def verdicts(experiment: str, passed: list[bool]) -> list[Verdict]:
+    return [Verdict(experiment, f"{n:03d}", 100, {"a": 1.0}, {"a": 2.0}, ok) for n, ok in enumerate(passed)]
+
+
+@pytest.mark.parametrize(
+    ("passed", "misses"),
+    [
+        ([True], False),
+        ([False], True),
+        ([True, False], True),
+        ([True, True, False], False),
+        ([True, False, False], True),
+        ([True, True, True, False, False], True),
+        ([True, True, True, True, False, False], False),
+    ],
+)
+def test_two_thirds_of_the_trials_must_pass(passed: list[bool], misses: bool) -> None:
+    assert missed_experiments(verdicts("pole", passed)) == (["pole"] if misses else [])
+
+
+def test_each_experiment_is_judged_for_itself() -> None:
+    assert missed_experiments([*verdicts("good", [True] * 9), *verdicts("bad", [False])]) == ["bad"]
+
+
+def test_the_verdicts_show_what_was_reached_and_expected() -> None:
+    verdict = Verdict(
+        "pole", "000", 2048, {"episode_return_mean": 431.25}, {"episode_return_mean": 475.0}, passed=False
+    )
+    assert verdicts_table([verdict]).splitlines()[1].split() == [
+        "pole", "000", "2,048", "episode_return_mean", "431.2", "475.0", "missed",
+    ]  # fmt: skip
+
+
+def test_only_settings_that_fill_the_batch_are_timed() -> None:
+    assert candidates(8, 256, 4) == [(0, 8), (1, 8)]
+    assert candidates(10, 2048, 1) == [(number, envs) for number in (0, 1) for envs in (8, 16, 32, 64)]
+    assert (3, 8) not in candidates(8, 2048, 4)  # 24 columns do not divide 2048 steps
+    assert (4, 16) in candidates(8, 2048, 4)
+
+
+def test_the_spec_itself_is_timed_where_nothing_fits() -> None:
+    assert candidates(7, 100, 2) == [(0, 7)]
+
+
+def trial(directory: Path, status: TrialStatus, checkpoint: bool = True) -> TrialResult:
+    directory.mkdir(parents=True)
+    saved = directory / "checkpoints/iteration_000010" if checkpoint else None
+    return TrialResult(
+        directory.name, "pole", 0, {}, directory, status, "", "", {"env_steps": 5, "time_total_s": 2.0}, saved, saved
+    )
+
+
+def test_a_finished_run_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = next_steps([trial(tmp_path / "runs/pole/000", "TERMINATED")])
+    assert lines == ["Run: runs/pole", "  rlrun evaluate runs/pole --best --episodes 20"]
+
+
+def test_an_unfinished_run_can_be_resumed_and_a_failed_one_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    interrupted = trial(tmp_path / "runs/a b/000", "INTERRUPTED", checkpoint=False)
+    failed = trial(tmp_path / "runs/pole/000", "ERROR", checkpoint=False)
+    assert next_steps([interrupted, failed]) == [
+        "Run: runs/a b",
+        "  rlrun resume 'runs/a b'",
+        "Run: runs/pole",
+        "  rlrun resume runs/pole --retry-failed",
+    ]
+
+
+def test_the_leader_of_several_trials_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trials = [trial(tmp_path / f"runs/pole/00{number}", "TERMINATED") for number in range(3)]
+    for result, mean in zip(trials, ["null", "20.5", "11.0"], strict=True):
+        (result.directory / "result.json").write_text(f'{{"episode_return_mean": {mean}}}\n')
+    assert next_steps(trials)[1] == "  rlrun evaluate runs/pole/001 --best --episodes 20"
+    assert [line.split()[4] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
+
+
+def test_json_never_holds_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [float("nan"), 1.5], "b": (float("inf"), None)})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [None, None]}

@@ -1,0 +1,123 @@
+"""Runs in the caller's own process: what is written, told, resumed and not imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.errors import UsageError
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent
+from rlrun.tune.run_directory import RunDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def entry(iterations: int = 3, **settings: Any) -> dict[str, Any]:
+    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "num_envs_per_worker": 4}
+    return {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "stop": {"iteration": iterations},
+        "config": {**config, "model": {"hiddens": [8]}},
+        **settings,
+    }
+
+
+def test_a_lone_trial_never_imports_ray(tmp_path: Path) -> None:
+    script = (
+        f"import sys, rlrun; rlrun.run({ {'lone': entry()}!r}, runs_dir={str(tmp_path)!r}); print('ray' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert sorted(path.name for path in (tmp_path / "lone").iterdir()) == [
+        ".lock",
+        "000-seed=0",
+        "run.json",
+        "spec.yaml",
+    ]
+
+
+def test_the_watcher_hears_of_everything_in_order(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    (trial,) = rlrun.run({"told": entry()}, runs_dir=tmp_path, watch=events.append)
+    begin, *told, end = events
+    assert isinstance(begin, RunStarted)
+    assert (begin.experiment, begin.directory, begin.executor) == ("told", tmp_path / "told", "local")
+    assert (begin.uses_ray, begin.resumed, begin.terminal) == (False, False, sys.stdout)
+    assert [spec.name for spec in begin.trials] == ["000-seed=0"]
+    assert told == [
+        TrialEvent("000-seed=0", "RUNNING"),
+        *(TrialEvent("000-seed=0", "RUNNING", row) for row in trial.results()),
+        TrialEvent("000-seed=0", "TERMINATED"),
+    ]
+    assert isinstance(end, RunFinished)
+    assert end.trials == (trial,)
+
+
+def test_a_name_a_seed_and_overrides_go_before_the_file(tmp_path: Path) -> None:
+    (trial,) = rlrun.run({"a": entry()}, runs_dir=tmp_path, name="b", seed=7, overrides=["stop.iteration=1"])
+    assert (trial.directory, trial.last_result["iteration"]) == (tmp_path / "b/000-seed=7", 1)
+
+
+def test_several_experiments_have_a_run_each(tmp_path: Path) -> None:
+    trials = rlrun.run([{"a": entry(1), "b": entry(1, seeds=2)}], runs_dir=tmp_path, executor="local")
+    assert [str(trial.directory.relative_to(tmp_path)) for trial in trials] == [
+        "a/000-seed=0",
+        "b/000-seed=0",
+        "b/001-seed=1",
+    ]
+
+
+def test_a_run_starts_from_the_weights_of_another_and_does_not_forget_it(tmp_path: Path) -> None:
+    (donor,) = rlrun.run({"donor": entry()}, runs_dir=tmp_path)
+    (fresh,) = rlrun.run({"fresh": entry(1)}, runs_dir=tmp_path)
+    (taker,) = rlrun.run({"taker": entry(1)}, runs_dir=tmp_path, from_checkpoint=donor.checkpoint)
+    assert fresh.last_result["learner/policy_loss"] != taker.last_result["learner/policy_loss"]
+    assert fresh.last_result["env_steps"] == taker.last_result["env_steps"]
+    record = TrialDirectory(taker.directory).read_record()
+    assert record is not None
+    assert record.from_checkpoint == str(donor.checkpoint)
+
+
+def test_a_finished_run_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+    trials = rlrun.run({"done": entry()}, runs_dir=tmp_path)
+    events: list[RunEvent] = []
+    assert rlrun.resume(tmp_path / "done", watch=events.append) == trials
+    assert events == []
+
+
+def test_a_watcher_that_raises_ends_the_run_and_the_trial_goes_on_where_it_was(tmp_path: Path) -> None:
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, TrialEvent) and event.result and event.result["iteration"] == 2:
+            raise ArithmeticError("the view is broken")
+
+    with pytest.raises(ArithmeticError, match="the view is broken"):
+        rlrun.run({"seen": entry(4)}, runs_dir=tmp_path, watch=watch)
+    assert [result.status for result in RunDirectory.open(tmp_path / "seen").results()] == ["INTERRUPTED"]
+
+    (trial,) = rlrun.resume(tmp_path / "seen")
+    assert trial.status == "TERMINATED"
+    assert [row["iteration"] for row in trial.results()] == [1, 2, 3, 4]
+
+
+def test_a_run_that_is_being_run_is_not_resumed(tmp_path: Path) -> None:
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, RunStarted):
+            with pytest.raises(UsageError, match=r"process \d+ is running it"):
+                rlrun.resume(event.directory)
+
+    assert rlrun.run({"busy": entry(1)}, runs_dir=tmp_path, watch=watch)[0].status == "TERMINATED"
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_workers_of_a_trial_in_this_process_are_on_ray_and_the_trial_is_not(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    spec = {**entry(), "config": {**entry()["config"], "num_workers": 2}}
+    (trial,) = rlrun.run({"w": spec}, runs_dir=tmp_path, executor="local", watch=events.append)
+    assert trial.last_result["iteration"] == 3
+    assert isinstance(events[0], RunStarted)
+    assert (events[0].executor, events[0].uses_ray) == ("local", True)

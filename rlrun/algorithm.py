@@ -122,6 +122,7 @@ class Algorithm(Generic[C]):
         self._flow: Flow[LearnResult] | None = None
         self._behavior: BehaviorPolicy | None = None
         self._seconds: dict[str, float] = {}
+        self._draws = generator(seed, "act")
 
     # What a plugin gives.
 
@@ -194,10 +195,7 @@ class Algorithm(Generic[C]):
     def act(self, observation: Any, explore: bool = False) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one."""
         batch = map_tree(lambda leaf: leaf[None], map_tree(_as_array, observation))
-        draws = (
-            generator(self.seed, "act", self.workers.env_steps, time.time_ns()) if explore and self._started() else None
-        )
-        actions = self._acting().actions(batch, draws)
+        actions = self._acting().actions(batch, self._draws if explore else None)
         return map_tree(lambda leaf: leaf[0], actions)
 
     def evaluate(

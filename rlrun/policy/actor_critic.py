@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.functional.distributions import Distribution
 from rlrun.nn.actor_critic import ActorCriticNet
 from rlrun.nn.dense_net import DenseNet
@@ -36,6 +39,24 @@ class ActorCriticOutputs:
 
     distribution: Distribution
     values: Tensor
+
+
+def check_network(module: Any, path: str, observation_space: gymnasium.Space[Any], num_outputs: int) -> None:
+    """Checks that a network of the user's own gives what a policy needs, on a batch of two observations.
+
+    Raises:
+        UsageError: It is not an nn.Module, or does not return outputs [N, num_outputs] and values [N].
+    """
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"the network {path} makes {type(module).__name__}, not a torch.nn.Module")
+    pair = map_tree(lambda *leaves: torch.as_tensor(np.stack(leaves)), *(observation_space.sample() for _ in range(2)))
+    with torch.no_grad():
+        returned = module(pair)
+    found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
+    if found != [(2, num_outputs), (2,)]:
+        raise UsageError(
+            f"the network {path} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it returned {found}"
+        )
 
 
 class ActorCriticPolicy(Policy):
@@ -65,6 +86,7 @@ class ActorCriticPolicy(Policy):
         else:
             make = load_object(model.module, what="network")
             self.module = make(observation_space, self.action_model.num_outputs, model)
+            check_network(self.module, model.module, observation_space, self.action_model.num_outputs)
         self.parameters = FlatParameters(self.module)
 
     def outputs(self, views: Mapping[str, Tensor], batch: SampleBatch) -> ActorCriticOutputs:

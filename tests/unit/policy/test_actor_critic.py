@@ -164,3 +164,58 @@ def test_parameters_go_to_names_and_back_and_another_net_s_are_refused():
 def test_observations_that_no_network_takes_are_refused():
     with pytest.raises(UsageError, match="no network takes observations of Text"):
         policy_for(Dict({"note": Text(3)}))
+
+
+OWN_NETWORKS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, observation_space, num_outputs, model):
+        super().__init__()
+        self.body = nn.Linear(observation_space.shape[0], 8)
+        self.head, self.value = nn.Linear(8, num_outputs), nn.Linear(8, 1)
+
+    def forward(self, observations):
+        features = torch.sin(self.body(observations))
+        return self.head(features), self.value(features).squeeze(-1)
+
+class Unsqueezed(Net):
+    def forward(self, observations):
+        outputs, values = super().forward(observations)
+        return outputs, values[:, None]
+
+def no_module(observation_space, num_outputs, model):
+    return 3
+"""
+
+
+@pytest.fixture
+def own_networks(tmp_path, monkeypatch):
+    (tmp_path / "own_networks.py").write_text(OWN_NETWORKS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("own_networks")
+def test_a_network_of_one_s_own_acts_in_torch():
+    policy = policy_for(Box(-1, 1, (4,)), module="own_networks:Net")
+    flat = randomized(policy)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat))
+    observations = observations_of(Box(-1, 1, (4,)), 5)
+    expected, _ = policy.module(torch.as_tensor(observations))
+    np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)
+
+
+@pytest.mark.usefixtures("own_networks")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Unsqueezed", r"must return outputs \[N, 3\] and values \[N\]; for N = 2 it returned \[\(2, 3\), \(2, 1\)\]"),
+        ("no_module", r"makes int, not a torch\.nn\.Module"),
+        ("Nett", r"has no 'Nett'; did you mean 'Net'\?"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_explained(name, message):
+    with pytest.raises(UsageError, match=message):
+        policy_for(Box(-1, 1, (4,)), module=f"own_networks:{name}")

@@ -313,7 +313,9 @@ def test_a_sweep_on_ray_prints_json_alone_on_stdout(tmp_path: Path) -> None:
     assert "001-lr=0.0001-seed=0" in result.stderr
 
 
-def test_doctor_finds_this_machine_able(tmp_path: Path) -> None:
+def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The compiler itself takes ten seconds, and the learner's own tests try it.
+    monkeypatch.setattr("rlrun.cli.machine.TRY_COMPILATION", "from rlrun.learner.compilation import loaded, traced")
     result = rlrun("doctor", "--json", "--runs-dir", tmp_path / "not/there/yet")
     assert result.exit_code == 0, result.stderr
     verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)}

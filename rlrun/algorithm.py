@@ -14,7 +14,7 @@ from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import spaces_of
+from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
@@ -213,7 +213,12 @@ class Algorithm(Generic[C]):
             seed: Seed of the episodes.
             explore: Whether actions are drawn instead of the likeliest ones.
             env: Another environment than the one trained on.
+
+        Raises:
+            UsageError: The policy does not fit that environment.
         """
+        if env is not None and env != self.env:
+            check_same_spaces(env, self.env)
         return evaluate(self._acting(), env or self.env, episodes, seed, explore=explore)
 
     def save(self, path: Path | str) -> Path:

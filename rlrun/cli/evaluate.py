@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +11,6 @@ from rlrun.cli.options import json_option, print_json, runs_dir_option, trust_op
 from rlrun.cli.tables import cell_text
 
 if TYPE_CHECKING:
-    import gymnasium
-
-    from rlrun.envs.env_config import EnvConfig
     from rlrun.rollout.evaluation import EvaluationResult
 
 
@@ -49,8 +46,6 @@ def evaluate(
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env, path="--env")
     with restored(checkpoint, runs_dir, trust=trust) as algorithm:
-        if other is not None:
-            _check_fits(other, algorithm.env)
         world = other or evaluation_env(checkpoint, algorithm)
         result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=world)
     if as_json:
@@ -69,25 +64,3 @@ def evaluation_text(result: EvaluationResult) -> str:
         "mean length": cell_text(result.len_mean),
     }
     return "\n".join([f"{len(result.returns)} episodes", *(f"  {what:<13}{value}" for what, value in lines.items())])
-
-
-def _check_fits(env: EnvConfig, trained: EnvConfig) -> None:
-    """Refuses an env that the policy can see or do nothing in."""
-    from rlrun.envs.make import spaces_of
-    from rlrun.errors import UsageError
-
-    kinds = zip(("observations", "actions"), spaces_of(env), spaces_of(trained), strict=True)
-    for what, space, expected in kinds:
-        if _form(space) != _form(expected):
-            raise UsageError(f"--env {env.id}: its {what} are {space}; the policy was trained with {expected}")
-
-
-def _form(space: gymnasium.Space[Any]) -> Any:
-    """Returns what must be equal for one policy to serve two spaces; bounds may differ."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Dict):
-        return {name: _form(part) for name, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return [_form(part) for part in space]
-    return ("Box", space.shape) if isinstance(space, spaces.Box) else space

@@ -21,7 +21,16 @@ from rlrun.envs.single_env import check_single_env, make_single_env
 from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv
 from rlrun.errors import EnvironmentUnusable, UsageError
 
-__all__ = ["EnvListing", "backend_of", "check_env", "env_names", "make_env", "make_vector_env", "spaces_of"]
+__all__ = [
+    "EnvListing",
+    "backend_of",
+    "check_env",
+    "check_same_spaces",
+    "env_names",
+    "make_env",
+    "make_vector_env",
+    "spaces_of",
+]
 
 Spaces = tuple["gymnasium.Space[Any]", "gymnasium.Space[Any]"]
 
@@ -176,6 +185,27 @@ def spaces_of(config: EnvConfig) -> Spaces:
         return env.observation_space, env.action_space
     finally:
         env.close()
+
+
+def check_same_spaces(config: EnvConfig, trained: EnvConfig) -> None:
+    """Refuses an env in which a policy that was trained in another can see or do nothing; bounds may differ.
+
+    Raises:
+        UsageError: Its observations or actions are of another form.
+    """
+    kinds = zip(("observations", "actions"), spaces_of(config), spaces_of(trained), strict=True)
+    for what, space, expected in kinds:
+        if _form(space) != _form(expected):
+            raise UsageError(f"env {config.id}: its {what} are {space}; the policy was trained with {expected}")
+
+
+def _form(space: gymnasium.Space[Any]) -> Any:
+    """Returns what must be equal for one policy to serve two spaces."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: _form(part) for name, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return [_form(part) for part in space]
+    return ("Box", space.shape) if isinstance(space, gymnasium.spaces.Box) else space
 
 
 def env_names() -> list[EnvListing]:

@@ -24,6 +24,7 @@ OBJECT_STORE_MIN_BYTES = 100 * 2**20
 CONNECT_TIMEOUT_S = 10.0
 """How long a cluster may take to accept a connection."""
 
+# What Ray and Tune read from the environment; what the user has set is left.
 SWITCHES = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
@@ -71,6 +72,7 @@ class RaySession:
         """
         if self._started:
             return
+        _prepare_environment()
         import ray
 
         if ray.is_initialized():
@@ -103,12 +105,18 @@ def belongs_to_ray() -> bool:
     return bool(ray.is_initialized())
 
 
-def prepare_environment() -> None:
-    """Sets what Ray reads from the environment: no telemetry, no loggers or signal handlers of Tune's, its token on."""
+def _prepare_environment() -> None:
     for name, value in SWITCHES.items():
         os.environ.setdefault(name, value)
-    mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if mode.lower() == "disabled":
+    if "ray" not in sys.modules:
+        # Ray listens on all interfaces. It reads this once, when it is imported: set later, driver and workers would not
+        # agree; left alone, Ray turns its token on by itself for what it starts.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+def warn_if_open_to_everyone() -> None:
+    """Warns where the user has turned Ray's token off."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         warnings.warn(
             "RAY_AUTH_MODE=disabled: anyone who can reach this machine's ports can run code in this run", stacklevel=2
         )

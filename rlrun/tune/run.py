@@ -29,7 +29,7 @@ from rlrun.tune.ray_session import (
     belongs_to_ray,
     cluster_capacity,
     demand_listener,
-    prepare_environment,
+    warn_if_open_to_everyone,
 )
 from rlrun.tune.resources import check_fits, machine_capacity
 from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
@@ -227,7 +227,7 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str 
     )
     if part.uses_ray:
         with active.log.speaking():
-            prepare_environment()
+            warn_if_open_to_everyone()
         session.start(address)
         active.interrupts.listen()  # Ray has just taken SIGTERM for itself
     if active.interrupts.received:

@@ -3,7 +3,8 @@ import pytest
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ppo import PPO
-from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing, UsageError
 
 SMALL = {
     "train_batch_size": 64,
@@ -153,3 +154,10 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     assert values.mean() == pytest.approx(1 / (1 - 0.9), rel=0.05)
     assert rollout.batches["default"]["truncateds"].any()
     assert not rollout.batches["default"]["terminateds"].any()
+
+
+def test_evaluation_in_an_env_that_does_not_fit_is_explained():
+    with PPO("CartPole-v1", SMALL) as algorithm:
+        assert len(algorithm.evaluate(2, env=EnvConfig(id="CartPole-v0")).returns) == 2
+        with pytest.raises(UsageError, match=r"env Acrobot-v1: its observations are Box.*was trained with Box"):
+            algorithm.evaluate(2, env=EnvConfig(id="Acrobot-v1"))

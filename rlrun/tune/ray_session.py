@@ -109,8 +109,8 @@ def _prepare_environment() -> None:
     for name, value in SWITCHES.items():
         os.environ.setdefault(name, value)
     if "ray" not in sys.modules:
-        # Ray listens on all interfaces. It reads this once, when it is imported: set later, driver and workers would not
-        # agree; left alone, Ray turns its token on by itself for what it starts.
+        # Ray listens on all interfaces. It reads this once, when it is imported: set later, driver and workers would
+        # disagree; left alone, Ray turns its token on by itself for what it starts.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 

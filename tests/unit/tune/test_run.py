@@ -11,7 +11,7 @@ import pytest
 import rlrun
 from rlrun.errors import CheckpointError, SpecError, UsageError
 from rlrun.spec.load import parse_experiments
-from rlrun.tune.ray_session import prepare_environment
+from rlrun.tune.ray_session import warn_if_open_to_everyone
 from rlrun.tune.run import resume, run
 
 SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
@@ -93,7 +93,7 @@ def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Pa
 def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.warns(UserWarning, match="RAY_AUTH_MODE=disabled: anyone who can reach"):
-        prepare_environment()
+        warn_if_open_to_everyone()
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rlrun.errors import UsageError
+from rlrun.rollout import private_ray
 from rlrun.spec.experiment import TrialSpec
 from rlrun.tune.resources import Capacity, check_fits, machine_cpus, ray_cpus
 
@@ -26,7 +26,6 @@ CONNECT_TIMEOUT_S = 10.0
 
 # What Ray and Tune read from the environment; what the user has set is left.
 SWITCHES = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
@@ -80,7 +79,8 @@ class RaySession:
                 raise UsageError(f"this process belongs to a Ray already and cannot join the one at {address} as well")
         elif address is None:
             self._is_ours = True
-            _start_private(self._trials)
+            cpus = round(ray_cpus(self._trials, machine_cpus()))
+            private_ray.start(cpus, _object_store_bytes(), quiet=False)
         else:
             self._is_ours = True
             _join(address)
@@ -108,10 +108,7 @@ def belongs_to_ray() -> bool:
 def _prepare_environment() -> None:
     for name, value in SWITCHES.items():
         os.environ.setdefault(name, value)
-    if "ray" not in sys.modules:
-        # Ray listens on all interfaces. It reads this once, when it is imported: set later, driver and workers would
-        # disagree; left alone, Ray turns its token on by itself for what it starts.
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    private_ray.prepare_environment()
 
 
 def warn_if_open_to_everyone() -> None:
@@ -136,21 +133,6 @@ def cluster_capacity(place: str) -> Capacity:
         gpus=tuple(node.get("GPU", 0.0) for node in nodes),
         place=place,
         shares_trial_cpu=False,
-    )
-
-
-def _start_private(trials: Sequence[TrialSpec]) -> None:
-    """Starts a private Ray on this machine."""
-    import ray
-
-    if not _has_token():
-        # A token in the environment reaches Ray's processes and nobody else's, and writes nothing into the user's home.
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    ray.init(
-        address="local",
-        num_cpus=round(ray_cpus(trials, machine_cpus())),
-        include_dashboard=False,
-        object_store_memory=_object_store_bytes(),
     )
 
 
@@ -184,13 +166,6 @@ def demand_listener(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
         raise UsageError(f"there is no Ray cluster at the address {address}: {error}") from error
-
-
-def _has_token() -> bool:
-    """Tells whether Ray finds a token of the user's."""
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
-        return True
-    return (Path.home() / ".ray" / "auth_token").exists()
 
 
 def _object_store_bytes() -> int:

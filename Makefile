@@ -62,6 +62,7 @@ format: $(VENV)/.installed-dev
 
 regress: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress --seeds $(SEEDS) $(addprefix -f ,$(REGRESS_SPECS))
+	$(BIN)/python -m pytest -m regress $(PYTEST_ARGS)
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

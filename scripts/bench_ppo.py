@@ -83,7 +83,7 @@ class Work:
         return order
 
 
-A1 = Work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", "train", 8, 256, 64, 10, 2, 12, 5.0)
+A1 = Work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", "train", 8, 256, 64, 10, 2, 20, 5.0)
 RATES = (
     A1,
     Work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", "train", 32, 128, 1024, 4, 3, 40, 4.0),

@@ -47,7 +47,7 @@ def spec_of(work: dict[str, Any]) -> dict[str, Any]:
     if work["kind"] == "solve":
         stop = {"env_steps": work["max_env_steps"], "episode_return_mean": work["wanted_return"]}
     elif work["kind"] == "train":
-        stop["iteration"] = work["warm_up"] + work["iterations"]
+        stop["iteration"] = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
     return {
         "algorithm": "ppo",
         "env": "CartPole-v1",
@@ -75,20 +75,30 @@ def trained(work: dict[str, Any]) -> dict[str, Any]:
     clock = Clock()
     with tempfile.TemporaryDirectory() as directory:
         run({"bench": spec_of(work)}, runs_dir=directory, executor="local", watch=clock)
-    last_warm, measured = clock.results[work["warm_up"] - 1], clock.results[work["warm_up"] :]
-    began, ended = clock.marks[work["warm_up"] - 1], clock.marks[-1]
-    seconds, cpu_seconds = ended[0] - began[0], ended[1] - began[1]
-    by_phase = {
-        name.removeprefix("time/").removesuffix("_s"): sum(result[name] or 0.0 for result in measured)
-        for name in measured[0]
-        if name.startswith("time/")
-    }
-    by_phase["everything else"] = seconds - sum(by_phase.values())
+    first, last = work["warm_up"] - 1, work["warm_up"] + work["iterations"] - 1
+    seconds, cpu_seconds = (after - before for before, after in zip(clock.marks[first], clock.marks[last], strict=True))
+    phases = seconds_by_phase(clock.results, first, last)
+    phases["everything else"] = seconds - sum(phases.values())
     return {
-        "env_steps": measured[-1]["env_steps"] - last_warm["env_steps"],
+        "env_steps": clock.results[last]["env_steps"] - clock.results[first]["env_steps"],
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
-        "shares": {name: spent / seconds for name, spent in by_phase.items()},
+        "shares": {name: spent / seconds for name, spent in phases.items()},
+    }
+
+
+def seconds_by_phase(results: list[dict[str, Any]], first: int, last: int) -> dict[str, float]:
+    """Sums the phases of the iterations behind `first` up to `last`.
+
+    A checkpoint follows its iteration's result, so the next result tells what it took.
+    """
+    names = [name for name in results[first] if name.startswith("time/")]
+    spans = {
+        name: results[first + 2 : last + 2] if "checkpoint" in name else results[first + 1 : last + 1] for name in names
+    }
+    return {
+        name.removeprefix("time/").removesuffix("_s"): sum(result[name] or 0.0 for result in span)
+        for name, span in spans.items()
     }
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.update import Update
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
@@ -86,7 +87,11 @@ def traced(
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        graph = make_fx(function)(*(argument.clone() for argument in arguments))
+        on_cpu = arguments[0].device.type == "cpu"
+        trace = make_fx(function, decomposition_table=REWRITES if on_cpu else {})
+        graph = trace(*(argument.clone() for argument in arguments))
+        if on_cpu:
+            turn_narrow_products(graph)
         package = directory / f"{cache_key(graph.code, arguments)}.pt2"
         if not package.exists():
             announce("compiling the update (once for these settings; about 20 s)")

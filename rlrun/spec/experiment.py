@@ -60,7 +60,7 @@ Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
 class CheckpointConfig(ConfigModel):
     """When checkpoints are written and which are kept."""
 
-    every: PositiveInt | None = 10
+    every: PositiveInt | None = 25
     """Iterations between two checkpoints; null for none but at the end."""
     at_end: bool = True
     """Whether one is written when the trial ends."""

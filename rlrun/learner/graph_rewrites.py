@@ -1,0 +1,72 @@
+"""What is put in place of slow operations before an update is compiled for the CPU (torch)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+TANH_BOUND = 7.90531110763549805
+TANH_NUMERATOR = (
+    -2.76076847742355e-16,
+    2.00018790482477e-13,
+    -8.60467152213735e-11,
+    5.12229709037114e-08,
+    1.48572235717979e-05,
+    6.37261928875436e-04,
+    4.89352455891786e-03,
+)
+TANH_DENOMINATOR = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+
+
+def rational_tanh(x: Tensor) -> Tensor:
+    """Returns tanh to the accuracy of float32, as x P(x^2) / Q(x^2) with x clamped to where tanh is 1.
+
+    The compiler turns it into vector instructions, which take a sixth of the time of the library's tanh.
+
+    Source:
+        The minimax coefficients of Eigen's `generic_fast_tanh_float` (degrees 13 and 6 in x).
+    """
+    clamped = x.clamp(-TANH_BOUND, TANH_BOUND)
+    square = clamped * clamped
+    return clamped * polynomial(square, TANH_NUMERATOR) / polynomial(square, TANH_DENOMINATOR)
+
+
+def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    """Returns a polynomial by Horner's rule; the highest power's coefficient comes first."""
+    first, second, *others = coefficients
+    total = x * first + second
+    for coefficient in others:
+        total = total * x + coefficient
+    return total
+
+
+REWRITES = {torch.ops.aten.tanh.default: rational_tanh}
+"""Operations and what computes them instead, for tracing."""
+
+
+def turn_narrow_products(graph: torch.fx.GraphModule) -> None:
+    """Writes products A^T B with more rows than columns as (B^T A)^T, in place.
+
+    The gradient of a first layer's weights is such a product (many units, few inputs); the library takes several times
+    longer for its tall and narrow result than for the flat one.
+
+    Args:
+        graph: What `make_fx` has traced, with the shapes of its results noted.
+    """
+    operations, insert = torch.ops.aten, graph.graph.call_function
+    for node in list(graph.graph.nodes):
+        if node.target is not operations.mm.default:
+            continue
+        left, right = node.args
+        rows, columns = node.meta["tensor_meta"].shape
+        if left.target is operations.t.default and rows > columns:
+            with graph.graph.inserting_before(node):
+                product = insert(operations.mm.default, (insert(operations.t.default, (right,)), left.args[0]))
+                turned = insert(
+                    operations.clone.default,
+                    (insert(operations.t.default, (product,)),),
+                    {"memory_format": torch.contiguous_format},
+                )
+            node.replace_all_uses_with(turned)
+            graph.graph.erase_node(node)
+    graph.recompile()

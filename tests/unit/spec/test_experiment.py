@@ -32,7 +32,7 @@ def test_an_entry_gets_these_defaults() -> None:
     assert made.config == PPOConfig()
     assert made.seeds == (0,)
     assert made.stop == {"env_steps": 100_000}
-    assert made.checkpoint == CheckpointConfig(every=10, at_end=True, keep=3, best="episode_return_mean")
+    assert made.checkpoint == CheckpointConfig(every=25, at_end=True, keep=3, best="episode_return_mean")
     assert made.evaluation is None
     assert made.resources == ResourcesConfig(cpus=1.0)
     assert made.expect is None

@@ -134,7 +134,8 @@ class Learner:
         """Puts a batch on the device, with an empty row behind it if minibatches need filling up."""
 
         def move(leaf: NDArray[Any]) -> Tensor:
-            tensor = torch.from_numpy(np.ascontiguousarray(leaf)).to(self.device)
+            # What came from an actor is a read-only view into the object store, which torch takes for a mistake.
+            tensor = torch.from_numpy(np.require(leaf, requirements=["C", "W"])).to(self.device)
             if spare:
                 tensor = torch.cat([tensor, torch.zeros_like(tensor[:1])])
             return tensor

@@ -222,3 +222,11 @@ def test_scheduled_learning_rates_follow_the_env_steps():
     learner.learn(batch_of(16), num_epochs=1, minibatch_size=16, env_steps=100)
     np.testing.assert_array_equal(learner.flat(), before)
     assert learner.scheduled(50) == {"lr": pytest.approx(5e-4), "entropy_coeff": 0.01}
+
+
+def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
+    batch = batch_of(32)
+    frozen = batch.map(np.copy)
+    for leaf in (*frozen["obs"].values(), *(frozen[name] for name in frozen if name != "obs")):
+        leaf.flags.writeable = False
+    np.testing.assert_array_equal(learn(learner_for(), frozen), learn(learner_for(), batch))

@@ -121,6 +121,7 @@ class Algorithm(Generic[C]):
         self._metrics = EpisodeMetrics()
         self._flow: Flow[LearnResult] | None = None
         self._behavior: BehaviorPolicy | None = None
+        self._acts_as_of = -1
         self._seconds: dict[str, float] = {}
         self._draws = generator(seed, "act")
 
@@ -476,7 +477,10 @@ class Algorithm(Generic[C]):
         self._started()
         if self._behavior is None:
             self._behavior = self.learner.policy.behavior()
-        self._behavior.load(self.learner.weights(self.workers.env_steps))
+            self._acts_as_of = -1
+        if self._acts_as_of != self.learner.sgd_steps:
+            self._behavior.load(self.learner.weights(self.workers.env_steps))
+            self._acts_as_of = self.learner.sgd_steps
         return self._behavior
 
 

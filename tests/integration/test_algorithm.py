@@ -3,6 +3,7 @@ import pytest
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ppo import PPO
+from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing, UsageError
 
@@ -91,8 +92,6 @@ def test_metrics_are_none_before_the_first_episode_ends():
 def test_another_env_s_weights_are_refused(tmp_path):
     with PPO("CartPole-v1", SMALL) as algorithm:
         algorithm.save(tmp_path / "checkpoint")
-    from rlrun.checkpoint.format import read_checkpoint
-
     with PPO("Acrobot-v1", SMALL) as other, pytest.raises(CheckpointError, match="does not fit this env and network"):
         other.load_weights(read_checkpoint(tmp_path / "checkpoint"))
 
@@ -102,8 +101,6 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
         content = algorithm.content(
             {"algorithm": "ppo", "env": {"id": "os:system"}, "config": algorithm.config.to_data(), "seed": 0}
         )
-    from rlrun.checkpoint.format import write_checkpoint
-
     write_checkpoint(tmp_path / "evil", content)
     with pytest.raises(CheckpointRefused, match=r"os:system.*--trust"):
         Algorithm.restore(tmp_path / "evil")
@@ -161,3 +158,17 @@ def test_evaluation_in_an_env_that_does_not_fit_is_explained():
         assert len(algorithm.evaluate(2, env=EnvConfig(id="CartPole-v0")).returns) == 2
         with pytest.raises(UsageError, match=r"env Acrobot-v1: its observations are Box.*was trained with Box"):
             algorithm.evaluate(2, env=EnvConfig(id="Acrobot-v1"))
+
+
+def test_acting_follows_learning_and_loading(tmp_path):
+    observation = np.array([0.1, 0.0, -0.1, 0.0], np.float32)
+    with PPO("CartPole-v1", {**SMALL, "lr": 0.1}, seed=1) as algorithm:
+        algorithm.save(tmp_path / "first")
+        outputs = []
+        for _ in range(2):
+            algorithm.act(observation)
+            outputs.append(algorithm._acting().net.outputs(observation[None])[0])
+            algorithm.train()
+        assert (outputs[0] != outputs[1]).any()
+        algorithm.load_weights(read_checkpoint(tmp_path / "first"))
+        np.testing.assert_array_equal(algorithm._acting().net.outputs(observation[None])[0], outputs[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -56,12 +55,3 @@ def test_help_imports_click_and_nothing_heavy(words: list[str]) -> None:
 )
 def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str]) -> None:
     assert packages_after(*words) & HEAVY == set()
-
-
-def test_help_is_there_within_300_milliseconds() -> None:
-    def seconds() -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "rlrun", "--help"], capture_output=True, check=True, cwd=ROOT)
-        return time.perf_counter() - start
-
-    assert min(seconds() for _ in range(5)) < 0.3  # the best of some: other processes may keep the machine busy

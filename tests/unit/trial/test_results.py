@@ -171,22 +171,16 @@ def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path) ->
     assert resource.getrlimit(resource.RLIMIT_FSIZE) != (1000, 1000)
 
 
-def test_writing_a_row_takes_a_small_part_of_a_millisecond_and_imports_nothing_large(tmp_path: Path) -> None:
+def test_writing_rows_imports_nothing_large(tmp_path: Path) -> None:
     code = """
-import sys, time
+import sys
 from pathlib import Path
 from rlrun.trial.results import ResultWriter
 
 writer = ResultWriter(Path(sys.argv[1]))
-row = {f"learner/statistic_{i}": i / 7 for i in range(40)}
-writer.write({"iteration": 1, "env_steps": 1, **row})
-seconds = []
-for iteration in range(2, 52):
-    began = time.process_time()
-    writer.write({"iteration": iteration, "env_steps": iteration, **row})
-    seconds.append(time.process_time() - began)
+writer.write({"iteration": 1, "env_steps": 1})
 writer.close()
-assert sorted(seconds)[25] < 0.001, seconds
-assert not {"torch", "ray", "tensorboard", "google.protobuf", "pandas"} & set(sys.modules)
+print(sorted({"torch", "ray", "tensorboard", "google.protobuf", "pandas"} & set(sys.modules)))
 """
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"

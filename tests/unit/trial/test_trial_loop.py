@@ -1,6 +1,4 @@
 import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -373,13 +371,3 @@ def test_result_json_holds_strict_json_only(tmp_path: Path, small_trial: MakeTri
         run(loop)
     for line in (tmp_path / "result.json").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
-
-
-def test_the_loop_adds_less_than_two_milliseconds_to_an_iteration(tmp_path: Path, small_trial: MakeTrial) -> None:
-    added = []
-    with TrialLoop(small_trial(checkpoint={"every": None}), tmp_path) as loop:
-        for _ in range(40):
-            began = time.perf_counter()
-            result = loop.step()
-            added.append(time.perf_counter() - began - result["time_this_iter_s"])
-    assert statistics.quantiles(added)[0] < 0.002  # the lower quartile, since other processes want the CPU as well

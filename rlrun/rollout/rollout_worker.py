@@ -186,11 +186,11 @@ class RolloutWorker:
         return episodes
 
     def _remember(self, actions: NDArray[Any]) -> None:
-        """Keeps the actions since the oldest present episode's reset, in whole fragments."""
+        """Keeps the actions since the oldest present episode's reset, in whole fragments and at least one."""
         self._recent_actions.append(actions)
         longest = max(place.length for place in self.env.places())
         kept = sum(len(part) for part in self._recent_actions)
-        while self._recent_actions and kept - len(self._recent_actions[0]) >= longest:
+        while len(self._recent_actions) > 1 and kept - len(self._recent_actions[0]) >= longest:
             kept -= len(self._recent_actions.pop(0))
 
     def state(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class RolloutWorker:
         state: dict[str, Any] = {"fragment": self._fragment, "rewards": self._rewards.state(), "columns": []}
         if self._observations is None:
             return state
-        recent = np.concatenate(self._recent_actions) if self._recent_actions else None
+        recent = np.concatenate(self._recent_actions)
         for column, place in enumerate(self.env.places()):
             observation = map_tree(lambda leaf, column=column: leaf[column], self._observations)
             state["columns"].append(
@@ -210,7 +210,7 @@ class RolloutWorker:
                     "episode_return": float(self._returns[column]),
                     "episode_length": int(self._lengths[column]),
                     "just_ended": bool(self._just_ended[column]),
-                    "actions": None if recent is None else recent[len(recent) - place.length :, column].copy(),
+                    "actions": recent[len(recent) - place.length :, column].copy(),
                 }
             )
         return state

@@ -170,6 +170,19 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
     assert_equal_states(straight.state(), resumed.state())
 
 
+@pytest.mark.parametrize(("num_envs", "length"), [(1, 5), (3, 5), (1, 1)])
+def test_a_worker_goes_on_from_where_all_its_columns_have_just_been_reset(num_envs, length):
+    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 4})
+    straight, resumed = (worker_for(env, num_envs=num_envs, length=length) for _ in range(2))
+    for _ in range(5 // length):
+        straight.sample()
+    state = straight.state()
+    assert [column["length"] for column in state["columns"]] == [0] * num_envs
+    assert resumed.load_state(state) == 0
+    assert_equal_states(state, resumed.state())
+    assert_equal_batches(straight.sample().batches["default"], resumed.sample().batches["default"])
+
+
 def assert_equal_states(first, second):
     assert first["fragment"] == second["fragment"]
     for left, right in zip(first["columns"], second["columns"], strict=True):

@@ -89,6 +89,7 @@ class CategoricalActions(ActionModel):
         """Takes the number of choices and the first one's number from the space."""
         self.num_outputs = self.num_noise = int(space.n)
         self.start = int(space.start)
+        self.space_dtype = space.dtype
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draws Gumbel noise."""
@@ -109,8 +110,8 @@ class CategoricalActions(ActionModel):
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
 
     def to_env(self, actions: Actions) -> Actions:
-        """Counts from the space's start."""
-        return actions + self.start if self.start else actions
+        """Counts from the space's start, in its type."""
+        return (actions + self.start if self.start else actions).astype(self.space_dtype, copy=False)
 
     def distribution(self, outputs: Any) -> Distribution:
         """Returns the torch twin."""
@@ -222,7 +223,8 @@ class GaussianActions(ActionModel):
         size = len(self.low)
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         low, high = np.where(bounded, self.low, -1.0), np.where(bounded, self.high, 1.0)
-        self.middle, self.half_range = ((low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
+        # Halved first: the sum or difference of bounds may be beyond what their type holds.
+        self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
         self.num_outputs, self.num_noise, self.free_log_stds = 2 * size, size, size
         self.action_shape = (size,)
 

@@ -95,6 +95,20 @@ def test_a_half_bounded_action_is_clipped_at_its_one_bound_without_scaling():
     np.testing.assert_allclose(model.to_env(np.array([[-1.0], [4.0]], np.float32)), [[0.0], [4.0]])
 
 
+def test_a_discrete_action_has_the_type_of_its_space():
+    space = Discrete(3, start=1, dtype=np.int32)
+    model = action_model(space)
+    assert all(space.contains(action) for action in model.to_env(np.arange(3)))
+
+
+def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
+    farthest = np.finfo(np.float32).max
+    model = action_model(Box(-farthest, farthest, (1,)))
+    np.testing.assert_array_equal(
+        model.to_env(np.array([[0.0], [1.0], [-1.0]], np.float32)).ravel(), [0, farthest, -farthest]
+    )
+
+
 @pytest.mark.parametrize(
     "space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Discrete(2)})], ids=str
 )

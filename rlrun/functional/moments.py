@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ class Moments:
             leading: How many leading axes count samples.
         """
         shape = samples.shape[leading:]
-        flat = samples.reshape(-1, *shape).astype(np.float64)
+        flat = samples.reshape(math.prod(samples.shape[:leading]), *shape).astype(np.float64)
         mean = flat.mean(axis=0)
         return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
 

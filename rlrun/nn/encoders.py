@@ -10,11 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlrun.data.tree import leaves
+from rlrun.data.tree import leaves, map_tree
+from rlrun.errors import UsageError
 from rlrun.nn.model_config import Activation, ModelConfig
 from rlrun.nn.observation_leaves import ObservationLeaf
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
+
+NATURE_MIN_PIXELS = 36
+"""Side of the smallest image of which the `nature` convolutions leave anything."""
 
 
 def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
@@ -38,7 +42,7 @@ class DenseEncoder(nn.Module):
     def forward(self, observations: Tensor) -> Tensor:
         """Encodes [N, *shape] as [N, width]."""
         if self.leaf.kind == "vector":
-            return observations.flatten(1).float()
+            return observations.reshape(len(observations), self.width).float()
         integers = observations.reshape(len(observations), -1, 1)
         parts = [
             integers[:, i] == torch.arange(start, start + size, device=integers.device)
@@ -111,11 +115,21 @@ def impala_layers(channels: int) -> nn.Sequential:
 
 
 def encoder(leaf: ObservationLeaf, model: ModelConfig) -> DenseEncoder | ImageEncoder:
-    """Returns the encoder for one part of an observation."""
+    """Returns the encoder for one part of an observation.
+
+    Raises:
+        UsageError: An image is too small for the convolutions.
+    """
     if leaf.kind != "image":
         return DenseEncoder(leaf)
     channels = channels_first_shape(leaf)[0]
     if model.conv == "nature":
+        _, height, width = channels_first_shape(leaf)
+        if min(height, width) < NATURE_MIN_PIXELS:
+            raise UsageError(
+                f"images of {height} x {width} pixels are too small for the convolutions of model.conv: nature, which "
+                f"take {NATURE_MIN_PIXELS} x {NATURE_MIN_PIXELS} and more; set it to impala"
+            )
         return ImageEncoder(leaf, nature_layers(channels), 512)
     return ImageEncoder(leaf, impala_layers(channels), 256)
 
@@ -131,6 +145,7 @@ class ObservationEncoder(nn.Module):
     def __init__(self, tree: Any, model: ModelConfig) -> None:
         """Takes the tree of `ObservationLeaf`."""
         super().__init__()
+        self.tree = tree
         parts = [encoder(leaf, model) for leaf in leaves(tree)]
         self.parts = nn.ModuleList(parts)
         self.width = sum(part.width for part in parts)
@@ -138,7 +153,9 @@ class ObservationEncoder(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """Encodes a tree of observations [N, ...] as [N, D]."""
-        encoded = [part(column) for part, column in zip(self.parts, leaves(observations), strict=True)]
+        # By key: what a caller observes may name its parts in another order than the space, which sorts them.
+        columns = leaves(map_tree(lambda _, column: column, self.tree, observations))
+        encoded = [part(column) for part, column in zip(self.parts, columns, strict=True)]
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, -1)
 
 

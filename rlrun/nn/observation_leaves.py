@@ -50,7 +50,7 @@ class ObservationLeaf:
     def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
         """Returns the numbers that a dense layer gets, [B, width]."""
         if self.kind == "vector":
-            return observations.reshape(len(observations), -1).astype(np.float32, copy=False)
+            return observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
         indices = observations.reshape(len(observations), -1) - np.asarray(self.starts)
         encoded = np.zeros((len(observations), self.width), np.float32)
         firsts = np.cumsum((0, *self.sizes[:-1]))

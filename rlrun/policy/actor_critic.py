@@ -85,7 +85,9 @@ class ActorCriticPolicy(Policy):
             )
         else:
             make = load_object(model.module, what="network")
-            self.module = make(observation_space, self.action_model.num_outputs, model)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                self.module = make(observation_space, self.action_model.num_outputs, model)
             check_network(self.module, model.module, observation_space, self.action_model.num_outputs)
         self.parameters = FlatParameters(self.module)
 

@@ -167,7 +167,8 @@ class ActorCriticBehavior(BehaviorPolicy):
         batch["logp"] = self.model.log_prob(batch.pop("outputs"), batch["actions"])
         values = batch["values"]
         missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
-        rows = map_tree(lambda leaf: leaf[missing:].reshape(-1, *leaf.shape[2:]), batch["obs"])
+        cells = values[missing:].size
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
         values[missing:] = self.net.values(rows).reshape(-1, values.shape[1])
 
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:

@@ -51,8 +51,11 @@ class ObservationFilter:
         return map_tree(self._normalized, self.names, observations)
 
     def _normalized(self, name: str, column: NDArray[Any]) -> NDArray[Any]:
-        if name not in self._scales:
+        if not name:
             return column
+        if name not in self._scales:
+            # The type must not change when statistics arrive: an update is compiled for the first one it sees.
+            return column.astype(np.float32, copy=False)
         mean, scale = self._scales[name]
         normalized = column - mean
         normalized *= scale

@@ -88,6 +88,45 @@ def test_the_same_seed_gives_the_same_parameters_and_leaves_torch_s_own_generato
     torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
 
 
+@pytest.mark.parametrize("conv", ["nature", "impala"])
+def test_an_image_that_the_convolutions_would_shrink_to_nothing_is_refused_with_what_would_do(conv):
+    space = Dict({"camera": Box(0, 255, (24, 40, 3), np.uint8)})
+    if conv == "impala":
+        assert policy_for(space, conv=conv).parameters.size > 0
+    else:
+        with pytest.raises(UsageError, match=r"24 x 40 .* nature, .* 36 x 36 .* impala"):
+            policy_for(space, conv=conv)
+
+
+def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
+    space = Dict({"speed": Box(-1, 1, (2,)), "image": IMAGE, "wind": Box(-1, 1, (2,))})
+    policy = policy_for(space, hiddens=(8,))
+    behavior = policy.behavior()
+    behavior.load(Weights(0, randomized(policy)))
+    observations = observations_of(space, 3)
+    turned = dict(reversed(observations.items()))
+    np.testing.assert_array_equal(behavior.net.outputs(turned)[0], behavior.net.outputs(observations)[0])
+
+
+@pytest.mark.parametrize(
+    "space",
+    [Box(-1, 1, ()), Box(-1, 1, (0,)), Dict({"a": Box(-1, 1, (2,)), "b": Box(-1, 1, (2, 0)), "c": Box(-1, 1, ())})],
+    ids=["one number", "nothing", "nested"],
+)
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_observations_without_axes_or_without_numbers_are_learned_from_like_others(space):
+    policy = policy_for(space, hiddens=(8,), normalize=True)
+    flat = randomized(policy)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat))
+    raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), observations_of(space, 21))
+    behavior.load(Weights(1, flat, behavior.observation_moments(raw)))
+    batch = recorded(behavior, space)
+    batch["valid"] = np.ones((6, 3), bool)
+    outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))
+    np.testing.assert_allclose(outputs.values.detach(), batch["values"][:-1], atol=1e-5)
+
+
 def recorded(behavior, space, length=6, columns=3):
     observations = map_tree(
         lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), observations_of(space, (length + 1) * columns)
@@ -139,6 +178,17 @@ def test_normalised_observations_are_bounded():
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy), {"observations/": Moments.of(np.array([[0.0], [1e-3]]), 1)}))
     assert behavior.filter(np.array([[1e6], [-1e6]], np.float32)).tolist() == [[10.0], [-10.0]]
+
+
+def test_filtered_observations_have_one_type_before_and_after_the_first_statistics():
+    policy = policy_for(Box(-1, 1, (2,), np.float64), normalize=True)
+    behavior, flat, observations = policy.behavior(), randomized(policy), np.array([[0.1, 0.2]])
+    behavior.load(Weights(0, flat))
+    before = behavior.filter(observations)
+    behavior.load(Weights(1, flat, {"observations/": Moments.of(np.array([[0.0, 0.0], [1.0, 1.0]]), 1)}))
+    after = behavior.filter(observations)
+    np.testing.assert_array_equal(before, observations.astype(np.float32))
+    assert (before.dtype, after.dtype) == (np.float32, np.float32)
 
 
 def test_without_a_generator_the_likeliest_action_is_taken():
@@ -205,6 +255,16 @@ def test_a_network_of_one_s_own_acts_in_torch():
     observations = observations_of(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
     np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)
+
+
+@pytest.mark.usefixtures("own_networks")
+def test_a_network_of_one_s_own_starts_from_the_seed_and_leaves_torch_s_own_generator_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    first, second = (policy_for(Box(-1, 1, (4,)), module="own_networks:Net") for _ in range(2))
+    assert torch.rand(1) == expected
+    torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
 
 
 @pytest.mark.usefixtures("own_networks")

@@ -80,8 +80,9 @@ def algorithm_names() -> list[str]:
 def is_trusted_path(path: str) -> bool:
     """Tells whether an import path may be followed although only a checkpoint asks for it.
 
-    Trusted are classes and functions that rlrun and Gymnasium define as algorithms, envs, wrappers and nets, and what
-    an installed entry point names. A name that such a module merely imported (``rlrun.envs.x:os``) is not trusted.
+    Trusted are classes that rlrun and Gymnasium define as algorithms, envs, wrappers and nets, and what an installed
+    entry point names. A name that such a module merely imported (``rlrun.envs.x:os``) is not trusted, nor is a
+    function, some of which import what their arguments name.
     """
     if path in BUILT_IN.values() or any(point.value == path for point in _entry_points().values()):
         return True
@@ -92,7 +93,7 @@ def is_trusted_path(path: str) -> bool:
         found = load_object(path)
     except (UsageError, UserCodeError):
         return False
-    return isinstance(found, type | types.FunctionType) and _is_trusted_module(found.__module__)
+    return isinstance(found, type) and _is_trusted_module(found.__module__)
 
 
 def _is_trusted_module(module_name: str) -> bool:

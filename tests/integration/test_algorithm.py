@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,16 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
     write_checkpoint(tmp_path / "evil", content)
     with pytest.raises(CheckpointRefused, match=r"os:system.*--trust"):
         Algorithm.restore(tmp_path / "evil")
+
+
+def test_a_function_that_imports_what_it_is_told_to_is_refused_as_an_env(tmp_path):
+    env = {"id": "rlrun.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
+    with PPO("CartPole-v1", SMALL) as algorithm:
+        content = algorithm.content({"algorithm": "ppo", "env": env, "config": algorithm.config.to_data(), "seed": 0})
+    write_checkpoint(tmp_path / "evil", content)
+    with pytest.raises(CheckpointRefused, match="find_spec"):
+        Algorithm.restore(tmp_path / "evil")
+    assert "this" not in sys.modules
 
 
 def test_a_truncated_checkpoint_is_named(tmp_path):

@@ -60,7 +60,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
         Returns:
             The metrics as numbers, NaN for those the trial does not have yet; the result itself under `ROW`; and
-            whether the trial is done. Once the run is being stopped: only that it is done.
+            whether the trial is done. Once the run is being stopped, or if the trial was done before: only that.
 
         Raises:
             TrialError: If the trial fails.
@@ -70,6 +70,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 self._end()
                 return {"done": True}
             loop = self._started()
+            if loop.done:  # killed behind its last checkpoint, before it could say that it was done
+                self._end()
+                return {"done": True, NOTES: json.dumps(self._notes)}
             row = loop.step()
             heard = {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), NOTES: json.dumps(self._notes)}
             self._notes = []

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,23 @@ def test_the_last_result_says_done_and_the_trial_is_over(tmp_path: Path) -> None
     assert [trainable.train()["done"] for _ in range(4)] == [False, False, False, True]
     assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
     assert not TrialDirectory(tmp_path / "000-seed=0").is_claimed()
+
+
+def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_on(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path))
+    for _ in range(4):
+        trainable.train()
+    directory = TrialDirectory(tmp_path / "000-seed=0")
+    record = directory.read_record()
+    assert record is not None
+    directory.write_record(replace(record, status="RUNNING", stop_reason=""))
+
+    trainable = AlgorithmTrainable(config(tmp_path, resume=True))
+    heard = trainable.train()
+    assert heard["done"] is True
+    assert "goes on after iteration 4" in heard[NOTES]
+    assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
+    assert not directory.is_claimed()
 
 
 def test_a_trial_that_the_scheduler_stops_is_over_and_saved(tmp_path: Path) -> None:

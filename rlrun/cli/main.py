@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 import click
@@ -98,4 +100,12 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line of this process and exits."""
+    _occupy_closed_streams()
     cli(prog_name="rlrun")
+
+
+def _occupy_closed_streams() -> None:
+    """Opens streams that the caller has closed (``2>&-``) on nothing; each open takes the lowest free descriptor."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 (open as long as the process lives)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

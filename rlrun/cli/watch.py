@@ -52,7 +52,8 @@ class RunWatcher:
         """Ends the view, and the stream if it is a copy."""
         self._close_view()
         if self._stream is not sys.stderr:
-            self._stream.close()
+            with suppress(BrokenPipeError):  # of lines that nobody has read
+                self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
         """Shows one event."""

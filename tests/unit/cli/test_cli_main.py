@@ -168,3 +168,11 @@ def test_the_shell_is_told_how_words_go_on(typed: str, offered: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert f"plain,{offered}" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_descriptor_that_was_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
+    words = ["runs", "--runs-dir", str(tmp_path)]
+    command = ["bash", "-c", f'exec "$@" {closed}>&-', "bash", sys.executable, "-m", "rlrun", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

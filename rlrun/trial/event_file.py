@@ -30,7 +30,8 @@ class EventFile:
             directory: The trial's directory.
             first_step: TensorBoard forgets what earlier files say about this step and later ones.
         """
-        number = len(list(directory.glob(FILE_PATTERN)))
+        earlier = (int(path.name.split(".")[-2]) for path in directory.glob(f"{FILE_PATTERN}.rlrun"))
+        number = max(earlier, default=-1) + 1  # not their count: the user may have removed some
         self._file = (directory / f"events.out.tfevents.{number:010d}.rlrun").open("xb", buffering=0)
         self._write(_field(_FILE_VERSION, b"brain.Event:2"), 0)
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)

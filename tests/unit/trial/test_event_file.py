@@ -48,6 +48,17 @@ def test_every_length_of_record_has_the_right_checksum(tmp_path: Path) -> None:
     assert [event.step for event in loaded if event.HasField("summary")] == list(range(1, 300))
 
 
+def test_a_new_file_finds_its_place_though_an_earlier_one_was_removed(tmp_path: Path) -> None:
+    for step in range(2):
+        EventFile(tmp_path, first_step=step).close()
+    min(tmp_path.glob(FILE_PATTERN)).unlink()
+    events = EventFile(tmp_path, first_step=2)
+    events.add_scalars(2, {"x": 1.0})
+    events.close()
+    assert scalars(tmp_path) == {"x": [(2, 1.0)]}
+    assert max(tmp_path.glob(FILE_PATTERN)).name == "events.out.tfevents.0000000002.rlrun"
+
+
 def test_a_file_that_a_kill_has_torn_is_read_up_to_there(tmp_path: Path) -> None:
     events = EventFile(tmp_path, first_step=0)
     events.add_scalars(1, {"x": 1.0})

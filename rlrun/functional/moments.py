@@ -40,6 +40,8 @@ class Moments:
         """
         shape = samples.shape[leading:]
         flat = samples.reshape(math.prod(samples.shape[:leading]), *shape).astype(np.float64)
+        if not len(flat):
+            return cls.empty(shape)
         mean = flat.mean(axis=0)
         return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
 

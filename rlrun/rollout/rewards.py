@@ -32,13 +32,14 @@ class RewardTransform:
         self._carry = np.zeros(columns)
 
     def __call__(
-        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_]
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float32], dict[str, Moments]]:
         """Transforms a fragment's raw rewards.
 
         Args:
             rewards: Raw rewards, [T, B].
             ends: Whether the episode ended at the step, [T, B].
+            valid: Whether a step filled the row; the others are no samples of the return, [T, B].
 
         Returns:
             The rewards to learn from, [T, B], and the statistics of the fragment by name.
@@ -49,7 +50,7 @@ class RewardTransform:
             return rewards.astype(np.float32), {}
         sums = forward_discounted_sums(rewards, ends, self.gamma, self._carry)
         self._carry = np.where(ends[-1], 0.0, self.gamma * sums[-1])
-        delta = Moments.of(sums, 2)
+        delta = Moments.of(sums[valid], 1)
         deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
         return (rewards / deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
@@ -60,3 +61,7 @@ class RewardTransform:
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
         self._carry = np.array(state["carry"], np.float64)
+
+    def begin_anew(self, columns: NDArray[np.bool_]) -> None:
+        """Forgets the running returns of columns whose episode was dropped, [B]."""
+        self._carry[columns] = 0.0

@@ -140,7 +140,7 @@ class RolloutWorker:
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         self._just_ended = ends[-1].copy()
         seen = self.behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], observations))
-        learned, returned = self._rewards(rewards, ends)
+        learned, returned = self._rewards(rewards, ends, valid)
         batch.update(
             obs=observations,
             rewards=learned,
@@ -238,6 +238,7 @@ class RolloutWorker:
         )
         self._observations = map_tree(lambda leaf: leaf.copy(), self._observations)
         kept = np.array(exact)
+        self._rewards.begin_anew(~kept)
         self._returns = np.where(kept, [column["episode_return"] for column in columns], 0.0)
         self._lengths = np.where(kept, [column["episode_length"] for column in columns], 0)
         self._just_ended = np.array([column["just_ended"] for column in columns]) & kept

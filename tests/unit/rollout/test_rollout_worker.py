@@ -111,6 +111,20 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
     np.testing.assert_allclose(rollout.batches["default"]["rewards"], raw / returns.std(), rtol=1e-4)
 
 
+def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
+    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 2})
+    delta = worker_for(env, length=12, normalize_rewards=True).sample().filter_deltas["default"]["returns"]
+    assert delta.count == 3 * 8
+    assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
+
+
+def test_a_fragment_without_a_step_says_nothing_of_returns():
+    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 1})
+    worker = worker_for(env, num_envs=1, length=1, normalize_rewards=True)
+    counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
+    assert counts == [1, 0, 1, 0]
+
+
 def test_what_the_filter_wants_to_know_is_delivered_raw_and_the_batch_holds_filtered_observations():
     worker = worker_for(normalize=True)
     unfiltered = worker.sample()
@@ -201,12 +215,18 @@ def test_the_action_log_is_bounded_by_the_present_episodes():
 
 
 def test_a_column_that_cannot_be_brought_back_begins_its_next_episode():
-    worker = worker_for()
+    worker = worker_for(normalize_rewards=True)
     worker.sample()
     state = worker.state()
+    assert state["rewards"]["carry"].all()
     state["columns"][1]["hash"] = "0" * 32
-    resumed = worker_for()
+    resumed = worker_for(normalize_rewards=True)
     assert resumed.load_state(state) == 1
+    assert resumed.state()["rewards"]["carry"].tolist() == [
+        state["rewards"]["carry"][0],
+        0,
+        state["rewards"]["carry"][2],
+    ]
     column = resumed.state()["columns"][1]
     assert (column["episode"], column["length"]) == (state["columns"][1]["episode"] + 1, 0)
     rollout = resumed.sample()

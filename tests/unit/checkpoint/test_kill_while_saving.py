@@ -18,7 +18,6 @@ from rlrun.checkpoint.store import CheckpointStore
 store = CheckpointStore(Path(sys.argv[1]), keep=2, best="score")
 found = store.read_newest()
 iteration = 0 if found is None else found[1].state["iteration"]
-print("ready", flush=True)
 while True:
     iteration += 1
     content = Content(
@@ -28,6 +27,7 @@ while True:
         {"iteration": iteration, "log": np.full(20_000, iteration)},
     )
     store.save(iteration, content, {"score": iteration % 7})
+    print(iteration, flush=True)
 """
 
 
@@ -43,7 +43,7 @@ def test_a_kill_at_any_instant_leaves_a_whole_checkpoint_no_older_than_before(tm
         )
         with process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            saved = int(process.stdout.readline())  # once, however slow the disk is
             time.sleep(moments.uniform(0.02, 0.12))
             process.kill()
             assert process.stderr is not None
@@ -51,15 +51,11 @@ def test_a_kill_at_any_instant_leaves_a_whole_checkpoint_no_older_than_before(tm
         store = CheckpointStore(tmp_path, keep=2, best="score")
         scan = store.scan()
         assert scan.skipped == ()  # nothing half written ever stands under a checkpoint's name
-        if scan.newest is None:
-            assert newest == 0
-            continue
         found = store.read_newest()
         assert found is not None
         iteration = found[1].state["iteration"]
         assert (found[1].tensors["policies/default"]["w"] == iteration).all()
         assert (found[1].state["log"] == iteration).all()
-        assert iteration >= newest
+        assert iteration >= saved > newest
         newest = iteration
-    assert newest > 10
     assert len(store.paths()) <= 5  # two newest, the best, and what a kill kept from being removed

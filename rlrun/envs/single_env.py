@@ -157,7 +157,10 @@ def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
     if wrapper.id not in names:
         hint = did_you_mean(wrapper.id, names) or "; one of your own is written package.module:Class"
         raise UsageError(f"there is no wrapper '{wrapper.id}' in gymnasium.wrappers{hint}")
-    return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
+    try:
+        return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported when they are asked for
+        raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
 
 
 def _check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:

@@ -337,3 +337,11 @@ def test_envs_import_neither_torch_nor_ray_nor_what_another_env_needs(tmp_path: 
         [sys.executable, "-c", script], cwd=tmp_path, env={"PYTHONPATH": str(root)}, capture_output=True, check=True
     )
     assert done.stdout == b"[]\n"
+
+
+def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "gymnasium.wrappers.array_conversion", raising=False)
+    config = EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["ArrayConversion"]})
+    with pytest.raises(EnvironmentUnusable, match=r"wrapper ArrayConversion: .*array_api_compat"):
+        check_env(config)

@@ -75,7 +75,8 @@ class PPO(Algorithm[PPOConfig]):
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
         config, valid = self.config, batch["valid"].float()
-        log_ratio = outputs.distribution.log_prob(batch["actions"]) - batch["logp"]
+        # Masked before the exponential: what an empty cell makes of it may be infinite, and 0 times that is NaN.
+        log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
         ratio, clip = log_ratio.exp(), scheduled["clip_param"]
         surrogate = ratio * batch["advantages"]
         clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]

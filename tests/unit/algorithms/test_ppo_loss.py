@@ -5,7 +5,7 @@ import torch
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
-from rlrun.functional.distributions import Categorical
+from rlrun.functional.distributions import Categorical, DiagonalGaussian
 from rlrun.policy.actor_critic import ActorCriticOutputs
 
 SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}
@@ -53,6 +53,27 @@ def test_a_value_that_moves_beyond_its_bound_gains_nothing(value, expected):
     target = 3.0 if value == 1.5 else 5.0
     loss = loss_of(ratio=1.0, advantage=0.0, value=value, old_value=1.0, target=target, vf_clip_param=1.0)
     assert loss.statistics["value_loss"].item() == pytest.approx(expected)
+
+
+def test_an_empty_cell_weighs_nothing_however_narrow_the_distribution_is_there():
+    """Zeros as action, log-probability and observation meet a density whose ratio to them is beyond float32."""
+    size = 30
+    means = torch.zeros(2, 1, size, requires_grad=True)
+    outputs = ActorCriticOutputs(
+        DiagonalGaussian(torch.cat([means, torch.full((2, 1, size), -5.0)], -1)), torch.zeros(2, 1)
+    )
+    actions = torch.zeros(2, 1, size)
+    actions[0] = 0.001
+    logp = outputs.distribution.log_prob(actions).detach() * torch.tensor([[1.0], [0.0]])
+    columns = {name: torch.tensor([[1.0], [0.0]]) for name in ("advantages", "values", "value_targets")}
+    batch = SampleBatch(actions=actions, logp=logp, valid=torch.tensor([[True], [False]]), **columns)
+    loss = PPO("Pendulum-v1").loss(outputs, batch, SCHEDULED)
+    loss.total.backward()
+    assert loss.statistics["policy_loss"].item() == pytest.approx(-1.0)
+    assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=1e-5)
+    assert torch.isfinite(means.grad).all()
+    assert means.grad[0].abs().min() > 0
+    assert not means.grad[1].any()
 
 
 def test_kl_is_estimated_without_bias_and_never_negative():

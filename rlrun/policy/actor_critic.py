@@ -90,12 +90,14 @@ class ActorCriticPolicy(Policy):
                 self.module = make(observation_space, self.action_model.num_outputs, model)
             check_network(self.module, model.module, observation_space, self.action_model.num_outputs)
         self.parameters = FlatParameters(self.module)
+        named = self.module.named_parameters(remove_duplicate=False)
+        self._has_shared_parameters = sum(1 for _ in named) > len(self.parameters.slots)
 
     def outputs(self, views: Mapping[str, Tensor], batch: SampleBatch) -> ActorCriticOutputs:
         """Runs the network on rows of observations [S, L, ...]."""
         rows, length = batch["valid"].shape
         flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])
-        outputs, values = functional_call(self.module, dict(views), (flat,), tie_weights=False)
+        outputs, values = functional_call(self.module, dict(views), (flat,), tie_weights=self._has_shared_parameters)
         distribution = self.action_model.distribution(outputs.view(rows, length, -1))
         return ActorCriticOutputs(distribution, values.view(rows, length))
 

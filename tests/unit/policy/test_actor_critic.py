@@ -230,6 +230,17 @@ class Net(nn.Module):
         features = torch.sin(self.body(observations))
         return self.head(features), self.value(features).squeeze(-1)
 
+class Tied(nn.Module):
+    def __init__(self, observation_space, num_outputs, model):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.head, self.value = nn.Linear(4, num_outputs), nn.Linear(4, 1)
+
+    def forward(self, observations):
+        features = self.second(self.first(observations))
+        return self.head(features), self.value(features).squeeze(-1)
+
 class Unsqueezed(Net):
     def forward(self, observations):
         outputs, values = super().forward(observations)
@@ -255,6 +266,18 @@ def test_a_network_of_one_s_own_acts_in_torch():
     observations = observations_of(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
     np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)
+
+
+@pytest.mark.usefixtures("own_networks")
+def test_layers_that_share_a_weight_share_it_in_the_learner_as_well():
+    policy = policy_for(Box(-1, 1, (4,)), module="own_networks:Tied")
+    flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat))
+    batch = recorded(behavior, Box(-1, 1, (4,)))
+    batch["valid"] = np.ones((6, 3), bool)
+    outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))
+    np.testing.assert_allclose(outputs.values.detach(), batch["values"][:-1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("own_networks")

@@ -343,7 +343,7 @@ class Algorithm(Generic[C]):
         """
         self.is_compiled = bool(content.manifest["compiled"]) and not eager
         if self.is_compiled:
-            self._demand_compiler()
+            demand_compiler()
         flow = self._started()
         self._load_policy(content)
         self.learner.load_optimizer_state(content.tensors[f"optimizers/{DEFAULT_POLICY}"])
@@ -460,17 +460,8 @@ class Algorithm(Generic[C]):
             pays = total is not None and total * self.config.sgd_steps_per_env_step >= COMPILE_PAYS_FROM_SGD_STEPS
             return pays and compiler() is not None
         if self.config.compile:
-            self._demand_compiler()
+            demand_compiler()
         return self.config.compile
-
-    def _demand_compiler(self) -> None:
-        from rlrun.learner.compilation import compiler
-
-        if compiler() is None:
-            raise CompilerMissing(
-                "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
-                "or let it go on with plain updates (--eager; the last digits will differ from here on)"
-            )
 
     def _acting(self) -> BehaviorPolicy:
         """Returns a behavior policy with the present weights, apart from the workers' own."""
@@ -482,6 +473,21 @@ class Algorithm(Generic[C]):
             self._behavior.load(self.learner.weights(self.workers.env_steps))
             self._acts_as_of = self.learner.sgd_steps
         return self._behavior
+
+
+def demand_compiler() -> None:
+    """Looks whether updates that were compiled can be compiled again.
+
+    Raises:
+        CompilerMissing: If there is no C++ compiler; it says what can be done.
+    """
+    from rlrun.learner.compilation import compiler
+
+    if compiler() is None:
+        raise CompilerMissing(
+            "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
+            "or let it go on with plain updates (--eager; the last digits will differ from here on)"
+        )
 
 
 def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:
@@ -496,7 +502,7 @@ def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:
         named.append(str(config["model"]["module"]))
     if isinstance(spec.get("evaluation"), Mapping) and spec["evaluation"].get("env"):
         named += EnvConfig.parse(spec["evaluation"]["env"]).import_paths()
-    unknown = [name for name in named if ":" in name and not is_trusted_path(name)]
+    unknown = [name for name in dict.fromkeys(named) if ":" in name and not is_trusted_path(name)]
     if unknown and not trust:
         raise CheckpointRefused(
             f"the checkpoint would import {', '.join(unknown)}, which is neither built in nor installed as a plugin; "

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlrun.algorithm import demand_compiler
 from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import Interrupted, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
@@ -139,8 +141,24 @@ def resume(
     if not trials:
         return opened.results()
     _check_place(trials, address)
+    if address is None and not eager:
+        _check_compiler(opened, trials)
     part = _Part(opened, trials, _choose_executor(trials, executor, address), resumed=True)
     return _run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
+
+
+def _check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
+    """Asks before a trial is touched: one that began and failed for want of a compiler would count as failed.
+
+    Raises:
+        CompilerMissing: If updates of a trial were compiled, and there is no compiler here.
+    """
+    for trial in trials:
+        store = CheckpointStore(directory.trial_directory(trial.name).checkpoints, trial.checkpoint.keep)
+        newest = store.scan().newest
+        if newest is not None and verify_checkpoint(newest).about.get("compiled"):
+            demand_compiler()
+            return
 
 
 @dataclass(frozen=True)

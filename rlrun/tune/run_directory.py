@@ -299,8 +299,15 @@ def follow_import_paths(paths: Sequence[str]) -> None:
 
 
 def _new_directory(runs_dir: Path, name: str) -> Path:
-    """Makes ``name``, ``name-2``, ... whichever is the first that is free; making a directory is atomic."""
-    runs_dir.mkdir(parents=True, exist_ok=True)
+    """Makes ``name``, ``name-2``, ... whichever is the first that is free; making a directory is atomic.
+
+    Raises:
+        UsageError: If the runs folder is a file, or cannot be made where it is said to be.
+    """
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError) as error:
+        raise UsageError(f"{runs_dir} cannot be the folder of runs: {error.strerror}") from error
     plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
     number = 1
     while True:

@@ -132,3 +132,9 @@ def test_folders_of_the_users_are_kept_for_a_resume_and_those_of_python_are_not(
     monkeypatch.setattr(sys, "path", ["/first"])
     follow_import_paths(["/first", str(tmp_path)])
     assert sys.path == ["/first", str(tmp_path)]
+
+
+def test_a_runs_folder_that_is_a_file_is_the_user_s_mistake(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(UsageError, match="runs cannot be the folder of runs: File exists"):
+        new_run(tmp_path / "runs")

@@ -12,11 +12,16 @@ from rlrun.cli.tables import stdout_width, table
 @json_option("the algorithms")
 def algorithms(as_json: bool) -> None:
     """List the algorithms, built in and installed."""
+    from rlrun.errors import RlrunError
     from rlrun.registry import algorithm_class, algorithm_names
 
     found = []
     for name in algorithm_names():
-        algorithm = algorithm_class(name)
+        try:
+            algorithm = algorithm_class(name)
+        except RlrunError as error:  # a plugin that is broken does not hide the others
+            found.append({"name": name, "class": None, "summary": f"cannot be used: {error}".partition("\n")[0]})
+            continue
         summary = (algorithm.__doc__ or "").strip().partition("\n")[0]
         found.append({"name": name, "class": f"{algorithm.__module__}:{algorithm.__qualname__}", "summary": summary})
     if as_json:

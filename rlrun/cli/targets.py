@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
+KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json")
 DEFAULT_BEST = "episode_return_mean"
 
 
@@ -98,8 +99,14 @@ def evaluation_env(checkpoint: Path, algorithm: Algorithm[Any]) -> EnvConfig:
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:
-    """Returns the path that a user means, looking in the current directory first and then in the runs folder."""
-    return next((path for path in (Path(target), runs_dir / target) if path.exists()), None)
+    """Returns the path that a user means, looking in the current directory first and then in the runs folder.
+
+    A folder that merely has a run's name, as that of the user's code may, does not stand in front of the run.
+    """
+    found = [path for path in (Path(target), runs_dir / target) if path.exists()]
+    return next(
+        (path for path in found if any((path / file).is_file() for file in KNOWN_FILES)), next(iter(found), None)
+    )
 
 
 def run_names(runs_dir: Path) -> list[str]:

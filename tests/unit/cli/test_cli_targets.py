@@ -49,6 +49,16 @@ def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> Non
     assert checkpoint_named("pole/000", tmp_path, best=False).name == "iteration_000003"
 
 
+def test_a_folder_that_only_has_a_run_s_name_does_not_stand_in_front_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = make_trial(tmp_path / "runs/pole", "000", [10.0])
+    (tmp_path / "pole").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert checkpoint_named("pole", tmp_path / "runs", best=False) == trial / "checkpoints/iteration_000001"
+    assert run_named("pole", tmp_path / "runs") == tmp_path / "runs/pole"
+
+
 def test_best_means_the_checkpoint_with_the_highest_return(tmp_path: Path) -> None:
     make_trial(tmp_path / "pole", "000", [10.0, 30.0, 20.0])
     assert checkpoint_named("pole", tmp_path, best=True).name == "iteration_000002"

@@ -40,13 +40,17 @@ def report(trials: Sequence[TrialResult], *, as_json: bool) -> None:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Lays out what became of the trials, a row each; a checkpoint is named by its iteration."""
+    """Lays out what became of the trials, a row each; a checkpoint is named by its iteration.
+
+    Where they belong to several runs, each name begins with its run's.
+    """
     rows = []
+    is_one_run = len({trial.directory.parent for trial in trials}) == 1
     for trial in trials:
         seconds = trial.last_result.get("time_total_s")
         rows.append(
             [
-                trial.name,
+                trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
                 trial.status.lower(),
                 trial.last_result.get("env_steps"),
                 trial.last_result.get("episode_return_mean"),

@@ -23,7 +23,7 @@ from rlrun.cli.options import json_option, print_json, runs_dir_option
 def doctor(start_ray: bool, spec: Path | None, runs_dir: Path, as_json: bool) -> None:
     """Look at this machine: what is installed and what works.
 
-    Versions, extras, CPUs, memory, disk, GPU, and whether updates can be compiled.
+    Versions, extras, CPUs, memory, disk, ports, GPU, and whether updates can be compiled.
     """
     if spec is not None:
         from rlrun.cli.timings import tune

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,6 +85,7 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield _memory()
     yield from _shared_memory()
     yield _disk(runs_dir)
+    yield _ports()
     yield from _torch()
     yield _compiled_updates()
     yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
@@ -140,6 +142,19 @@ def _disk(runs_dir: Path) -> Finding:
     if free < LOW_DISK_BYTES:
         return Finding("disk", "note", value, "checkpoints need room; name another folder with --runs-dir")
     return Finding("disk", "ok", value)
+
+
+def _ports() -> Finding:
+    """Looks whether processes may listen on this machine, as those of Ray do, on ports that are free."""
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=5),
+        ):
+            return Finding("ports", "ok", "processes can listen and be reached on 127.0.0.1; Ray takes free ones")
+    except OSError as error:
+        advice = "Ray cannot start; use num_workers: 0 and --executor local"
+        return Finding("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
 
 
 def _torch() -> Iterator[Finding]:

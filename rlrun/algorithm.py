@@ -15,7 +15,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
-from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing
+from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing, SpecError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.flow.sources import parallel_rollouts
@@ -256,16 +256,17 @@ class Algorithm(Generic[C]):
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))
-        refuse_untrusted(content.spec, trust)
-        found = algorithm_class(content.spec["algorithm"])
+        try:
+            refuse_untrusted(content.spec, trust)
+            found = algorithm_class(content.spec["algorithm"])
+            env, seed = EnvConfig.parse(content.spec["env"]), int(content.spec["seed"])
+            config = found.Config.parse(content.spec["config"])
+        except (KeyError, TypeError, ValueError, SpecError) as error:
+            missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
+            raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
         if not issubclass(found, cls):
             raise CheckpointError(f"{path}: a checkpoint of {found.__name__}, not of {cls.__name__}")
-        algorithm = found(
-            EnvConfig.parse(content.spec["env"]),
-            found.Config.parse(content.spec["config"]),
-            seed=int(content.spec["seed"]),
-            announce=announce,
-        )
+        algorithm = found(env, config, seed=seed, announce=announce)
         algorithm.load(content, eager=eager)
         return algorithm
 
@@ -390,6 +391,8 @@ class Algorithm(Generic[C]):
 
         from rlrun.learner.learner import Learner, available_device
 
+        self.iteration, self.time_total_s = 0, 0.0
+        self._metrics, self._seconds = EpisodeMetrics(), {}
         threadpool_limits(self.config.torch_threads, user_api="blas")
         device = available_device(self.config.num_gpus, self.config.torch_threads)
         self._spaces = spaces_of(self.env)

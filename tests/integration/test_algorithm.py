@@ -184,3 +184,29 @@ def test_acting_follows_learning_and_loading(tmp_path):
         assert (outputs[0] != outputs[1]).any()
         algorithm.load_weights(read_checkpoint(tmp_path / "first"))
         np.testing.assert_array_equal(algorithm._acting().net.outputs(observation[None])[0], outputs[0])
+
+
+def test_a_closed_algorithm_starts_anew():
+    algorithm = PPO("CartPole-v1", SMALL, seed=1)
+    expected = train(algorithm, 2)
+    algorithm.close()
+    assert train(algorithm, 2) == expected
+    algorithm.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"env": None}, "its spec is not one of a checkpoint"),
+        ({"seed": "x"}, "its spec is not one of a checkpoint"),
+        ({"config": {"lrr": 1}}, "did you mean 'lr'"),
+        ({"algorithm": 3}, "its spec is not one of a checkpoint"),
+    ],
+    ids=str,
+)
+def test_a_whole_checkpoint_with_a_senseless_spec_is_refused_in_one_line(change, message, tmp_path):
+    with PPO("CartPole-v1", SMALL) as algorithm:
+        spec = {"algorithm": "ppo", "env": "CartPole-v1", "config": algorithm.config.to_data(), "seed": 0, **change}
+        write_checkpoint(tmp_path / "odd", algorithm.content(spec))
+    with pytest.raises(CheckpointError, match=message):
+        Algorithm.restore(tmp_path / "odd")

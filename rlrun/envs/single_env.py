@@ -66,7 +66,11 @@ def check_single_env(config: EnvConfig) -> None:
     for wrapper in config.wrappers:
         _check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):
-        _factory(config)
+        factory = _factory(config)
+        offered: dict[str, Any] = {
+            name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
+        }
+        _check_call(factory, (), {**offered, **config.kwargs}, f"env {config.id}")
         return
     spec = _usable_spec(config.id)
     if config.kwargs:

@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import backend_of, check_env, env_names, make_env, make_vector_env, spaces_of
+from rlrun.envs.single_env import check_single_env
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds
 from rlrun.errors import EnvironmentUnusable, RlrunError, SpecError, UsageError
 from rlrun.registry import UserCodeError
@@ -345,3 +346,10 @@ def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeyp
     config = EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["ArrayConversion"]})
     with pytest.raises(EnvironmentUnusable, match=r"wrapper ArrayConversion: .*array_api_compat"):
         check_env(config)
+
+
+def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env() -> None:
+    config = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_length": 3})
+    with pytest.raises(UsageError, match="unexpected keyword argument 'episode_length'; did you mean 'episode_len'"):
+        check_single_env(config)
+    check_single_env(config.replace(kwargs={"episode_len": 3}))

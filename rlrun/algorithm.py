@@ -463,7 +463,9 @@ class Algorithm(Generic[C]):
             pays = total is not None and total * self.config.sgd_steps_per_env_step >= COMPILE_PAYS_FROM_SGD_STEPS
             return pays and compiler() is not None
         if self.config.compile:
-            demand_compiler()
+            demand_compiler(
+                "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+            )
         return self.config.compile
 
     def _acting(self) -> BehaviorPolicy:
@@ -478,19 +480,25 @@ class Algorithm(Generic[C]):
         return self._behavior
 
 
-def demand_compiler() -> None:
-    """Looks whether updates that were compiled can be compiled again.
+BEGAN_COMPILED = (
+    "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
+    "or let it go on with plain updates (--eager; the last digits will differ from here on)"
+)
+
+
+def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
+    """Looks whether updates can be compiled here.
+
+    Args:
+        otherwise: What to say if not; by default what holds for a run that began compiled.
 
     Raises:
-        CompilerMissing: If there is no C++ compiler; it says what can be done.
+        CompilerMissing: If there is no C++ compiler.
     """
     from rlrun.learner.compilation import compiler
 
     if compiler() is None:
-        raise CompilerMissing(
-            "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
-            "or let it go on with plain updates (--eager; the last digits will differ from here on)"
-        )
+        raise CompilerMissing(otherwise)
 
 
 def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:

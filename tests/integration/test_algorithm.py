@@ -139,7 +139,10 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
             resumed.load(content)
         resumed.load(content, eager=True)
         assert resumed.train()["iteration"] == 2
-    with PPO("CartPole-v1", {**SMALL, "compile": True}) as demanding, pytest.raises(CompilerMissing):
+    with (
+        PPO("CartPole-v1", {**SMALL, "compile": True}) as demanding,
+        pytest.raises(CompilerMissing, match="set it to auto"),
+    ):
         demanding.train()
 
 

@@ -108,6 +108,7 @@ def _draw(curves: Sequence[Curve], metric: str, axis: str, output: Path) -> None
     from rlrun.errors import EnvironmentUnusable
 
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
         from matplotlib.ticker import EngFormatter
     except ModuleNotFoundError:
@@ -132,4 +133,5 @@ def _draw(curves: Sequence[Curve], metric: str, axis: str, output: Path) -> None
     axes.set_axisbelow(True)
     axes.legend(frameon=False, loc="best")
     output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(output, dpi=150, metadata={"Date": None} if output.suffix == ".svg" else None)
+    with rc_context({"svg.hashsalt": "rlrun"}):  # the same curves give the same file
+        figure.savefig(output, dpi=150, metadata={"Date": None} if output.suffix == ".svg" else None)

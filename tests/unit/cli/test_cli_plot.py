@@ -29,6 +29,9 @@ def test_a_run_is_drawn_and_a_wrong_metric_is_answered_with_the_nearest(tmp_path
     done = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture)])
     assert done.exit_code == 0, done.output
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    first = picture.read_bytes()
+    CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture)])
+    assert picture.read_bytes() == first
     wrong = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture), "--metric", "env_step"])
     assert "did you mean 'env_steps'?" in str(wrong.exception)
     bad = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(tmp_path / "curve.bmp")])

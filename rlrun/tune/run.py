@@ -17,6 +17,7 @@ from typing import Any
 
 from rlrun.algorithm import demand_compiler
 from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.checkpoint.manifest import read_manifest
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import Interrupted, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -156,7 +157,7 @@ def _check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> Non
     for trial in trials:
         store = CheckpointStore(directory.trial_directory(trial.name).checkpoints, trial.checkpoint.keep)
         newest = store.scan().newest
-        if newest is not None and verify_checkpoint(newest).about.get("compiled"):
+        if newest is not None and read_manifest(newest).about.get("compiled"):
             demand_compiler()
             return
 

@@ -24,7 +24,7 @@ from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import UsageError
 
-TrialStatus = Literal["PENDING", "RUNNING", "TERMINATED", "ERROR", "INTERRUPTED"]
+TrialStatus = Literal["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR", "INTERRUPTED"]
 
 TRIAL_FILE = "trial.json"
 SPEC_FILE = "spec.yaml"
@@ -44,7 +44,8 @@ class TrialRecord:
 
     Attributes:
         name: Name of the trial, which is also its directory's.
-        status: PENDING before its start and while paused, RUNNING, TERMINATED when done, ERROR, INTERRUPTED.
+        status: PENDING before its start, RUNNING, PAUSED while a scheduler lets it wait, TERMINATED when done, ERROR,
+            INTERRUPTED.
         seed: Its root seed.
         params: What varies between the trials of its experiment.
         iteration: Iterations done when this was written.
@@ -54,6 +55,7 @@ class TrialRecord:
         exact_resume: Whether every resume so far went on bit for bit; None if there was none.
         from_checkpoint: The checkpoint whose weights it started with, or None.
         pid: The process that runs it, None if none does.
+        host: The machine of that process, "" if none runs it.
     """
 
     name: str
@@ -67,6 +69,7 @@ class TrialRecord:
     exact_resume: bool | None = None
     from_checkpoint: str | None = None
     pid: int | None = None
+    host: str = ""
 
 
 class TrialDirectory:

@@ -55,12 +55,42 @@ class TrialEvent:
         status: Its status from now on.
         result: The newest result when this event brings one (metrics the trial does not have yet are None), else None.
         error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
+        place: Where it runs, as host:pid; "" where that is unknown.
     """
 
     trial: str
     status: TrialStatus
     result: Mapping[str, Any] | None = None
     error: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class TrialAdded:
+    """A searcher has suggested a configuration, and a trial was made of it.
+
+    Attributes:
+        trial: The trial, PENDING.
+    """
+
+    trial: TrialSpec
+
+
+@dataclass(frozen=True)
+class RunResources:
+    """What the running trials have taken of what there is; told every few seconds while trials run on Ray.
+
+    Attributes:
+        cpus_used: CPUs set aside for trials and their workers.
+        cpus_total: CPUs that Ray has.
+        gpus_used: GPUs set aside.
+        gpus_total: GPUs that Ray has.
+    """
+
+    cpus_used: float
+    cpus_total: float
+    gpus_used: float
+    gpus_total: float
 
 
 @dataclass(frozen=True)
@@ -102,5 +132,5 @@ class RunFinished:
     seconds: float
 
 
-RunEvent = RunStarted | TrialEvent | TrialNote | RunStopping | RunFinished
+RunEvent = RunStarted | TrialAdded | TrialEvent | TrialNote | RunResources | RunStopping | RunFinished
 Watcher = Callable[[RunEvent], None]

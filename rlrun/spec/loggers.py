@@ -1,0 +1,78 @@
+"""Which services hear a trial's results besides its own files: Weights & Biases, MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from rlrun.config import ConfigModel, NonEmptyText
+from rlrun.explain import shown, unknown_name
+
+
+class WandbConfig(ConfigModel):
+    """Results go to Weights & Biases, each trial as a run of its own."""
+
+    project: NonEmptyText | None = None
+    """Project that the trials belong to; null for the experiment's name."""
+    entity: NonEmptyText | None = None
+    """User or team that owns the project; null for the one that is logged in."""
+    mode: Literal["online", "offline"] | None = None
+    """online, or offline for files that `wandb sync` uploads later; null for $WANDB_MODE, else online."""
+    tags: tuple[NonEmptyText, ...] = ()
+    """Tags of each trial's run."""
+
+
+class MlflowConfig(ConfigModel):
+    """Results go to MLflow, each trial as a run of its own."""
+
+    tracking_uri: NonEmptyText | None = None
+    """A server or a database, such as http://localhost:5000; null for $MLFLOW_TRACKING_URI, else the folder mlruns
+    beside the run's own."""
+    experiment: NonEmptyText | None = None
+    """MLflow's experiment that the trials belong to; null for the name of ours."""
+
+
+class LoggersConfig(ConfigModel):
+    """Which services hear the results: ``[wandb]``, or ``{wandb: {project: walkers}}``; credentials stay outside."""
+
+    wandb: WandbConfig | None = None
+    """Weights & Biases, from the package wandb."""
+    mlflow: MlflowConfig | None = None
+    """MLflow, from the package mlflow-skinny or mlflow."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The services that are asked for."""
+        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_names(cls, data: Any) -> Any:
+        """Lets names, and a list of names and mappings, stand for the mapping that says it in full."""
+        if isinstance(data, str | list | tuple):
+            data = _in_full([data] if isinstance(data, str) else data, tuple(cls.model_fields))
+        for name in cls.model_fields:
+            if isinstance(data, Mapping) and name in data and data[name] is None:  # its defaults, or none of it?
+                raise ValueError(f"{name} must not be null: write {name}: {{}} for its defaults, or leave it out")
+        return data
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: settings for name, settings in serialize(self).items() if settings is not None}
+
+
+def _in_full(entries: Sequence[Any], known: Sequence[str]) -> dict[str, Any]:
+    """Returns the mapping that a list of names and mappings stands for."""
+    said: dict[str, Any] = {}
+    for entry in entries:
+        if not isinstance(entry, str | Mapping):
+            raise ValueError(f"each must be a name or a mapping, not {shown(entry)}")
+        for name, settings in ({entry: {}} if isinstance(entry, str) else entry).items():
+            if name not in known:
+                raise ValueError(unknown_name(str(name), known, "unknown logger"))
+            if name in said:
+                raise ValueError(f"{name} is there twice")
+            said[name] = settings
+    return said

@@ -35,7 +35,7 @@ def resume(
     Each trial goes on from its newest whole checkpoint; finished ones are left as
     they are. RUN is a run's directory or its name in the runs folder (`rlrun runs`).
     """
-    from rlrun.cli.report import report
+    from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import run_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.tune.run import resume as resume_run
@@ -45,4 +45,4 @@ def resume(
         trials = resume_run(
             directory, executor=executor, address=address, eager=eager, retry_failed=retry_failed, watch=watcher
         )
-    report(trials, as_json=as_json)
+    print_outcome(trials, as_json=as_json)

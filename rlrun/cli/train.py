@@ -69,7 +69,7 @@ def train(
     if dry_run:
         _print_trials(experiments, as_json=as_json)
         return
-    from rlrun.cli.report import report
+    from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.tune.run import run
@@ -85,7 +85,7 @@ def train(
             from_checkpoint=start,
             watch=watcher,
         )
-    report(trials, as_json=as_json)
+    print_outcome(trials, as_json=as_json)
 
 
 def _experiments(

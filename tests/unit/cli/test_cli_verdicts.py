@@ -9,7 +9,7 @@ import pytest
 
 from rlrun.cli.options import print_json
 from rlrun.cli.regress import Verdict, missed_experiments, verdicts_table
-from rlrun.cli.report import next_steps, results_table
+from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.timings import candidates
 from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.run_directory import TrialResult

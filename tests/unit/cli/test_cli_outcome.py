@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlrun.cli.report import results_table
+from rlrun.cli.outcome import results_table
 from rlrun.tune.run_directory import TrialResult
 
 

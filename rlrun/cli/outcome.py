@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlrun.tune.run_directory import TrialResult
 
 
-def report(trials: Sequence[TrialResult], *, as_json: bool) -> None:
+def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
     """Prints the results of a run.
 
     Args:

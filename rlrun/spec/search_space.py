@@ -86,8 +86,8 @@ class SearchSpace:
         yield (name, 0), low
         yield (name, 1), high - 1 if name in ("randint", "lograndint") else high
         if len(arguments) == 3:
-            first, last = _multiples(low, high, arguments[2])
-            yield (), _multiple(min(first + 1, last), arguments[2])
+            first, last = multiples(low, high, arguments[2])
+            yield (), multiple(min(first + 1, last), arguments[2])
         elif not self.kind.whole:
             yield (), low + (high - low) * GOLDEN
 
@@ -95,17 +95,28 @@ class SearchSpace:
         """Returns one value."""
         return self.kind.draw(generator, *self.arguments)
 
+    def fitted(self, value: float) -> float:
+        """Returns the number nearest to a value that the space could draw; a normal distribution takes any."""
+        if self.kind.name == "normal":
+            return value
+        low, high = self.arguments[:2]
+        if len(self.arguments) == 3:
+            first, last = multiples(low, high, self.arguments[2])
+            return multiple(min(max(round(value / self.arguments[2]), first), last), self.arguments[2])
+        return int(min(max(round(value), low), high - 1)) if self.kind.whole else min(max(value, low), high)
+
     def to_data(self) -> dict[str, Any]:
         """Returns the space as a spec writes it."""
         return {self.kind.name: list(self.arguments)}
 
 
-def _multiples(low: float, high: float, q: float) -> tuple[int, int]:
+def multiples(low: float, high: float, q: float) -> tuple[int, int]:
     """Returns the first and last k with low <= k * q <= high, up to rounding."""
     return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
 
 
-def _multiple(k: int, q: float) -> float:
+def multiple(k: int, q: float) -> float:
+    """Returns k * q as a quantized space draws it: a whole number for a whole q, else without the noise of floats."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 
@@ -122,13 +133,13 @@ def _loguniform(generator: np.random.Generator, low: float, high: float) -> floa
 
 
 def _quniform(generator: np.random.Generator, low: float, high: float, q: float) -> float:
-    first, last = _multiples(low, high, q)
-    return _multiple(int(generator.integers(first, last + 1)), q)
+    first, last = multiples(low, high, q)
+    return multiple(int(generator.integers(first, last + 1)), q)
 
 
 def _qloguniform(generator: np.random.Generator, low: float, high: float, q: float) -> float:
-    first, last = _multiples(low, high, q)
-    return _multiple(min(max(round(_loguniform(generator, low, high) / q), first), last), q)
+    first, last = multiples(low, high, q)
+    return multiple(min(max(round(_loguniform(generator, low, high) / q), first), last), q)
 
 
 def _randint(generator: np.random.Generator, low: int, high: int) -> int:
@@ -327,7 +338,7 @@ def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list
         return [Mistake((*location, 2), f"q must be > 0, not {shown(rest[0])}")]
     if rest and max(abs(first), abs(second)) / rest[0] > LARGEST:
         return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small beside {first} and {second}")]
-    if rest and _multiples(first, second, rest[0])[0] > _multiples(first, second, rest[0])[1]:
+    if rest and multiples(first, second, rest[0])[0] > multiples(first, second, rest[0])[1]:
         return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
     return []
 

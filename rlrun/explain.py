@@ -20,7 +20,7 @@ from rlrun.errors import Problem, did_you_mean
 Location = tuple[str | int, ...]
 """Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
 
-MANY_NAMES = 12
+MANY_NAMES = 16
 """Up to so many allowed names are listed where none is near a wrong one."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -16,7 +16,7 @@ from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
 from rlrun.registry import algorithm_class, algorithm_names
-from rlrun.spec.experiment import EVALUATION_KEYS, MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.experiment import EVALUATION_KEYS, MAX_TRIALS, ExpectConfig, Experiment, RunSettings
 from rlrun.spec.search_space import SearchSpace, count, expand, fill, find_spaces, is_search_space
 from rlrun.spec.section import Section, check_section, validate
 
@@ -227,7 +227,8 @@ def _check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> 
     return zeros + [
         Mistake(location, message, at_key=location[0] != "checkpoint")
         for location, metric in used
-        if location != ("expect", "within_env_steps") and (message := _unknown_metric(metric, known))
+        if not (location[0] == "expect" and metric in ExpectConfig.model_fields)
+        and (message := _unknown_metric(metric, known))
     ]
 
 

@@ -12,8 +12,10 @@ from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloa
 from rlrun.envs.env_config import EnvConfig
 from rlrun.explain import Location, shown
 from rlrun.registry import algorithm_class
+from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, expand, fill, find_spaces
 from rlrun.spec.trial_names import short_names, trial_name
+from rlrun.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
 
 MAX_TRIALS = 10_000
 """Most trials of one experiment."""
@@ -98,12 +100,24 @@ class ExpectConfig(ConfigModel):
 
     within_env_steps: PositiveInt | None = None
     """Env steps within which the metrics must be reached; null for the run's own length."""
+    within_seconds: PositiveFloat | None = None
+    """Seconds of training (`time_total_s`) within which the metrics must be reached; null for no limit."""
+    seeds: PositiveInt | None = None
+    """Over how many seeds, from 0 on; null for the experiment's own."""
+    passes: PositiveInt | None = None
+    """How many of the seeds must reach the metrics; null for two thirds of them."""
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
         if not self.metrics:
             raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
+        if self.seeds is not None and self.passes is not None and self.passes > self.seeds:
+            raise ValueError(f"passes ({self.passes}) must not exceed seeds ({self.seeds})")
         return self
+
+    def needed_passes(self, seeds: int) -> int:
+        """Returns how many of a number of seeds must reach the metrics."""
+        return -(-2 * seeds // 3) if self.passes is None else self.passes
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -128,6 +142,17 @@ class RunSettings(ConfigModel):
     """What a trial's own process needs."""
     expect: ExpectConfig | None = None
     """What a run must reach; `rlrun regress` holds it to that."""
+    scheduler: SchedulerConfig | None = None
+    """What stops or changes trials while they run, such as asha or pbt; null for nothing."""
+    searcher: SearcherConfig | None = None
+    """What chooses the values of search spaces, such as optuna; null for random draws."""
+    failure: FailureConfig = FailureConfig()
+    """What becomes of a trial that fails."""
+    storage: NonEmptyText | None = None
+    """Where results and checkpoints land, a path or a URI that every machine of a cluster reaches; null for the run
+    directory."""
+    loggers: LoggersConfig = LoggersConfig()
+    """Which services hear the results besides the run directory."""
 
 
 class TrialSpec(ConfigModel):
@@ -159,6 +184,14 @@ class TrialSpec(ConfigModel):
     """What its own process needs."""
     expect: ExpectConfig | None
     """What it must reach."""
+    configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
+    """Number of its configuration; trials that differ by nothing but their seed share it."""
+    population: NonNegativeInt | None = None
+    """Seed of the population that it is a member of (pbt, pb2); None for a trial on its own."""
+    max_restarts: NonNegativeInt = 0
+    """How often it is started again after a failure."""
+    loggers: LoggersConfig = LoggersConfig()
+    """Which services hear its results."""
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -203,7 +236,7 @@ class Experiment(RunSettings):
         config_class = algorithm_class(self.algorithm).Config
         trials: list[TrialSpec] = []
         configurations = expand(spaces, self.num_samples, self.seeds[0])
-        for values in configurations:
+        for configuration, values in enumerate(configurations):
             data = fill(self.template, values)
             env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
             config = config_class.parse(data["config"], path=f"{self.name}.config")
@@ -225,6 +258,9 @@ class Experiment(RunSettings):
                     evaluation=self.evaluation,
                     resources=self.resources,
                     expect=self.expect,
+                    configuration=configuration,
+                    max_restarts=self.failure.max_restarts,
+                    loggers=self.loggers,
                 )
                 trials.append(trial)
         return trials

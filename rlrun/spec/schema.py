@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -13,7 +13,10 @@ from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.errors import RlrunError
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import MAX_TRIALS, RunSettings
+from rlrun.spec.loggers import LoggersConfig
+from rlrun.spec.one_of import OneOf
 from rlrun.spec.search_space import KINDS, Kind
+from rlrun.spec.tuning import SchedulerConfig, SearcherConfig
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
@@ -30,11 +33,14 @@ def json_schema() -> dict[str, Any]:
     models: list[type[ConfigModel]] = [RunSettings, EnvConfig, WrapperConfig, *configs.values()]
     references, generated = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = generated["$defs"]
-    without_spaces = {"RunSettings", "CheckpointConfig", "EvaluationConfig", "ResourcesConfig", "ExpectConfig"}
-    eased = {name: _eased(schema, spaces=name not in without_spaces) for name, schema in definitions.items()}
+    with_spaces = _definitions([EnvConfig, *configs.values()])
+    eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
     for model in (EnvConfig, WrapperConfig):
-        name = references[model, "validation"]["$ref"].rpartition("/")[2]
-        eased[name] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[name]]}
+        eased[model.__name__] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[model.__name__]]}
+    for choice in (SchedulerConfig, SearcherConfig):
+        eased[choice.__name__] = _one_of(choice, eased[choice.__name__])
+    eased["LoggersConfig"] = _several_of(LoggersConfig, eased["LoggersConfig"])
+    eased["PbtConfig"]["properties"]["mutations"]["additionalProperties"] = _SPACE
     settings = eased.pop("RunSettings")
     by_algorithm = {name: references[model, "validation"] for name, model in configs.items()}
     return {
@@ -55,6 +61,24 @@ def json_schema() -> dict[str, Any]:
             **eased,
         },
     }
+
+
+def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
+    """Returns the names of the schemas that some config classes are made of, their own included."""
+    return frozenset(models_json_schema([(model, "validation") for model in models])[1]["$defs"])
+
+
+def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a setting that is one of several: a mapping with one key, or a name that needs no more."""
+    names = [name for name in model.kinds() if not model.needs_settings(name)]
+    mapping = {**schema, "minProperties": 1, "maxProperties": 1}
+    return {"anyOf": [{"enum": names, "description": "The name alone, with its defaults."}, mapping]}
+
+
+def _several_of(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a mapping for which a name or a list of names and mappings may stand."""
+    name = {"enum": list(model.model_fields)}
+    return {"anyOf": [name, {"type": "array", "items": {"anyOf": [name, schema]}}, schema]}
 
 
 def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:

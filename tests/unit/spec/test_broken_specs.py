@@ -404,7 +404,7 @@ ENTRIES = [
         [
             (
                 "spec.yaml:5:3: try.zzz: unknown key 'zzz'; there are: algorithm, checkpoint, config, "
-                "env, evaluation, expect, num_samples, resources, seeds, stop"
+                "env, evaluation, expect, failure, loggers, num_samples, resources, scheduler, searcher, seeds, stop, storage"
             )
         ],
     ),

@@ -1,0 +1,69 @@
+"""A setting that is one of several: ``asha``, or ``{asha: {grace_period: 1e4}}`` to say more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, cast, get_args
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from rlrun.config import ConfigModel
+from rlrun.explain import is_model, shown, unknown_name
+
+
+class OneOf(ConfigModel):
+    """A mapping with one key: which of several, and its settings; the bare name stands for its defaults.
+
+    Subclasses have a field for each choice, whose type is its settings or None and whose default is None.
+
+    Attributes:
+        what: What is chosen, for messages: "scheduler".
+    """
+
+    what: ClassVar[str]
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Returns the names of the choices."""
+        return tuple(cls.model_fields)
+
+    @classmethod
+    def needs_settings(cls, kind: str) -> bool:
+        """Tells whether a choice has settings without a default, so that its name alone is not enough."""
+        models = [member for member in get_args(cls.model_fields[kind].annotation) if is_model(member)]
+        return any(field.is_required() for model in models for field in model.model_fields.values())
+
+    @property
+    def kind(self) -> str:
+        """Name of the choice."""
+        return next(name for name in self.kinds() if getattr(self, name) is not None)
+
+    @property
+    def _chosen(self) -> ConfigModel:
+        return cast("ConfigModel", getattr(self, self.kind))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_name(cls, data: Any) -> Any:
+        """Lets a name stand for it with its defaults, and so an empty value below it."""
+        if isinstance(data, str):
+            if data not in cls.kinds():
+                raise ValueError(unknown_name(data, cls.kinds(), f"unknown {cls.what}"))
+            return {data: {}}
+        if not isinstance(data, Mapping):
+            names = ", ".join(cls.kinds())
+            raise ValueError(f"must be the name of a {cls.what} or a mapping with one ({names}), not {shown(data)}")
+        return {name: {} for name in data} if list(data.values()) == [None] else data
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        written = [name for name in self.kinds() if getattr(self, name) is not None]
+        if not written:
+            raise ValueError(f"names no {self.what}; there are: {', '.join(self.kinds())}")
+        if len(written) > 1:
+            raise ValueError(f"there can be one {self.what}, not {len(written)}: {', '.join(written)}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_the_others(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: settings for name, settings in serialize(self).items() if settings is not None}

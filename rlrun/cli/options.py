@@ -52,7 +52,7 @@ def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
         type=click.Path(path_type=Path),  # whether it can be read is told by the spec's own message
         multiple=True,
         required=required,
-        help="A spec file (YAML); may be given several times.",
+        help="A spec file (YAML), or a folder for all in it; may be given several times.",
     )
 
 

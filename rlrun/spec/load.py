@@ -29,7 +29,7 @@ def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ())
     ``my_lab:Thing`` in a ``my_lab.py`` beside it.
 
     Args:
-        files: The files.
+        files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that go before what the files say; the last one of a path wins.
 
     Raises:
@@ -39,7 +39,7 @@ def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ())
     """
     documents: list[Document] = []
     problems: list[Problem] = []
-    for path in map(Path, files):
+    for path in spec_files(files):
         try:
             documents.append(_experiments_of(read_document(path)))
         except SpecError as error:
@@ -100,6 +100,18 @@ def shipped_configs() -> list[Path]:
     checkout = package.parent / "configs"
     beside = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
     return sorted((checkout if beside else package / "configs").glob("*/*.yaml"))
+
+
+def spec_files(paths: Sequence[Path | str]) -> list[Path]:
+    """Returns the spec files that paths mean: a folder means its YAML files, sorted, and not those of its folders.
+
+    A folder without any is returned as it is, so that reading it says what is wrong.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern) if file.is_file())
+        found += inside or [path]
+    return found
 
 
 def make_importable(directory: Path) -> None:

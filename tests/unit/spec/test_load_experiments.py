@@ -187,3 +187,10 @@ def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
         "{'torch', 'ray'} & sys.modules.keys() else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
+
+
+def test_a_folder_means_its_own_yaml_files_sorted(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "deeper/c.yaml", "notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name[0]}: {{algorithm: ppo, env: CartPole-v1, stop: {{iteration: 1}}}}\n")
+    assert [experiment.name for experiment in load_experiments([tmp_path])] == ["a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -109,8 +110,9 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
     """
     found: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern) if file.is_file())
-        found += inside or [path]
+        is_folder = os.path.isdir(path)  # unlike Path.is_dir, no name is too long for it
+        inside = [file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern)] if is_folder else []
+        found += sorted(inside) or [path]
     return found
 
 

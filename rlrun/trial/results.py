@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from rlrun.trial.event_file import EventFile
 
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
+
+TAIL_BYTES = 4096
+"""How much of a file's end is read at once to find its last row."""
 
 Row = dict[str, Any]
 
@@ -66,6 +69,27 @@ def read_results(directory: Path) -> list[Row]:
     return rows
 
 
+def read_last_row(directory: Path) -> Row | None:
+    """Reads the newest row of a trial's result.json from its end, which costs the same however long the file is.
+
+    Returns:
+        The last row that is whole, or None if there is none.
+    """
+    try:
+        file = (directory / RESULT_FILE).open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
+        for line in _lines_from_the_end(file):
+            try:
+                row = json.loads(line)
+            except ValueError:  # torn, or zeros after a power cut
+                continue
+            if isinstance(row, dict):
+                return row
+    return None
+
+
 def truncate_results(directory: Path, after_iteration: int, *, last_row: Mapping[str, Any] | None = None) -> int:
     """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
 
@@ -94,13 +118,16 @@ def truncate_results(directory: Path, after_iteration: int, *, last_row: Mapping
 class ResultWriter:
     """Appends rows to the result files of a trial; each row is with the operating system when `write` returns."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, hyperparameters: Mapping[str, Any] | None = None) -> None:
         """Goes on behind the rows that are there; the files are made with the first row.
 
         Args:
             directory: The trial's directory, which exists.
+            hyperparameters: What TensorBoard's HPARAMS tab tells the trial apart by, as data by name. The trials of a
+                run in which they are equal share a line there.
         """
         self.directory = directory
+        self._hyperparameters = hyperparameters
         self._json: io.FileIO | None = None
         self._csv: io.FileIO | None = None
         self._columns: list[str] = []
@@ -157,10 +184,31 @@ class ResultWriter:
         step = int(row["env_steps"])
         if self._events is None:
             self._events = EventFile(self.directory, first_step=step)
+            if self._hyperparameters is not None:
+                told = ", ".join(f"{name}={value}" for name, value in self._hyperparameters.items())
+                group = f"{self.directory.absolute().parent.name}: {told}"
+                self._events.add_hyperparameters(step, self._hyperparameters, group)
         numbers = {
             name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._events.add_scalars(step, numbers)
+
+
+def _lines_from_the_end(file: io.BufferedReader) -> Iterator[bytes]:
+    """Yields the lines that end in a line break, the last one first."""
+    start = file.seek(0, os.SEEK_END)
+    rest = b""
+    is_whole = False  # what stands behind the last line break was not written to its end
+    while start > 0:
+        size = min(TAIL_BYTES, start)
+        start = file.seek(start - size)
+        rest, *lines = (file.read(size) + rest).split(b"\n")
+        for line in reversed(lines):
+            if is_whole:
+                yield line
+            is_whole = True
+    if is_whole:
+        yield rest
 
 
 def _json_value(value: Any) -> Any:

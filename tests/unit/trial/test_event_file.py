@@ -88,3 +88,71 @@ def test_only_numbers_become_scalars(tmp_path: Path) -> None:
     writer.write({"iteration": 1, "env_steps": 7, "a": None, "b": float("nan"), "c": "x", "d": True, "e": 3})
     writer.close()
     assert scalars(tmp_path) == {"iteration": [(7, 1.0)], "env_steps": [(7, 7.0)], "e": [(7, 3.0)]}
+
+
+def hparams_tab(logdir: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Asks what is behind the HPARAMS tab: hyper-parameter -> its domain, group -> what stands in its line."""
+    from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+    from tensorboard.context import RequestContext
+    from tensorboard.plugins.base_plugin import TBContext
+    from tensorboard.plugins.hparams import api_pb2
+    from tensorboard.plugins.hparams.backend_context import Context
+    from tensorboard.plugins.hparams.list_session_groups import Handler
+
+    multiplexer: Any = EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(logdir))
+    multiplexer.Reload()
+    tab = Context(TBContext(data_provider=MultiplexerDataProvider(multiplexer, str(logdir))))
+    asked = RequestContext()
+    experiment = tab.experiment_from_metadata(asked, "", True, tab.hparams_metadata(asked, ""), [])
+    domains = {
+        info.name: (info.domain_interval.min_value, info.domain_interval.max_value)
+        if info.HasField("domain_interval")
+        else sorted(getattr(value, value.WhichOneof("kind")) for value in info.domain_discrete.values)
+        for info in experiment.hparam_infos
+    }
+    request = api_pb2.ListSessionGroupsRequest(slice_size=100, aggregation_type=api_pb2.AGGREGATION_AVG)
+    request.allowed_statuses.extend(api_pb2.Status.values())
+    groups = {}
+    for group in Handler(asked, tab, "", request).run().session_groups:
+        metrics = {metric.name.tag: metric.value for metric in group.metric_values}
+        groups[group.name] = {"trials": sorted(session.name for session in group.sessions), **metrics}
+    return domains, groups
+
+
+def test_the_hparams_tab_lists_configurations_with_the_mean_of_their_seeds(tmp_path: Path) -> None:
+    for number, (lr, env, mean) in enumerate([(0.5, "A", 1.0), (0.5, "A", 3.0), (0.25, "B", 5.0)]):
+        trial = tmp_path / "sweep" / f"{number:03d}"
+        trial.mkdir(parents=True)
+        writer = ResultWriter(trial, {"lr": lr, "env": env, "deep": True, "hiddens": [64, 64], "limit": None})
+        for iteration in (1, 2):
+            writer.write({"iteration": iteration, "env_steps": iteration, "episode_return_mean": iteration * mean})
+        writer.close()
+    domains, groups = hparams_tab(tmp_path)
+    assert domains == {"lr": (0.25, 0.5), "env": ["A", "B"], "deep": [True], "hiddens": ["[64, 64]"]}
+    assert groups == {
+        "sweep: lr=0.5, env=A, deep=True, hiddens=[64, 64], limit=None": {
+            "trials": ["sweep/000", "sweep/001"],
+            "iteration": 2,
+            "env_steps": 2,
+            "episode_return_mean": 4.0,
+        },
+        "sweep: lr=0.25, env=B, deep=True, hiddens=[64, 64], limit=None": {
+            "trials": ["sweep/002"],
+            "iteration": 2,
+            "env_steps": 2,
+            "episode_return_mean": 10.0,
+        },
+    }
+
+
+def test_the_hparams_tab_knows_a_trial_again_after_its_resume(tmp_path: Path) -> None:
+    (tmp_path / "000").mkdir()
+    for iteration in (1, 2):
+        writer = ResultWriter(tmp_path / "000", {"lr": 0.5})
+        writer.write({"iteration": iteration, "env_steps": iteration})
+        writer.close()
+    domains, groups = hparams_tab(tmp_path)
+    assert domains == {"lr": (0.5, 0.5)}
+    assert [group["env_steps"] for group in groups.values()] == [2]

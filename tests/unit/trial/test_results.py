@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.trial.results import ResultWriter, is_timing, json_row, read_results, truncate_results
+from rlrun.trial.results import (
+    TAIL_BYTES,
+    ResultWriter,
+    is_timing,
+    json_row,
+    read_last_row,
+    read_results,
+    truncate_results,
+)
 
 
 def row(iteration: int, **more: Any) -> dict[str, Any]:
@@ -184,3 +192,25 @@ print(sorted({"torch", "ray", "tensorboard", "google.protobuf", "pandas"} & set(
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("length", [1, 10, TAIL_BYTES - 60, TAIL_BYTES, 3 * TAIL_BYTES])
+def test_the_last_row_is_found_from_the_end_of_the_file(tmp_path: Path, length: int) -> None:
+    assert read_last_row(tmp_path) is None
+    for number in (1, 2, 3):
+        write(tmp_path, row(number, text="x" * length))
+        assert read_last_row(tmp_path) == row(number, text="x" * length)
+
+
+@pytest.mark.parametrize("tail", [b'{"iteration": 3', b"\0" * 100, b"\0" * 9000 + b"\n", b"[1]\n", b"\n\n", b"x"])
+def test_a_torn_end_is_passed_over_on_the_way_to_the_last_row(tmp_path: Path, tail: bytes) -> None:
+    write(tmp_path, row(1), row(2))
+    with (tmp_path / "result.json").open("ab") as file:
+        file.write(tail)
+    assert read_last_row(tmp_path) == row(2) == read_results(tmp_path)[-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{", b"nothing\n" * 3, b'{"iteration": 1}'])
+def test_a_file_without_a_whole_row_has_no_last_one(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "result.json").write_bytes(content)
+    assert read_last_row(tmp_path) is None

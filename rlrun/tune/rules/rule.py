@@ -1,9 +1,8 @@
 """What every scheduling rule takes and answers.
 
 A rule is told of each trial (`add`, in the order of the trial table), of each result (`judge`) and of each trial that
-ended by itself (`remove`). It knows no Ray, no files and no clock. What it remembers depends on the set of results and not
-on the order in which different trials delivered them, so that a run which was killed gets its rule back from its own
-records::
+ended (`remove`). It knows no Ray, no files and no clock. What it remembers depends on the set of results and not on the
+order in which different trials delivered them, so that a run which was killed gets its rule back from its own records::
 
     for trial in table:
         rule.add(trial)
@@ -132,8 +131,8 @@ class Measure:
         """Returns a time in its unit.
 
         Examples:
-            >>> Measure().moment(10_000), Measure(time_attr="time_total_s").moment(7.5), Measure(time_attr="x").moment(3)
-            ('10,000 env steps', '7.5 s', 'x 3')
+            >>> Measure().moment(10_000), Measure(time_attr="time_total_s").moment(7.5)
+            ('10,000 env steps', '7.5 s')
         """
         number = f"{time:,.0f}" if time == round(time) or time >= 1000 else f"{time:.4g}"
         return UNITS.get(self.time_attr, f"{self.time_attr} {{}}").format(number)

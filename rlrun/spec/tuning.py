@@ -127,8 +127,14 @@ class AshaConfig(_Limited):
 class HyperBandConfig(_Limited):
     """HyperBand: brackets of successive halving, whose trials wait for each other at every rung."""
 
+    grace_period: PositiveFloat | None = None
+    """No bracket has its first rung before it, in `time_attr`. null for `max_t` / `reduction_factor`**3."""
     reduction_factor: ReductionFactor = 3
     """One in so many trials of a bracket goes on past a rung."""
+
+    def first_rung(self, stop: Mapping[str, float]) -> float:
+        """Returns where the first rung of any bracket may be, in `time_attr`, given the experiment's stop."""
+        return self.limit(stop) / self.reduction_factor**3 if self.grace_period is None else self.grace_period
 
 
 class BohbConfig(HyperBandConfig):
@@ -220,6 +226,12 @@ class SchedulerConfig(OneOf):
         chosen = self._chosen
         assert isinstance(chosen, AshaConfig | HyperBandConfig | MedianConfig | PbtConfig | Pb2Config)
         return chosen
+
+    @property
+    def time_attr(self) -> str:
+        """What the chosen one counts a trial's progress in."""
+        settings = self.settings
+        return "env_steps" if isinstance(settings, _Population) else settings.time_attr
 
     @property
     def population(self) -> PbtConfig | Pb2Config | None:

@@ -68,7 +68,9 @@ class Asha:
         self._furthest: dict[str, float] = {}
 
     def add(self, trial: str) -> None:
-        """Deals a trial to a bracket."""
+        """Deals a trial to a bracket; telling of it again changes nothing."""
+        if trial in self._bracket:
+            return
         weights = np.exp([len(rungs) - len(self.rungs[0]) for rungs in self.rungs])
         lag = weights / weights.sum() * (1 + sum(self._dealt)) - self._dealt
         bracket = int(np.argmax(lag.round(12)))

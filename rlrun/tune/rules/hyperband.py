@@ -72,11 +72,13 @@ class HyperBand:
         self._released: dict[str, Decision] = {}
 
     def add(self, trial: str) -> None:
-        """Puts a trial into the bracket that is being filled.
+        """Puts a trial into the bracket that is being filled; telling of it again changes nothing.
 
         Raises:
             ValueError: If there are more trials than were announced.
         """
+        if trial in self._bracket_of:
+            return
         if len(self._bracket_of) == self._trials:
             raise ValueError(f"{trial} is one more than the {self._trials} trials that were announced")
         if not self._brackets or self._brackets[-1].is_full:

@@ -77,7 +77,7 @@ class Rule(Protocol):
     """Decides about trials from their results."""
 
     def add(self, trial: str) -> None:
-        """Tells of a trial, in the order of the table and before its first result."""
+        """Tells of a trial, in the order of the table and before its first result; again changes nothing."""
 
     def judge(self, trial: str, time: float, score: float | None) -> Decision:
         """Tells of a result and asks what follows; also of the last one of a trial that ends by itself.

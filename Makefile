@@ -31,12 +31,13 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test check format regress
+.PHONY: help install train test test-loggers check format regress
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
 	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
 	@echo "make test      install everything, then run the tests that take seconds each"
+	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
 	@echo "make format    format the code"
@@ -49,6 +50,9 @@ train: $(VENV)/.installed-plain
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-loggers: $(VENV)/.installed-dev,wandb,mlflow
+	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,0 +1,142 @@
+"""Search spaces as searchers see them: each is a coordinate in an interval, and every coordinate stands for a value."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from rlrun.explain import Location
+from rlrun.spec.search_space import SearchSpace, multiple, multiples
+from rlrun.spec.trial_names import short_names
+
+TAIL = 1e-9
+"""Share of a normal distribution beyond either end of what a model suggests: 6 standard deviations."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One search space, its coordinate and what values the coordinate stands for.
+
+    The coordinate of a list of options is an index, that of a quantized space or of whole numbers a multiple, that of a
+    normal distribution the share of it that lies below, and else the value itself. Drawn evenly from the interval, or
+    from its logarithms, and rounded where it is whole, it gives the values that the space itself draws, as likely.
+
+    Attributes:
+        name: The space's shortest name, as in the table of trials.
+        location: Its place in the experiment.
+        space: The space.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        first: Lowest coordinate that a whole one is rounded to.
+        last: Highest coordinate that a whole one is rounded to.
+        whole: Whether coordinates are rounded.
+        log: Whether the logarithm of the coordinate is what is even.
+        step: The value is this times the coordinate, where that is whole.
+    """
+
+    name: str
+    location: Location
+    space: SearchSpace
+    low: float
+    high: float
+    first: int = 0
+    last: int = 0
+    whole: bool = False
+    log: bool = False
+    step: float = 1
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """The values to choose from, () for numbers."""
+        return () if self.space.kind.parameters else self.space.arguments
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is one value only."""
+        return self.whole and self.first == self.last
+
+    def value(self, coordinate: float) -> Any:
+        """Returns the value that a coordinate stands for, always one that the space could draw."""
+        if self.whole:
+            rounded = min(max(round(coordinate), self.first), self.last)
+            return self.options[rounded] if self.options else multiple(rounded, self.step)
+        coordinate = min(max(float(coordinate), self.low), self.high)
+        return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
+
+    def coordinate(self, value: Any) -> float:
+        """Returns the coordinate of a value; of options that are equal the first."""
+        if self.options:
+            return [as_text(option) for option in self.options].index(as_text(value))
+        if self.whole:
+            rounded: int = min(max(round(value / self.step), self.first), self.last)
+            return rounded
+        share = self._normal.cdf(value) if self._is_normal else value
+        return min(max(float(share), self.low), self.high)
+
+    def unit(self, coordinate: float) -> float:
+        """Returns where in the interval a coordinate is, from 0 to 1, by its logarithm if that is what is even."""
+        low, high = self._ends
+        return (self._scaled(min(max(coordinate, self.low), self.high)) - low) / (high - low)
+
+    def from_unit(self, unit: float) -> float:
+        """Returns the coordinate at a place in the interval, rounded where it is whole."""
+        low, high = self._ends
+        scaled = low + (high - low) * unit
+        coordinate = math.exp(scaled) if self.log else scaled
+        return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
+
+    def read(self, recorded: Any) -> Any:
+        """Returns a value that has been to a JSON file and back as the spec wrote it."""
+        return self.value(self.coordinate(recorded)) if self.options else recorded
+
+    @property
+    def _is_normal(self) -> bool:
+        return self.space.kind.name == "normal"
+
+    @property
+    def _normal(self) -> NormalDist:
+        return NormalDist(*self.space.arguments)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return self._scaled(self.low), self._scaled(self.high)
+
+    def _scaled(self, coordinate: float) -> float:
+        return math.log(coordinate) if self.log else coordinate
+
+
+def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
+    """Returns an experiment's search spaces as dimensions, in their order."""
+    return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
+
+
+def as_text(value: Any) -> str:
+    """Returns a value as JSON, by which options are told apart: 1, 1.0 and true are three."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _dimension(name: str, location: Location, space: SearchSpace) -> Dimension:
+    arguments = space.arguments
+    match space.kind.name:
+        case "uniform" | "loguniform":
+            low, high = arguments
+            return Dimension(name, location, space, low, high, log=space.kind.positive)
+        case "normal":
+            return Dimension(name, location, space, TAIL, 1 - TAIL)
+        case "qloguniform":  # drawn between the ends and then rounded, so the outermost multiples get less
+            low, high, q = arguments
+            first, last = multiples(low, high, q)
+            return Dimension(name, location, space, low / q, high / q, first, last, whole=True, log=True, step=q)
+        case "quniform" | "qrandint":
+            q = arguments[2]
+            first, last = multiples(*arguments)
+        case "randint" | "lograndint":
+            q, first, last = 1, arguments[0], arguments[1] - 1
+        case _:
+            q, first, last = 1, 0, len(arguments) - 1
+    log = space.kind.positive
+    return Dimension(name, location, space, first - 0.5, last + 0.5, first, last, whole=True, log=log, step=q)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import resource
@@ -31,14 +30,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench_peers import BENCH, ROOT, machine, make_venv, one_thread, same_version, spread
 from bench_ppo_rlrun import spec_of
 
 SCRIPTS = Path(__file__).resolve().parent
-ROOT = SCRIPTS.parent
-BENCH = ROOT / ".bench"
-SB3_VENV = BENCH / "sb3-venv"
+SB3_VENV = "sb3-venv"
 SB3 = "Stable-Baselines3"
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 PART_TIMEOUT_S = 900.0
 TIMES = ("first_result_s", "total_s", "cpu_s")
 FIRST_RESULT = re.compile(r"env steps, return")
@@ -105,7 +102,7 @@ def main() -> None:
         parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
     repeats = options.repeats or (2 if options.quick else 3)
     make_sb3_venv()
-    about = machine(repeats)
+    about = surroundings(repeats)
     print("\n".join(f"{name}: {value}" for name, value in about.items()), flush=True)
     found: dict[str, Any] = {"about": about, "rates": [], "solve": {}}
     works = [work for work in RATES if work.part in parts]
@@ -124,27 +121,12 @@ def main() -> None:
 
 def make_sb3_venv() -> None:
     """Makes the venv of Stable-Baselines3, unless one with the same packages is there."""
-    packages = ["stable-baselines3==2.9.*"]
-    packages += [f"{name}=={version(name).partition('+')[0]}" for name in ("torch", "gymnasium", "numpy")]
-    stamp = SB3_VENV / "packages.txt"
-    if stamp.exists() and stamp.read_text().split() == packages:
-        return
-    print(f"installing {' '.join(packages)} into {SB3_VENV.relative_to(ROOT)}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(SB3_VENV)], check=True)
-    install = [sb3_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-    done = subprocess.run(install, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"Stable-Baselines3 could not be installed:\n{done.stderr}")
-    stamp.write_text("\n".join(packages))
+    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy")]
+    make_venv(SB3_VENV, ["stable-baselines3==2.9.*", *shared])
 
 
 def sb3_python() -> str:
-    return str(SB3_VENV / "bin" / "python")
-
-
-def one_thread(cache: Path) -> dict[str, str]:
-    """Returns the environment of both sides: one thread, and where rlrun keeps compiled updates."""
-    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"), "RLRUN_CACHE": str(cache)}
+    return str(BENCH / SB3_VENV / "bin" / "python")
 
 
 def part_of(command: Sequence[str], cache: Path) -> Measurement:
@@ -166,28 +148,18 @@ def rlrun_side(order: Measurement) -> list[str]:
     return [sys.executable, str(SCRIPTS / "bench_ppo_rlrun.py"), json.dumps(order)]
 
 
-def machine(repeats: int) -> dict[str, str]:
+def surroundings(repeats: int) -> dict[str, str]:
     """Returns where and with what this is measured."""
     theirs = part_of(sb3_side({"kind": "versions"}), BENCH)
     ours = {name: version(name) for name in ("torch", "gymnasium", "numpy")}
     differing = [f"{name} {theirs[name]}" for name in ours if theirs[name] != ours[name]]
     return {
-        "machine": f"{processor()}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}, "
-        f"load {os.getloadavg()[0]:.1f} at the start",
+        "machine": machine(),
         "versions": f"rlrun {version('rlrun')}, Stable-Baselines3 {theirs['stable-baselines3']}, "
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {number}" for name, number in ours.items()),
         **({"differing on the other side": ", ".join(differing)} if differing else {}),
         "how": f"one thread each, in turn, {repeats} repetitions, seeds 0 to {repeats - 1}",
     }
-
-
-def processor() -> str:
-    """Returns the processor's name, or its architecture where the system does not tell."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def compared(work: Work, repeats: int, *, quick: bool) -> dict[str, Any]:
@@ -224,10 +196,6 @@ def rate(part: Measurement, clock: str) -> float:
 
 def median_rate(parts: Sequence[Measurement], clock: str) -> float:
     return statistics.median(rate(part, clock) for part in parts)
-
-
-def spread(numbers: Sequence[float]) -> str:
-    return f"({min(numbers):.1f} to {max(numbers):.1f})" if len(numbers) > 1 else ""
 
 
 def print_shares(rows: Sequence[Measurement]) -> None:

@@ -1,0 +1,56 @@
+"""Weights & Biases: a run for each trial, grouped by rlrun's runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.loggers import WandbConfig
+from rlrun.trial.trial_directory import TrialStatus
+
+EXIT_CODES: dict[TrialStatus, int] = {"ERROR": 1, "INTERRUPTED": 255}
+"""wandb shows 1 as failed and 255 as killed; every other status is 0, which it shows as finished."""
+
+
+class WandbLogger:
+    """Logs to Weights & Biases; its files, among them what `wandb sync` uploads, are in the trial's directory."""
+
+    def __init__(self, config: WandbConfig) -> None:
+        self._config = config
+
+    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
+        """Begins the trial's wandb run, or goes on with it."""
+        import wandb
+
+        config = self._config
+        identity = known_as or uuid.uuid4().hex[:12]
+        self._run = wandb.init(
+            project=config.project or trial.experiment,
+            entity=config.entity,
+            group=directory.absolute().parent.name,
+            name=trial.name,
+            tags=list(config.tags) or None,
+            config={name: value for name, value in trial.to_data().items() if name != "loggers"},
+            mode=config.mode,
+            dir=directory,
+            id=identity,
+            resume="allow",
+            allow_val_change=True,  # in a population settings change
+            reinit="create_new",
+            # What the process prints, its machine and its folder are not the trial's alone.
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
+        )
+        self._run.define_metric("*", step_metric="env_steps")
+        return identity
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Logs a row at its iteration; one that is made again after a resume is there already, and wandb drops it."""
+        numbers = {name: value for name, value in row.items() if value is not None}
+        self._run.log(numbers, step=int(row["iteration"]))
+
+    def finish(self, status: TrialStatus) -> None:
+        """Uploads what is left, and ends the wandb run."""
+        self._run.finish(exit_code=EXIT_CODES.get(status, 0))

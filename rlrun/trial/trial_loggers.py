@@ -1,0 +1,127 @@
+"""Hands a trial's results to its loggers, each on a thread of its own: training neither waits for them nor fails."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rlrun.checkpoint.durable import write_file
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.loggers.trial_logger import TrialLogger
+from rlrun.trial.results import Row
+from rlrun.trial.trial_directory import TrialStatus
+
+MAX_WAITING_ROWS = 10_000
+"""Results that wait for a service which answers slowly or not at all; what comes then is left out."""
+
+DELIVERY_TIMEOUT_S = 30.0
+"""How long the end of a trial waits for its loggers."""
+
+
+class TrialLoggers:
+    """The loggers of one trial while one process runs it. All methods return at once, but for `finish`."""
+
+    def __init__(
+        self,
+        loggers: Mapping[str, Callable[[], TrialLogger]],
+        trial: TrialSpec,
+        directory: Path,
+        announce: Callable[[str], None],
+        delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
+    ) -> None:
+        """Starts the loggers.
+
+        Args:
+            loggers: What makes each logger, by name; none at all costs nothing.
+            trial: The trial.
+            directory: Its directory, which exists; each logger's id of the trial is kept there.
+            announce: Called, on the caller's own thread, with what the user should know; once for each logger.
+            delivery_timeout_s: How long `finish` waits.
+        """
+        self._announce = announce
+        self._delivery_timeout_s = delivery_timeout_s
+        self._threads = [_LoggerThread(name, make, trial, directory) for name, make in loggers.items()]
+
+    def log(self, row: Row) -> None:
+        """Hands on a result."""
+        for thread in self._threads:
+            thread.log(row)
+        self._tell()
+
+    def finish(self, status: TrialStatus) -> None:
+        """Hands on how the trial stands now, and waits a while for everything to arrive. Can be called twice."""
+        for thread in self._threads:
+            thread.finish(status)
+        deadline = time.monotonic() + self._delivery_timeout_s
+        for thread in self._threads:
+            if not thread.has_ended_by(deadline):
+                thread.complain(
+                    f"has not taken everything within {self._delivery_timeout_s:.0f} s: results may be missing there"
+                )
+        self._tell()
+        self._threads = []
+
+    def _tell(self) -> None:
+        for thread in self._threads:
+            complaint = thread.take_complaint()
+            if complaint:
+                self._announce(complaint)
+
+
+class _LoggerThread:
+    """Calls one logger, in order; whatever it raises is its end and nobody else's."""
+
+    def __init__(self, name: str, make: Callable[[], TrialLogger], trial: TrialSpec, directory: Path) -> None:
+        self._name = name
+        self._make = make
+        self._trial = trial
+        self._directory = directory
+        self._waiting: queue.Queue[Row | TrialStatus] = queue.Queue()
+        self._complaint = ""
+        self._has_complained = False
+        self._thread = threading.Thread(target=self._run, name=f"logger {name}", daemon=True)
+        self._thread.start()
+
+    def log(self, row: Row) -> None:
+        if not self._thread.is_alive():
+            return
+        if self._waiting.qsize() < MAX_WAITING_ROWS:
+            self._waiting.put(row)
+        else:
+            self.complain("answers too slowly: some results are not sent to it")
+
+    def finish(self, status: TrialStatus) -> None:
+        self._waiting.put(status)
+
+    def has_ended_by(self, deadline: float) -> bool:
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def take_complaint(self) -> str:
+        complaint, self._complaint = self._complaint, ""
+        return complaint
+
+    def complain(self, text: str) -> None:
+        if not self._has_complained:
+            self._has_complained, self._complaint = True, f"{self._name} {text}"
+
+    def _run(self) -> None:
+        try:
+            logger = self._make()
+            self._start(logger)
+            while isinstance(told := self._waiting.get(), dict):
+                logger.log(told)
+            logger.finish(told)
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            self.complain(f"failed, and training goes on without it: {reason}")
+
+    def _start(self, logger: TrialLogger) -> None:
+        file = self._directory / f"{self._name}_id.txt"
+        known_as = file.read_text().strip() if file.exists() else None
+        identity = logger.start(self._trial, self._directory, known_as)
+        if identity != known_as:
+            write_file(file, f"{identity}\n".encode())

@@ -83,6 +83,18 @@ class AlgorithmConfig(ConfigModel):
         """Names of the settings that may change with the env steps."""
         return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
 
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Tells whether a setting decides which parameters and statistics there are.
+
+        What one run has learned fits only another one with the same such settings.
+
+        Args:
+            path: The setting's path below the config, such as `model.hiddens`.
+        """
+        setting, _, below = path.partition(".")
+        return setting == "normalize_observations" or (setting == "model" and below != "activation")
+
 
 def _is_schedule(field: Any) -> bool:
     return get_args(Schedule)[1] in field.metadata

@@ -16,15 +16,20 @@ from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
 from rlrun.registry import algorithm_class, algorithm_names
+from rlrun.spec.expansion import count, filled
 from rlrun.spec.experiment import EVALUATION_KEYS, MAX_TRIALS, ExpectConfig, Experiment, RunSettings
-from rlrun.spec.search_space import SearchSpace, count, expand, fill, find_spaces, is_search_space
+from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import Section, check_section, validate
+from rlrun.spec.tuning_checks import check_tuning
 
 ENTRY_KEYS = ("algorithm", "env", "config", *RunSettings.model_fields)
 """The keys of an entry."""
 
 MAX_TOLD = 5
 """After so many mistakes in drawn values the rest is left untold."""
+
+MUTATIONS = ("scheduler", "pbt", "mutations")
+"""Where search spaces may stand besides config and env."""
 
 _OTHER_NAMES = {"timesteps_total": "env_steps", "total_timesteps": "env_steps", "timesteps": "env_steps"}
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
@@ -34,13 +39,16 @@ class UnusableEnv(Mistake):
     """An env that a spec may name but that cannot be used here, since a package is missing."""
 
 
-def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | None, list[Mistake]]:
+def check_entry(
+    name: str, data: Any, origin: str = "", max_trials: int = MAX_TRIALS
+) -> tuple[Experiment | None, list[Mistake]]:
     """Checks one entry of a spec file.
 
     Args:
         name: The experiment's name.
         data: What stands under it.
         origin: Where it came from, for the user.
+        max_trials: Most trials that it may have.
 
     Returns:
         The experiment, None if anything is wrong with it, and all mistakes, with their locations in the entry.
@@ -66,8 +74,11 @@ def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | No
         mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
         mistakes += _check_metrics(data, algorithm)
     mistakes += env.mistakes
-    if settings is not None and config is not None and not env.mistakes + config.mistakes:
-        mistakes += _check_number(settings, {**env.spaces, **config.spaces})
+    template = {"env": data.get("env"), "config": data.get("config") or {}}
+    if settings is not None and config is not None and config.value is not None and not env.mistakes + config.mistakes:
+        spaces = {**env.spaces, **config.spaces}
+        mistakes += _check_number(settings, spaces, max_trials)
+        mistakes += check_tuning(settings, data["algorithm"], template, config.value, spaces)
     mistakes = _without_misspelt(mistakes, data)
     if algorithm is None or settings is None or config is None or env.value is None or config.value is None or mistakes:
         return None, mistakes
@@ -77,7 +88,7 @@ def check_entry(name: str, data: Any, origin: str = "") -> tuple[Experiment | No
         env=env.value,
         config=config.value,
         origin=origin,
-        template={"env": data["env"], "config": data.get("config") or {}},
+        template=template,
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
     mistakes = _check_trials(experiment)
@@ -190,11 +201,15 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     """Checks what an entry says besides algorithm, env and config."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
     spaces, wrong_spaces = find_spaces(written)
+    mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
     misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
+    misplaced = [location for location in misplaced if not _is_mutation(location)]
     if misplaced:
         message = "a search space cannot stand here, only below config and env"
-        return None, [Mistake(location, message) for location in misplaced]
+        return None, [Mistake(location, message) for location in misplaced] + mutations
     settings, mistakes = validate(RunSettings, written)
+    worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
+    mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
         mistakes = [mistake for mistake in mistakes if mistake.location != ("stop",)]
         mistakes.append(
@@ -208,6 +223,10 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     return settings, mistakes
 
 
+def _is_mutation(location: Location) -> bool:
+    return location[: len(MUTATIONS)] == MUTATIONS and len(location) > len(MUTATIONS)
+
+
 def _check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> list[Mistake]:
     """Checks that the algorithm reports what the entry stops by, keeps the best checkpoint by and expects."""
     learner = [*algorithm.learner_metrics, *algorithm.Config.scheduled_fields()]
@@ -215,17 +234,24 @@ def _check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> 
     if data.get("evaluation") is not None:
         known += [f"evaluation/{name}" for name in EVALUATION_KEYS]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
-    used = [((key, metric), metric) for key, section in sections.items() for metric in section]
+    used: list[tuple[Location, str]] = [
+        ((key, metric), metric) for key, section in sections.items() for metric in section
+    ]
     checkpoint = data.get("checkpoint")
     if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
         used.append((("checkpoint", "best"), checkpoint["best"]))
+    for key in ("scheduler", "searcher"):
+        chosen = data.get(key)
+        for kind, settings in chosen.items() if isinstance(chosen, Mapping) else ():
+            if isinstance(settings, Mapping) and isinstance(settings.get("metric"), str):
+                used.append(((key, kind, "metric"), settings["metric"]))
     zeros = [
         Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
         for metric, value in sections.get("stop", {}).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
     return zeros + [
-        Mistake(location, message, at_key=location[0] != "checkpoint")
+        Mistake(location, message, at_key=location[0] in sections)
         for location, metric in used
         if not (location[0] == "expect" and metric in ExpectConfig.model_fields)
         and (message := _unknown_metric(metric, known))
@@ -253,12 +279,15 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join([*names, "info/<number of an episode's last info>"])
 
 
-def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace]) -> list[Mistake]:
+def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace], max_trials: int) -> list[Mistake]:
     """Checks that the trials are neither too many nor the same ones again."""
-    trials = count(spaces, settings.num_samples) * len(settings.seeds)
-    if trials > MAX_TRIALS:
-        return [Mistake((), f"has {trials:,} trials; at most {MAX_TRIALS:,} are allowed", at_key=True)]
-    if settings.num_samples > 1 and all(space.is_grid for space in spaces.values()):
+    searches = settings.searcher is not None and settings.searcher.settings is not None
+    mutates = settings.scheduler is not None and settings.scheduler.population is not None
+    trials = (settings.num_samples if searches else count(spaces, settings.num_samples)) * len(settings.seeds)
+    if trials > max_trials:
+        message = f"has {trials:,} trials, more than {max_trials:,}; --max-trials {trials} allows them"
+        return [Mistake((), message, at_key=True)]
+    if settings.num_samples > 1 and not searches and not mutates and all(space.is_grid for space in spaces.values()):
         message = (
             f"{settings.num_samples} samples would be equal: nothing is drawn at random; for repetitions write seeds"
         )
@@ -270,14 +299,20 @@ def _check_trials(experiment: Experiment) -> list[Mistake]:
     """Checks what is drawn for each trial; rules across fields see the combinations here."""
     mistakes: list[Mistake] = []
     config_class = type(experiment.config)
-    for index, values in enumerate(expand(experiment.spaces(), experiment.num_samples, experiment.seeds[0])):
-        data = fill(experiment.template, values)
+    # A searcher will suggest what nobody knows yet, but it draws from the same spaces.
+    drawn = experiment.replace(searcher=None) if experiment.searches else experiment
+    seen: set[int] = set()
+    for planned in drawn.plan():
+        if planned.configuration in seen and not experiment.mutated():
+            continue
+        seen.add(planned.configuration)
+        data = filled(experiment.template, planned.values)
         _, in_config = validate(config_class, data["config"])
         _, in_env = validate(EnvConfig, data["env"])
         found = [replace(mistake, location=("config", *mistake.location)) for mistake in in_config]
         found += [replace(mistake, location=("env", *mistake.location)) for mistake in in_env]
-        number = f"{index * len(experiment.seeds):03}"
-        mistakes += [replace(mistake, message=f"in trial {number}: {mistake.message}") for mistake in found]
+        which = "in a suggestion such as" if experiment.searches else f"in trial {planned.index:03}"
+        mistakes += [replace(mistake, message=f"{which}: {mistake.message}") for mistake in found]
         if len(mistakes) >= MAX_TOLD:
             break
     return mistakes

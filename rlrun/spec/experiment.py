@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
@@ -12,13 +12,23 @@ from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloa
 from rlrun.envs.env_config import EnvConfig
 from rlrun.explain import Location, shown
 from rlrun.registry import algorithm_class
+from rlrun.spec.expansion import (
+    PlannedTrial,
+    count,
+    expand,
+    filled,
+    member_seed,
+    planned_members,
+    planned_trials,
+    value_at,
+)
 from rlrun.spec.loggers import LoggersConfig
-from rlrun.spec.search_space import SearchSpace, expand, fill, find_spaces
-from rlrun.spec.trial_names import short_names, trial_name
+from rlrun.spec.search_space import SearchSpace, find_spaces
+from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
 
 MAX_TRIALS = 10_000
-"""Most trials of one experiment."""
+"""Most trials of one experiment, unless more are asked for."""
 
 EVALUATION_KEYS = (
     "episode_return_mean",
@@ -221,49 +231,103 @@ class Experiment(RunSettings):
     origin: str = ""
     """Where it came from, for the user: a file, or which defaults were taken."""
 
+    @property
+    def searches(self) -> bool:
+        """Whether a searcher makes the trials one after the other, so that there is no table of them beforehand."""
+        return self.searcher is not None and self.searcher.settings is not None
+
+    @property
+    def num_configurations(self) -> int:
+        """How many configurations are tried, each with every seed; of populations, how many members each has."""
+        return self.num_samples if self.searches else count(self.spaces(), self.num_samples)
+
+    @property
+    def num_trials(self) -> int:
+        """How many trials there will be."""
+        return self.num_configurations * len(self.seeds)
+
     def spaces(self) -> dict[Location, SearchSpace]:
         """Returns the search spaces by their locations in the entry, such as ``("config", "lr")``."""
         return find_spaces(self.template)[0]
 
+    def mutated(self) -> dict[Location, SearchSpace]:
+        """Returns the search spaces of what a population changes (pbt, pb2), by the locations of what they change."""
+        population = None if self.scheduler is None else self.scheduler.population
+        spaces = {} if population is None else population.spaces
+        return {("config", *path.split(".")): space for path, space in spaces.items()}
+
+    def param_names(self) -> dict[Location, str]:
+        """Returns the names that trials' `params` have, by the locations of what varies."""
+        return short_names(
+            [*self.spaces(), *(location for location in self.mutated() if location not in self.spaces())]
+        )
+
+    def plan(self) -> Iterator[PlannedTrial]:
+        """Returns what the trials of the table are, without their configs; none where a searcher makes them."""
+        configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
+        if mutated := self.mutated():
+            return planned_members(self.template, configurations, mutated, self.seeds)
+        return planned_trials(configurations, self.seeds)
+
     def trials(self) -> list[TrialSpec]:
-        """Returns the experiment's trials: for each sample each point of the grid, each with every seed.
+        """Returns the experiment's trials; none where a searcher makes them one after the other.
+
+        These are, for each sample, each point of the grid with every seed; or, with a scheduler that has populations,
+        for each seed a population of one member for each sample and point of the grid.
 
         Raises:
             SpecError: If a drawn value does not fit its field.
         """
-        spaces = self.spaces()
-        names = short_names(spaces)
-        config_class = algorithm_class(self.algorithm).Config
-        trials: list[TrialSpec] = []
-        configurations = expand(spaces, self.num_samples, self.seeds[0])
-        for configuration, values in enumerate(configurations):
-            data = fill(self.template, values)
-            env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
-            config = config_class.parse(data["config"], path=f"{self.name}.config")
-            params = {name: values[location] for location, name in names.items()}
-            for seed in self.seeds:
-                index = len(trials)
-                name = trial_name(index, len(configurations) * len(self.seeds), params, seed)
-                trial = TrialSpec(
-                    name=name,
-                    index=index,
-                    seed=seed,
-                    params=params,
-                    experiment=self.name,
-                    env=env,
-                    config=config,
-                    algorithm=self.algorithm,
-                    stop=self.stop,
-                    checkpoint=self.checkpoint,
-                    evaluation=self.evaluation,
-                    resources=self.resources,
-                    expect=self.expect,
-                    configuration=configuration,
-                    max_restarts=self.failure.max_restarts,
-                    loggers=self.loggers,
-                )
-                trials.append(trial)
-        return trials
+        return [
+            self.trial(planned.values, index=planned.index, configuration=planned.configuration, seed=planned.seed)
+            for planned in self.plan()
+        ]
+
+    def first_trial(self) -> TrialSpec:
+        """Returns the first trial or, where a searcher makes them, one like those it may make."""
+        if not self.searches:
+            planned = next(self.plan())
+            return self.trial(planned.values, index=0, configuration=0, seed=planned.seed)
+        return self.trial(expand(self.spaces(), 1, self.seeds[0])[0], index=0, configuration=0, seed=self.seeds[0])
+
+    def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:
+        """Returns one trial.
+
+        Args:
+            values: The value of everything that varies, by its location in the entry.
+            index: The trial's number within the experiment.
+            configuration: Number of the configuration that the values are.
+            seed: One of the experiment's seeds. A member of a population draws from a child of it.
+
+        Raises:
+            SpecError: If a value does not fit its field.
+        """
+        data = filled(self.template, values)
+        params = {name: value_at(data, location) for location, name in self.param_names().items()}
+        is_member = self.scheduler is not None and self.scheduler.population is not None
+        return TrialSpec(
+            name=(
+                member_name(index, self.num_trials, seed, configuration)
+                if is_member
+                else trial_name(index, self.num_trials, params, seed)
+            ),
+            index=index,
+            seed=member_seed(seed, configuration) if is_member else seed,
+            params=params,
+            experiment=self.name,
+            env=EnvConfig.parse(data["env"], path=f"{self.name}.env"),
+            config=algorithm_class(self.algorithm).Config.parse(data["config"], path=f"{self.name}.config"),
+            algorithm=self.algorithm,
+            stop=self.stop,
+            checkpoint=self.checkpoint,
+            evaluation=self.evaluation,
+            resources=self.resources,
+            expect=self.expect,
+            configuration=configuration,
+            population=seed if is_member else None,
+            max_restarts=self.failure.max_restarts,
+            loggers=self.loggers,
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Returns the entry that makes this experiment, as it would stand in a spec file under its name."""

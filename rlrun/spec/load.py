@@ -14,7 +14,7 @@ from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.explain import dotted, shown
 from rlrun.spec.entry import ENTRY_KEYS, UnusableEnv, check_entry
-from rlrun.spec.experiment import Experiment
+from rlrun.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.spec.overrides import apply_overrides
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.yaml_source import Document, read_document
@@ -23,7 +23,9 @@ DEFAULT_ENV_STEPS = 100_000
 """Where an experiment stops that is made from an algorithm's defaults."""
 
 
-def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ()) -> list[Experiment]:
+def load_experiments(
+    files: Sequence[Path | str], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+) -> list[Experiment]:
     """Loads the experiments of spec files.
 
     The folder of each file and the current one can be imported from afterwards, so that a spec may name
@@ -32,6 +34,7 @@ def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ())
     Args:
         files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that go before what the files say; the last one of a path wins.
+        max_trials: Most trials that an experiment may have.
 
     Raises:
         SpecError: With every mistake in all files and overrides.
@@ -46,22 +49,25 @@ def load_experiments(files: Sequence[Path | str], overrides: Sequence[str] = ())
         except SpecError as error:
             problems += error.problems
         make_importable(path.parent)
-    return _check(documents, overrides, problems)
+    return _check(documents, overrides, problems, max_trials=max_trials)
 
 
-def parse_experiments(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[Experiment]:
+def parse_experiments(
+    data: Mapping[str, Any], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+) -> list[Experiment]:
     """Checks experiments that are given as data instead of files.
 
     Args:
         data: Entries by name, as a spec file has them; tuples and configs may stand for lists and mappings.
         overrides: Texts ``path=value`` that go before it.
+        max_trials: Most trials that an experiment may have.
 
     Raises:
         SpecError: With every mistake.
         EnvironmentUnusable: If nothing is wrong but a package that an env needs is missing.
         UserCodeError: If a user's own module raises while it is imported.
     """
-    return _check([_experiments_of(Document(_plain(data)))], overrides, [])
+    return _check([_experiments_of(Document(_plain(data)))], overrides, [], max_trials=max_trials)
 
 
 def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) -> Experiment:
@@ -140,7 +146,11 @@ def _experiments_of(document: Document) -> Document:
 
 
 def _check(
-    documents: Sequence[Document], overrides: Sequence[str], problems: Sequence[Problem], origin: str = ""
+    documents: Sequence[Document],
+    overrides: Sequence[str],
+    problems: Sequence[Problem],
+    origin: str = "",
+    max_trials: int = MAX_TRIALS,
 ) -> list[Experiment]:
     """Checks all entries of all documents and returns their experiments.
 
@@ -163,7 +173,7 @@ def _check(
                 message = f"the experiment '{name}' is there twice, first in {first.file}:{first.line}"
                 problems.append(document.place((name,), at_key=True).problem(name, message))
             seen.setdefault(name, document)
-            experiment, mistakes = check_entry(name, entry, origin or document.file)
+            experiment, mistakes = check_entry(name, entry, origin or document.file, max_trials)
             if experiment is not None:
                 experiments[name] = experiment
             for mistake in mistakes:
@@ -185,7 +195,7 @@ def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> lis
 
 
 def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
-    if not isinstance(entry, Mapping) or find_spaces(entry)[0]:
+    if not isinstance(entry, Mapping) or find_spaces(entry)[0] or entry.get("scheduler"):
         return False
     written = entry.get("env")
     env_id = written.get("id") if isinstance(written, Mapping) else written

@@ -1,22 +1,18 @@
 """Search spaces: what may stand in a spec where a value would, and how it becomes values.
 
-A search space is a mapping with one key, its name: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``. Each
-draw has a generator of its own, made from the experiment's first seed, the place of the space and the number of the
-draw: the same spec gives the same trials, and a further space or a larger ``num_samples`` leaves the other draws alone.
+A search space is a mapping with one key, its name: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import did_you_mean
-from rlrun.explain import Location, Mistake, dotted, shown
+from rlrun.explain import Location, Mistake, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,6 +100,14 @@ class SearchSpace:
             first, last = multiples(low, high, self.arguments[2])
             return multiple(min(max(round(value / self.arguments[2]), first), last), self.arguments[2])
         return int(min(max(round(value), low), high - 1)) if self.kind.whole else min(max(value, low), high)
+
+    def holds(self, value: Any) -> bool:
+        """Tells whether a value is one of those listed, or a number between the ends; a multiple it need not be."""
+        if not self.kind.parameters:
+            return any(same(value, listed) for listed in self.arguments)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return self.kind.name == "normal" or bool(self.arguments[0] <= value <= self.arguments[1])
 
     def to_data(self) -> dict[str, Any]:
         """Returns the space as a spec writes it."""
@@ -225,52 +229,6 @@ def nearly_a_space(value: Any, *, free_form: bool) -> str:
     return did_you_mean(name, _DISTINCTIVE if free_form else KINDS)
 
 
-def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
-    """Returns a copy of a spec's value in which other values stand at some locations."""
-    if location in values:
-        return values[location]
-    if isinstance(data, Mapping):
-        return {key: fill(value, values, (*location, key)) for key, value in data.items()}
-    if isinstance(data, list):
-        return [fill(value, values, (*location, index)) for index, value in enumerate(data)]
-    return data
-
-
-def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
-    """Returns how many configurations `expand` would return."""
-    return num_samples * math.prod(len(space.arguments) for space in spaces.values() if space.is_grid)
-
-
-def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Turns search spaces into configurations: each point of the grid, ``num_samples`` times, with fresh draws.
-
-    Args:
-        spaces: The spaces by their locations in the spec.
-        num_samples: How often the grid is gone through.
-        seed: From which all draws derive.
-
-    Returns:
-        The value at each space's location, for each configuration.
-    """
-    grids = {location: space for location, space in spaces.items() if space.is_grid}
-    points = list(itertools.product(*(space.arguments for space in grids.values())))
-    configurations = []
-    for index, point in enumerate(point for _ in range(num_samples) for point in points):
-        chosen = dict(zip(grids, point, strict=True))
-        drawn = {
-            location: chosen[location] if location in chosen else space.draw(_generator(seed, location, index))
-            for location, space in spaces.items()
-        }
-        configurations.append(drawn)
-    return configurations
-
-
-def _generator(seed: int, location: Location, index: int) -> np.random.Generator:
-    import numpy as np  # only a spec with something to draw pays for it
-
-    return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(dotted(location).encode()), index]))
-
-
 def _read(data: Mapping[str, Any], location: Location) -> tuple[SearchSpace | None, list[Mistake]]:
     """Reads one search space, or says what is wrong with it."""
     name, arguments = next(iter(data.items()))
@@ -308,11 +266,12 @@ def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[
     return [
         Mistake((*location, index), f"{shown(value)} is there twice")
         for index, value in enumerate(arguments)
-        if kind.name == "grid_search" and any(_same(value, earlier) for earlier in arguments[:index])
+        if kind.name == "grid_search" and any(same(value, earlier) for earlier in arguments[:index])
     ]
 
 
-def _same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
+    """Tells whether two values of a spec are equal; a truth value equals no number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

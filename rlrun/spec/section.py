@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from rlrun.config import ConfigModel
 from rlrun.explain import Location, Mistake, annotation_at, is_model, mistakes_of, shown
-from rlrun.spec.search_space import KINDS, SearchSpace, fill, find_spaces, is_search_space, nearly_a_space
+from rlrun.spec.expansion import fill
+from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
 Model = TypeVar("Model", bound=ConfigModel)
 

@@ -46,11 +46,29 @@ def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) ->
         >>> trial_name(7, 12, {"lr": 0.00031415926, "hiddens": [64, 64]}, 1)
         '007-lr=0.0003142-hiddens=64x64-seed=1'
     """
-    width = max(3, len(str(trials - 1)))
     varied = "-".join(f"{_plain(name)}={_plain(_text(value))}" for name, value in params.items())
-    return "-".join(
-        part for part in (f"{index:0{width}}", varied[:MAX_PARAMS_LENGTH].rstrip("-."), f"seed={seed}") if part
-    )
+    parts = (_number(index, trials), varied[:MAX_PARAMS_LENGTH].rstrip("-."), f"seed={seed}")
+    return "-".join(part for part in parts if part)
+
+
+def member_name(index: int, trials: int, population: int, member: int) -> str:
+    """Returns the name of a trial that is a member of a population, without its settings, since they change.
+
+    Args:
+        index: The trial's number, from 0.
+        trials: How many there are.
+        population: The population's seed.
+        member: Its number in the population, from 0.
+
+    Examples:
+        >>> member_name(11, 16, 1, 3)
+        '011-population=1-member=3'
+    """
+    return f"{_number(index, trials)}-population={population}-member={member}"
+
+
+def _number(index: int, trials: int) -> str:
+    return f"{index:0{max(3, len(str(trials - 1)))}}"
 
 
 def _text(value: Any) -> str:

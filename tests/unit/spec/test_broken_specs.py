@@ -404,7 +404,8 @@ ENTRIES = [
         [
             (
                 "spec.yaml:5:3: try.zzz: unknown key 'zzz'; there are: algorithm, checkpoint, config, "
-                "env, evaluation, expect, failure, loggers, num_samples, resources, scheduler, searcher, seeds, stop, storage"
+                "env, evaluation, expect, failure, loggers, num_samples, resources, scheduler, searcher, seeds, stop, "
+                "storage"
             )
         ],
     ),
@@ -778,7 +779,7 @@ SPACES = [
     Case(
         "too many trials",
         config("lr: {uniform: [0, 1]}\n  seeds: 101\n  num_samples: 100"),
-        ["spec.yaml:1:1: try: has 10,100 trials; at most 10,000 are allowed"],
+        ["spec.yaml:1:1: try: has 10,100 trials, more than 10,000; --max-trials 10100 allows them"],
     ),
 ]
 

@@ -3,12 +3,10 @@ from typing import Any
 
 import pytest
 
+from rlrun.spec.expansion import count, expand, fill
 from rlrun.spec.search_space import (
     KINDS,
     SearchSpace,
-    count,
-    expand,
-    fill,
     find_spaces,
     is_search_space,
     nearly_a_space,

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from rlrun.cli.options import json_option, print_json, runs_dir_option, set_option, spec_files_option
-from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.tables import duration, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.rollout.evaluation import EvaluationResult
-    from rlrun.spec.experiment import ExpectConfig, Experiment
-    from rlrun.tune.run_directory import TrialResult
+    from rlrun.regression.baseline import Baseline
+    from rlrun.regression.verdicts import Verdict
+    from rlrun.tune.events import Executor
 
-EPISODES = 20
-NEEDED_SHARE = (2, 3)  # of an experiment's trials: one unlucky seed of three is no regression
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How one trial did.
+def output_option(name: str, what: str) -> Callable[[Command], Command]:
+    """Makes an option that names a file to write.
 
-    Attributes:
-        experiment: The experiment's name.
-        trial: The trial's name.
-        env_steps: Env steps it took.
-        values: Metric -> the value reached, None where there is none.
-        expected: Metric -> the least value.
-        passed: Whether every metric reached it.
+    Args:
+        name: The option, such as "--junit".
+        what: What is written, for the help text.
     """
-
-    experiment: str
-    trial: str
-    env_steps: int
-    values: dict[str, float | None]
-    expected: dict[str, float]
-    passed: bool
+    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what)
 
 
 @click.command()
@@ -48,105 +36,163 @@ class Verdict:
     "--seeds", type=click.IntRange(min=1), help="Run the seeds 0 to N-1 instead of the specs' own.", metavar="N"
 )
 @click.option("--best", is_flag=True, help="Judge the best checkpoint by training return, not the last.")
+@click.option("--control", is_flag=True, help="Keep the policies from learning, and demand that every gate misses.")
+@click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
+@output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
+@output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
+@click.option("--fail-on-speed", is_flag=True, help="With --baseline: being slower is a miss as well.")
+@output_option("--junit", "Write the verdicts as JUnit XML, for continuous integration.")
 @runs_dir_option
 @json_option("the verdicts")
 def regress(
-    files: tuple[Path, ...], overrides: tuple[str, ...], seeds: int | None, best: bool, runs_dir: Path, as_json: bool
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    seeds: int | None,
+    best: bool,
+    control: bool,
+    executor: Executor | None,
+    baseline: Path | None,
+    save_baseline: Path | None,
+    fail_on_speed: bool,
+    junit: Path | None,
+    runs_dir: Path,
+    as_json: bool,
 ) -> None:
     """Run experiments and hold them to what their specs expect.
 
-    Each trial's checkpoint is evaluated with 20 deterministic episodes. Two thirds of an experiment's trials must pass;
-    else the exit code is 3.
-    """
-    from rlrun.errors import TargetMissed
+    Each trial's final checkpoint is evaluated with 20 deterministic episodes. As many seeds must reach the target as
+    the spec says, two thirds unless it does; else the exit code is 3.
+
+    \b
+    rlrun regress -f configs/regression/ --junit junit.xml
+    rlrun regress -f configs/regression/ --control
+    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    from rlrun.cli.watch import RunWatcher
+    from rlrun.regression import suite
+    from rlrun.regression.baseline import baseline_of, compare, write_baseline
+    from rlrun.regression.junit import junit_xml
+    from rlrun.regression.verdicts import verdict_data
     from rlrun.spec.load import load_experiments
 
-    if seeds is not None:
-        overrides = (*overrides, f"seeds={seeds}")
+    if control and (baseline or save_baseline):
+        raise click.UsageError("a control learns nothing: there is no curve to compare with a baseline or to store")
+    if fail_on_speed and baseline is None:
+        raise click.UsageError("--fail-on-speed needs a --baseline")
+    stored = None if baseline is None else _stored(baseline, fail_on_speed=fail_on_speed)
+    for file in filter(None, (junit, save_baseline)):
+        _make_folder_of(file)  # now, and not after hours of training
     experiments = load_experiments(files, overrides)
-    expected = {experiment.name: _expectation(experiment) for experiment in experiments}
-    verdicts = [
-        verdict
-        for experiment in experiments
-        for verdict in _verdicts(experiment, expected[experiment.name], runs_dir, best=best)
-    ]
+    with RunWatcher() as watcher:
+        verdicts = suite.regress(
+            experiments,
+            runs_dir=runs_dir,
+            seeds=seeds,
+            control=control,
+            best=best,
+            executor=executor,
+            watch=watcher,
+        )
+    if save_baseline is not None:
+        write_baseline(save_baseline, baseline_of(verdicts))
+    if stored is not None:
+        verdicts = compare(verdicts, stored, holds_speed=fail_on_speed)
+    if junit is not None:
+        junit.write_bytes(junit_xml(verdicts))
     if as_json:
-        print_json([asdict(verdict) for verdict in verdicts])
+        print_json([verdict_data(verdict) for verdict in verdicts])
     else:
-        click.echo(verdicts_table(verdicts))
-    if missed := missed_experiments(verdicts):
-        raise TargetMissed(f"below what the spec expects: {', '.join(missed)}")
+        click.echo(verdicts_text(verdicts))
+    _raise_misses(verdicts)
 
 
-def missed_experiments(verdicts: list[Verdict]) -> list[str]:
-    """Returns the experiments of which fewer than two thirds of the trials passed."""
-    share, of = NEEDED_SHARE
-    names = dict.fromkeys(verdict.experiment for verdict in verdicts)
-    passes = {name: [verdict.passed for verdict in verdicts if verdict.experiment == name] for name in names}
-    return [name for name, passed in passes.items() if sum(passed) * of < len(passed) * share]
+def verdicts_text(verdicts: Sequence[Verdict]) -> str:
+    """Lays out all that is to be said of the verdicts: tables of the cases, the comparisons and the experiments."""
+    parts = [cases_table(verdicts)]
+    if any(verdict.area is not None for verdict in verdicts):
+        parts.append(comparisons_table(verdicts))
+    parts.append(
+        table(
+            ["experiment", "verdict", "seeds"],
+            [[verdict.experiment, _outcome(verdict), verdict.summary] for verdict in verdicts],
+            stdout_width(),
+        )
+    )
+    return "\n\n".join(parts)
 
 
-def verdicts_table(verdicts: list[Verdict]) -> str:
-    """Lays the verdicts out, a row for each metric of each trial."""
+def cases_table(verdicts: Sequence[Verdict]) -> str:
+    """Lays the cases out, a row for each metric of each trial."""
     rows = [
         [
             verdict.experiment,
-            verdict.trial,
-            verdict.env_steps,
+            case.trial,
+            case.env_steps,
+            duration(case.seconds),
             metric,
-            verdict.values[metric],
+            case.values.get(metric),
             least,
-            "passed" if verdict.passed else "missed",
+            case.outcome,
         ]
         for verdict in verdicts
-        for metric, least in verdict.expected.items()
+        for case in verdict.cases
+        for metric, least in case.expected.items()
     ]
-    headings = ["experiment", "trial", "env steps", "metric", "reached", "expected", "verdict"]
-    return table(headings, rows, stdout_width())
+    headings = ["experiment", "trial", "env steps", "training", "metric", "reached", "expected", "outcome"]
+    return table(headings, rows, stdout_width(), expendable=["training", "env steps"])
 
 
-def _expectation(experiment: Experiment) -> ExpectConfig:
+def comparisons_table(verdicts: Sequence[Verdict]) -> str:
+    """Lays out how curves and speeds compare with the baseline's, two rows for each experiment."""
+    rows = [
+        [verdict.experiment, what, found.judgement, str(found)]
+        for verdict in verdicts
+        for what, found in (("mean return of the curve", verdict.area), ("env steps/s", verdict.speed))
+        if found is not None
+    ]
+    return table(["experiment", "against the baseline", "verdict", "by how much, with 95 % interval"], rows)
+
+
+def _outcome(verdict: Verdict) -> str:
+    if verdict.failed_cases:
+        return "failed"
+    if verdict.control:
+        return "gate too weak" if verdict.is_too_weak else "missed, as it must"
+    return "passed" if verdict.passed else "worse" if verdict.reached else "missed"
+
+
+def _make_folder_of(file: Path) -> None:
+    try:
+        file.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise click.UsageError(f"{file} cannot be written: {file.parent} is a file") from error
+
+
+def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
+    """Reads the baseline before anything runs, and refuses to hold a machine to the speed of another."""
     from rlrun.errors import UsageError
+    from rlrun.regression.baseline import difference_of_machines, read_baseline, this_machine
 
-    if experiment.expect is None:
-        raise UsageError(f"{experiment.name} expects nothing: add `expect: {{episode_return_mean: ...}}` to its spec")
-    return experiment.expect
-
-
-def _verdicts(experiment: Experiment, expect: ExpectConfig, runs_dir: Path, *, best: bool) -> list[Verdict]:
-    from rlrun.cli.watch import RunWatcher
-    from rlrun.tune.run import run
-
-    if expect.within_env_steps is not None:
-        limit = min(experiment.stop.get("env_steps", expect.within_env_steps), expect.within_env_steps)
-        experiment = experiment.replace(stop={**experiment.stop, "env_steps": limit})
-    with RunWatcher() as watcher:
-        trials = run([experiment], runs_dir=runs_dir, watch=watcher)
-    return [_verdict(experiment.name, trial, expect.metrics, runs_dir, best=best) for trial in trials]
+    found = read_baseline(path)
+    elsewhere = difference_of_machines(this_machine(), found.machine)
+    if fail_on_speed and elsewhere:
+        raise UsageError(
+            f"{path}: made on another machine, so that speed cannot be judged ({elsewhere}); leave --fail-on-speed out"
+        )
+    return found
 
 
-def _verdict(experiment: str, trial: TrialResult, expected: dict[str, float], runs_dir: Path, *, best: bool) -> Verdict:
-    from rlrun.cli.targets import evaluation_env, restored
+def _raise_misses(verdicts: Sequence[Verdict]) -> None:
+    """Tells what failed and what did not pass.
 
-    checkpoint = trial.best_checkpoint if best else trial.checkpoint
-    values: dict[str, float | None] = dict.fromkeys(expected)
-    if trial.status == "ERROR":
-        click.echo(f"{trial.name}: {trial.error}", err=True)
-    elif checkpoint is not None:
-        with restored(checkpoint, runs_dir, trust=True) as algorithm:  # made by this very command
-            evaluated = _metrics(algorithm.evaluate(EPISODES, env=evaluation_env(checkpoint, algorithm)))
-        values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expected}
-    passed = all(value is not None and value >= expected[metric] for metric, value in values.items())
-    return Verdict(experiment, trial.name, trial.last_result.get("env_steps", 0), values, expected, passed)
+    Raises:
+        TargetMissed: If an experiment did not pass.
+    """
+    from rlrun.errors import TargetMissed
 
-
-def _metrics(result: EvaluationResult) -> dict[str, float]:
-    """Returns the metrics of an evaluation under the names that training gives its own, and with `evaluation/`."""
-    values = {
-        "episode_return_mean": result.mean,
-        "episode_return_std": result.std,
-        "episode_return_min": result.min,
-        "episode_return_max": result.max,
-        "episode_len_mean": result.len_mean,
-    }
-    return values | {f"evaluation/{name}": value for name, value in values.items()}
+    for verdict in verdicts:
+        for case in verdict.cases:
+            if case.error:
+                click.echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)
+    missed = [f"{verdict.experiment}: {verdict.message}" for verdict in verdicts if not verdict.passed]
+    if missed:
+        raise TargetMissed("\n".join(missed))

@@ -1,4 +1,4 @@
-"""What regress makes of its trials, what doctor times, what train suggests, and numbers that JSON has not."""
+"""What regress prints, what doctor times, what train suggests, and numbers that JSON has not."""
 
 from __future__ import annotations
 
@@ -8,44 +8,41 @@ from pathlib import Path
 import pytest
 
 from rlrun.cli.options import print_json
-from rlrun.cli.regress import Verdict, missed_experiments, verdicts_table
 from rlrun.cli.outcome import next_steps, results_table
+from rlrun.cli.regress import verdicts_text
 from rlrun.cli.timings import candidates
+from rlrun.regression.comparison import Comparison
+from rlrun.regression.verdicts import Case, Verdict
 from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.run_directory import TrialResult
 
 
-def verdicts(experiment: str, passed: list[bool]) -> list[Verdict]:
-    return [Verdict(experiment, f"{n:03d}", 100, {"a": 1.0}, {"a": 2.0}, ok) for n, ok in enumerate(passed)]
-
-
-@pytest.mark.parametrize(
-    ("passed", "misses"),
-    [
-        ([True], False),
-        ([False], True),
-        ([True, False], True),
-        ([True, True, False], False),
-        ([True, False, False], True),
-        ([True, True, True, False, False], True),
-        ([True, True, True, True, False, False], False),
-    ],
-)
-def test_two_thirds_of_the_trials_must_pass(passed: list[bool], misses: bool) -> None:
-    assert missed_experiments(verdicts("pole", passed)) == (["pole"] if misses else [])
-
-
-def test_each_experiment_is_judged_for_itself() -> None:
-    assert missed_experiments([*verdicts("good", [True] * 9), *verdicts("bad", [False])]) == ["bad"]
+def case(seed: int, value: float) -> Case:
+    return Case(f"{seed:03d}", seed, "", Path("runs"), 2048, 1.5, {"m": value}, {"m": 475.0})
 
 
 def test_the_verdicts_show_what_was_reached_and_expected() -> None:
-    verdict = Verdict(
-        "pole", "000", 2048, {"episode_return_mean": 431.25}, {"episode_return_mean": 475.0}, passed=False
-    )
-    assert verdicts_table([verdict]).splitlines()[1].split() == [
-        "pole", "000", "2,048", "episode_return_mean", "431.2", "475.0", "missed",
-    ]  # fmt: skip
+    verdict = Verdict("pole", (case(0, 431.25), case(1, 480.0)), needed=2)
+    assert [line.split() for line in verdicts_text([verdict]).splitlines()[1:3]] == [
+        ["pole", "000", "2,048", "1.5", "s", "m", "431.2", "475.0", "missed"],
+        ["pole", "001", "2,048", "1.5", "s", "m", "480.0", "475.0", "reached"],
+    ]
+    assert verdicts_text([verdict]).splitlines()[-1] == "pole        missed   1 of 2 seeds reached it, 2 must"
+
+
+@pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as it must")])
+def test_the_verdicts_of_a_control_say_what_the_gate_is_worth(value: float, told: str) -> None:
+    verdict = Verdict("pole", (case(0, value),), needed=1, control=True)
+    assert f"pole        {told}  " in verdicts_text([verdict])
+
+
+def test_the_verdicts_show_the_baseline_where_there_is_one() -> None:
+    area = Comparison("worse", 200.0, 150.0, -50.0, -60.0, -40.0)
+    speed = Comparison("not judged", is_ratio=True, note="another machine: cpus 2, then 8")
+    text = verdicts_text([Verdict("pole", (case(0, 480.0),), needed=1, area=area, speed=speed)])
+    assert "mean return of the curve  worse       200 before, 150 now: -50 [-60, -40]" in text
+    assert "env steps/s               not judged  another machine: cpus 2, then 8" in text
+    assert text.splitlines()[-1].startswith("pole        worse ")
 
 
 def test_only_settings_that_fill_the_batch_are_timed() -> None:

@@ -1,0 +1,54 @@
+"""The control of a gate: the same experiment with a policy that does not learn, which must miss."""
+
+from __future__ import annotations
+
+from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.spec.experiment import Experiment
+from rlrun.spec.search_space import find_spaces
+
+CONTROL_ITERATIONS = 3
+"""Iterations of a control whose gate looks at the evaluation alone: a frozen policy is the same after one as after a
+thousand, and these few give the observation filter something to go by."""
+
+
+def frozen(experiment: Experiment) -> Experiment:
+    """Returns an experiment whose policies keep the parameters they begin with.
+
+    Its learning rate is 0, whatever the spec says or searches there, and no scheduler changes that. Where the gate
+    looks at nothing but what an evaluation measures, it takes `CONTROL_ITERATIONS` iterations; else as long as the
+    experiment itself, so that what is measured only while training has a value.
+
+    Args:
+        experiment: With what it expects.
+    """
+    still = {"lr": 0.0, "compile": False}  # for so few updates nothing is compiled
+    template = {**experiment.template, "config": {**experiment.template["config"], **still}}
+    draws = any(not space.is_grid for space in find_spaces(template)[0].values())
+    stop = dict(experiment.stop)
+    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated_metrics():
+        stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
+    return experiment.replace(
+        name=f"{experiment.name}-control",
+        template=template,
+        config=experiment.config.replace(**still),
+        stop=stop,
+        num_samples=experiment.num_samples if draws else 1,
+        scheduler=None,
+    )
+
+
+def metrics_of(result: EvaluationResult) -> dict[str, float]:
+    """Returns the metrics of an evaluation under the names that training gives its own, and with ``evaluation/``."""
+    values = {
+        "episode_return_mean": result.mean,
+        "episode_return_std": result.std,
+        "episode_return_min": result.min,
+        "episode_return_max": result.max,
+        "episode_len_mean": result.len_mean,
+    }
+    return values | {f"evaluation/{name}": value for name, value in values.items()}
+
+
+def evaluated_metrics() -> set[str]:
+    """Returns the names of the metrics that an evaluation gives."""
+    return set(metrics_of(EvaluationResult([0.0], [1])))

@@ -1,0 +1,164 @@
+"""Runs experiments and judges what they have reached.
+
+What is held to the target is the policy at the end: the final checkpoint, in 20 deterministic episodes that are the
+same for every trial. A policy that was good for a while and lost it has missed. The budget is part of the target:
+training ends with the iteration in which `within_env_steps` or `within_seconds` is used up.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.errors import CheckpointError, Interrupted, RlrunError, TrainingFailed
+from rlrun.regression.control import metrics_of
+from rlrun.regression.gates import Gate, gates_of
+from rlrun.regression.verdicts import Case, Verdict
+from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
+from rlrun.spec.tuning import Mode
+from rlrun.tune.events import Executor, RunEvent, RunFinished, Watcher
+from rlrun.tune.run import run
+from rlrun.tune.run_directory import RunDirectory, TrialResult
+
+Member = tuple[TrialResult, TrialSpec]
+"""A trial as it ended, and as it was specified."""
+
+EPISODES = 20
+"""Deterministic episodes that a checkpoint is judged by."""
+
+
+def regress(
+    experiments: Sequence[Experiment],
+    *,
+    runs_dir: Path,
+    seeds: int | None = None,
+    control: bool = False,
+    best: bool = False,
+    executor: Executor | None = None,
+    watch: Watcher = lambda event: None,
+) -> list[Verdict]:
+    """Runs all experiments and says of each whether it holds what its spec expects.
+
+    A trial that fails is a case with its error, and everything else runs on.
+
+    Args:
+        experiments: Each must expect something.
+        runs_dir: The folder that holds the runs.
+        seeds: Run the seeds 0 to `seeds` - 1 instead of what the specs say; `passes` keeps its share of them.
+        control: Keep the policies from learning, so that every gate must miss (see `rlrun.regression.control`).
+        best: Judge the best checkpoint by `checkpoint.best` instead of the final one.
+        executor: As for `rlrun.run`.
+        watch: Called with each event of the runs.
+
+    Raises:
+        UsageError: If an experiment expects nothing, or nothing that can be judged; before anything runs.
+        Interrupted: If the user interrupted.
+    """
+    gates = gates_of(experiments, seeds, control=control)
+    runs = _run_all(gates, runs_dir, executor, watch)
+    return [_verdict(gate, trials, control=control, best=best) for gate, trials in zip(gates, runs, strict=True)]
+
+
+def _run_all(
+    gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
+) -> list[tuple[TrialResult, ...]]:
+    """Runs everything in one call, so that Ray starts once, and returns the trials of each experiment.
+
+    That all trials of an experiment have failed is no reason to raise here: each case says what went wrong.
+    """
+    runs: list[tuple[TrialResult, ...]] = []
+
+    def collect(event: RunEvent) -> None:
+        watch(event)
+        if isinstance(event, RunFinished):
+            runs.append(event.trials)
+
+    try:
+        run([gate.experiment for gate in gates], runs_dir=runs_dir, executor=executor, watch=collect)
+    except Interrupted:
+        raise
+    except Exception:
+        if len(runs) < len(gates):
+            raise
+    return runs
+
+
+def _verdict(gate: Gate, trials: Sequence[TrialResult], *, control: bool, best: bool) -> Verdict:
+    run = RunDirectory.open(trials[0].directory.parent)
+    judged = [(trial, run.trial(trial.name)) for trial in trials]
+    population = None if gate.experiment.scheduler is None else gate.experiment.scheduler.population
+    if population is not None:
+        judged = leaders(judged, population.metric, population.mode)
+    cases = tuple(_case(gate.expect, trial, spec, best=best) for trial, spec in judged)
+    return Verdict(gate.name, cases, gate.needed, control)
+
+
+def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
+    """Returns of each population the member that its own metric puts first at the end; only of that one is it judged.
+
+    A population with a member that failed is judged by that one.
+
+    Args:
+        members: Of all populations, with their specs.
+        metric: What the members were compared by while they trained, in their last row.
+        mode: Whether more of it is better.
+    """
+
+    def rank(member: Member) -> tuple[bool, float]:
+        value = member[0].last_result.get(metric)
+        score = -math.inf if value is None else float(value) if mode == "max" else -float(value)
+        return member[0].status == "ERROR", score
+
+    seeds = dict.fromkeys(spec.population for _, spec in members)
+    return [max((member for member in members if member[1].population == seed), key=rank) for seed in seeds]
+
+
+def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, *, best: bool) -> Case:
+    values: dict[str, float | None] = dict.fromkeys(expect.metrics)
+    error = ""
+    try:
+        evaluated = _evaluation(_checkpoint(trial, best=best), spec)
+        values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expect.metrics}
+    except RlrunError as problem:
+        error = str(problem)
+    except Exception as problem:  # an env or a plugin of one's own may raise anything, and the other cases still count
+        error = "".join(traceback.format_exception(problem)).rstrip()
+    in_population = spec.population is not None  # whose members' settings change while they train
+    return Case(
+        trial=trial.name,
+        seed=trial.seed if spec.population is None else spec.population,
+        configuration="" if in_population else ", ".join(f"{name}={value}" for name, value in spec.params.items()),
+        directory=trial.directory,
+        env_steps=int(trial.last_result.get("env_steps") or 0),
+        seconds=float(trial.last_result.get("time_total_s") or 0.0),
+        values=values,
+        expected=expect.metrics,
+        error=error,
+    )
+
+
+def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
+    """Returns the checkpoint that a trial is judged by.
+
+    Raises:
+        TrainingFailed: If its training did not come to its end.
+        CheckpointError: If there is no such checkpoint.
+    """
+    if trial.status != "TERMINATED":
+        raise TrainingFailed(trial.error or f"its training did not come to its end: {trial.status.lower()}")
+    checkpoint = trial.best_checkpoint if best else trial.checkpoint
+    if checkpoint is None:
+        raise CheckpointError(f"{trial.directory} has no {'best' if best else 'whole'} checkpoint")
+    return checkpoint
+
+
+def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
+    env = spec.evaluation.env if spec.evaluation is not None else None
+    # Trusted, since it was made a moment ago from a spec that the user has just named.
+    restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=True, eager=True)
+    with restored as algorithm:
+        return metrics_of(algorithm.evaluate(EPISODES, env=env))

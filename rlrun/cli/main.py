@@ -21,6 +21,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Look at results": {
         "runs": "rlrun.cli.runs:runs",
+        "show": "rlrun.cli.show:show",
+        "compare": "rlrun.cli.compare:compare",
         "evaluate": "rlrun.cli.evaluate:evaluate",
         "record": "rlrun.cli.record:record",
         "plot": "rlrun.cli.plot:plot",

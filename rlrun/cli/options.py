@@ -68,6 +68,32 @@ def set_option(command: Command) -> Command:
     return option(command)
 
 
+def metric_options(command: Command) -> Command:
+    """Adds ``--metric`` and ``--mode``: by what trials are judged."""
+    mode = click.option(
+        "--mode",
+        type=click.Choice(["max", "min"]),
+        help="Whether more or less of the metric is better; default: as the run's scheduler says, else max.",
+    )
+    metric = click.option(
+        "--metric", help="What trials are judged by; default: what the run's scheduler or best checkpoint goes by."
+    )
+    return metric(mode(command))
+
+
+def axis_option(command: Command) -> Command:
+    """Adds ``--x``: over what curves are seen."""
+    option = click.option(
+        "--x",
+        "axis",
+        type=click.Choice(["env_steps", "time"]),
+        default="env_steps",
+        show_default=True,
+        help="What curves run over: env steps, or seconds of training.",
+    )
+    return option(command)
+
+
 def trust_option(command: Command) -> Command:
     """Adds ``--trust``: import what a checkpoint names even where nobody has vouched for it."""
     option = click.option("--trust", is_flag=True, help="Import the env and algorithm that the checkpoint names.")

@@ -1,137 +1,109 @@
-"""``rlrun plot RUN... -o FILE``: learning curves of runs as a picture."""
+"""``rlrun plot RUN...``: learning curves of runs, in the terminal or as a picture."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import runs_dir_option
+from rlrun.cli.options import axis_option, metric_options, runs_dir_option
+from rlrun.cli.tables import cell_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from rlrun.report.curves import Curve
+    from rlrun.report.reading import Mode
 
-    from rlrun.trial.results import Row
-
-GRID_POINTS = 200
-COLORS = ("#2563a8", "#c2571a", "#2f7d4f", "#8a3f8f", "#6b6b6b", "#a8323e")
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One configuration's results over its seeds.
-
-    Attributes:
-        label: What the legend calls it.
-        xs: The grid, [G].
-        ys: Per seed the metric on the grid, [seeds, G]; NaN where a seed has no value.
-    """
-
-    label: str
-    xs: NDArray[np.float64]
-    ys: NDArray[np.float64]
+MOST_LINES = 8
+HEIGHT_BESIDE_PLOT = 8  # lines that a terminal needs for axes, legend and the prompt
+HEIGHT, WIDTH = 18, 100
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--metric", default="episode_return_mean", show_default=True, help="What is drawn.")
-@click.option("--x", "axis", default="env_steps", show_default=True, help="What it is drawn over.")
+@metric_options
+@axis_option
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="FILE.svg, .png or .pdf."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE.svg, .png or .pdf to draw into."
 )
+@click.option("--terminal", is_flag=True, help="Draw in the terminal, as without -o.")
 @runs_dir_option
-def plot(runs: tuple[str, ...], metric: str, axis: str, output: Path, runs_dir: Path) -> None:
-    """Draw learning curves of runs as a picture.
+def plot(
+    runs: tuple[str, ...],
+    metric: str | None,
+    mode: Mode | None,
+    axis: str,
+    output: Path | None,
+    terminal: bool,
+    runs_dir: Path,
+) -> None:
+    """Draw learning curves of runs.
 
-    Each curve is the mean over seeds, with a band between the worst and the best of them.
+    Each curve is a configuration's mean over its seeds; into a file with a band
+    between the worst and the best of them. A population (pbt) is drawn by its best
+    member. Without -o the terminal is drawn in.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError
+    from rlrun.report.configurations import groups_of
+    from rlrun.report.curves import curve_of
+    from rlrun.report.picture import check_picture_name, draw_picture
+    from rlrun.report.reading import AXES, chosen_goal, read_runs, require_reported
 
-    if output.suffix not in (".svg", ".png", ".pdf"):
-        raise UsageError(f"{output}: a picture is written as .svg, .png or .pdf")
-    curves = [
-        curve for name in runs for curve in _curves(run_named(name, runs_dir), metric, axis, several=len(runs) > 1)
-    ]
-    _draw(curves, metric, axis, output)
-    click.echo(f"Drawn: {output}")
-
-
-def _curves(run: Path, metric: str, axis: str, *, several: bool) -> list[Curve]:
-    """Returns a curve for each configuration of a run."""
-    from rlrun.errors import UsageError, did_you_mean
-    from rlrun.tune.run_directory import RunDirectory
-
-    groups: dict[str, list[list[Row]]] = {}
-    for trial in RunDirectory.open(run).results():
-        varied = ", ".join(f"{name}={value}" for name, value in trial.params.items() if name != "seed")
-        label = ", ".join(part for part in (run.name if several or not varied else "", varied) if part)
-        groups.setdefault(label, []).append(trial.results())
-    reported = list(
-        dict.fromkeys(name for trials in groups.values() for rows in trials for row in rows for name in row)
-    )
-    for name in (metric, axis):
-        if reported and name not in reported:
-            raise UsageError(f"{run} does not report '{name}'{did_you_mean(name, reported)}")
-    found = [_curve(label, trials, metric, axis) for label, trials in groups.items()]
+    if output is not None:
+        check_picture_name(output)
+    paths = [run_named(run, runs_dir) for run in runs]
+    views = read_runs(paths, [metric] if metric else [])
+    metric, mode = chosen_goal(views, metric, mode)
+    require_reported(views, [metric])
+    if any(view.goal[0] != metric for view in views):
+        views = read_runs(paths, [metric])
+    for problem in (problem for view in views for problem in view.problems):
+        click.echo(f"left out: {problem}", err=True)
+    groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]
+    found = [curve_of(group, metric, AXES[axis], mode=mode) for group in groups]
     curves = [curve for curve in found if curve is not None]
     if not curves:
-        raise UsageError(f"{run} has no '{metric}' to draw yet")
-    return curves
+        raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet")
+    if output is not None:
+        draw_picture(curves, metric, "seconds" if axis == "time" else axis, output, mode=mode)
+        click.echo(f"Drawn: {output}")
+    if output is None or terminal:
+        click.echo(_terminal_plot(curves, metric, axis, mode))
 
 
-def _curve(label: str, trials: Sequence[Sequence[Row]], metric: str, axis: str) -> Curve | None:
-    """Puts the seeds of one configuration on a common grid."""
-    import numpy as np
+def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) -> str:
+    """Draws the best curves as text in the size of the terminal."""
+    from rlrun.errors import UsageError
+    from rlrun.report.curves import ranked
+    from rlrun.report.terminal_plot import Line, draw
 
-    points = [
-        np.array([(row[axis], row[metric]) for row in rows if row.get(metric) is not None], np.float64)
-        for rows in trials
-    ]
-    points = [seed for seed in points if len(seed)]
-    if not points:
-        return None
-    xs = np.linspace(min(seed[0, 0] for seed in points), max(seed[-1, 0] for seed in points), GRID_POINTS)
-    ys = [np.interp(xs, seed[:, 0], seed[:, 1], left=np.nan, right=np.nan) for seed in points]
-    return Curve(label, xs, np.stack(ys))
-
-
-def _draw(curves: Sequence[Curve], metric: str, axis: str, output: Path) -> None:
-    import warnings
-
-    import numpy as np
-
-    from rlrun.errors import EnvironmentUnusable
-
+    encoding = sys.stdout.encoding or "ascii"
     try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import EngFormatter
-    except ModuleNotFoundError:
-        raise EnvironmentUnusable("drawing needs matplotlib: pip install 'rlrun[plot]'") from None
+        "⠿┤".encode(encoding)
+    except UnicodeEncodeError:
+        raise UsageError(f"a terminal in {encoding} cannot show a plot; draw into a file: -o curve.svg") from None
+    best = ranked(curves, mode)
+    shown = best[:MOST_LINES]
+    columns, lines = shutil.get_terminal_size((WIDTH, HEIGHT + HEIGHT_BESIDE_PLOT))
+    text = draw(
+        [Line(_legend(curve), curve.xs, curve.mean) for curve in shown],
+        x_name="seconds of training" if axis == "time" else "env steps",
+        y_name=metric,
+        width=min(columns, WIDTH),
+        height=min(HEIGHT, lines - HEIGHT_BESIDE_PLOT),
+        color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+    )
+    if len(best) > len(shown):
+        text += f"\n{len(best) - len(shown)} more, which end at {cell_text(best[len(shown)].final)} or worse"
+    return text
 
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes: Any = figure.subplots()
-    for curve, color in zip(curves, COLORS * (len(curves) // len(COLORS) + 1), strict=False):
-        seeds = len(curve.ys)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(Mean of empty|All-NaN)", RuntimeWarning)  # before any seed has a value
-            mean, low, high = (f(curve.ys, axis=0) for f in (np.nanmean, np.nanmin, np.nanmax))
-        label = f"{curve.label} ({seeds} seed{'s' * (seeds > 1)})"
-        axes.plot(curve.xs, mean, color=color, linewidth=1.8, label=label)
-        if seeds > 1:
-            axes.fill_between(curve.xs, low, high, color=color, alpha=0.18, linewidth=0)
-    axes.set_xlabel(axis.replace("_", " "))
-    axes.set_ylabel(metric.replace("_", " "))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.legend(frameon=False, loc="best")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "rlrun"}):  # the same curves give the same file
-        figure.savefig(output, dpi=150, metadata={"Date": None} if output.suffix == ".svg" else None)
+
+def _legend(curve: Curve) -> str:
+    seeds = len(curve.ys)
+    ends = f", {seeds} seeds" if seeds > 1 else ""
+    return f"{curve.label}: {cell_text(curve.final)}{ends}"

@@ -40,7 +40,7 @@ def table(
         bool(rows) and all(cell is None or _is_number(cell) for cell in column) for column in zip(*rows, strict=True)
     ] or [False] * len(headings)
     widths = [max(map(len, column)) for column in columns]
-    for heading in expendable:
+    for heading in (heading for heading in expendable if heading in headings):
         if width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
             place = [column[0] for column in columns].index(heading)
             del columns[place], numeric[place], widths[place]
@@ -54,6 +54,17 @@ def table(
         ]
         lines.append(GAP.join(fields).rstrip())
     return "\n".join(lines)
+
+
+def without_empty_columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Leaves out the columns in which no row has a value.
+
+    Examples:
+        >>> without_empty_columns(["a", "b"], [[1, None], [2, None]])
+        (['a'], [[1], [2]])
+    """
+    kept = [place for place in range(len(headings)) if any(row[place] is not None for row in rows)]
+    return [headings[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def cell_text(cell: Any) -> str:

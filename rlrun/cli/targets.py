@@ -38,6 +38,23 @@ def run_named(target: str, runs_dir: Path) -> Path:
     raise UsageError(f"{target} {problem}{did_you_mean(target, run_names(runs_dir))}")
 
 
+def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
+    """Returns the directory of the run that a user names, and the name of the trial if it is one of its trials.
+
+    Args:
+        target: A run or a trial: a path, or a name in the runs folder.
+        runs_dir: The folder that holds the runs.
+
+    Raises:
+        UsageError: If there is no such run; it names the nearest one.
+    """
+    found = existing(target, runs_dir)
+    is_trial = found is not None and (found / TRIAL_FILE).is_file() and not (found / RUN_FILE).is_file()
+    if found is not None and is_trial and (found.parent / RUN_FILE).is_file():
+        return found.parent, found.name
+    return run_named(target, runs_dir), None
+
+
 def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     """Returns the directory of the checkpoint that a user names directly, or by its trial or run.
 

@@ -1,38 +1,67 @@
-import xml.etree.ElementTree as ElementTree
+from __future__ import annotations
 
-import numpy as np
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import rlrun
-from rlrun.cli.plot import _curve, plot
+from rlrun.cli.main import cli
 
 
-def test_seeds_of_one_configuration_share_a_grid_and_miss_values_only_where_they_have_none():
-    seeds = [
-        [{"x": 0, "y": None}, {"x": 10, "y": 1.0}, {"x": 20, "y": 3.0}],
-        [{"x": 0, "y": 5.0}, {"x": 20, "y": 5.0}],
-    ]
-    curve = _curve("both", seeds, "y", "x")
-    assert (curve.xs[0], curve.xs[-1]) == (0, 20)
-    at_15 = np.argmin(abs(curve.xs - 15))
-    assert curve.ys[:, at_15] == pytest.approx([2.0, 5.0], abs=0.02)
-    assert np.isnan(curve.ys[0, 0])
-    assert curve.ys[1, 0] == 5.0
-
-
-def test_a_run_is_drawn_and_a_wrong_metric_is_answered_with_the_nearest(tmp_path):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
     config = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1, "model": {"hiddens": [8]}}
-    spec = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 2, "stop": {"iteration": 3}, "config": config}
-    rlrun.run({"tiny": spec}, runs_dir=tmp_path, executor="local")
+    spec = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": 2,
+        "stop": {"iteration": 3},
+        "config": {**config, "lr": {"grid_search": [1e-3, 3e-4]}},
+    }
+    rlrun.run({"tiny": spec}, runs_dir=folder, executor="local")
+    return folder
+
+
+def plot(runs: Path, *words: object) -> Result:
+    return CliRunner().invoke(cli, ["plot", "tiny", "--runs-dir", str(runs), *map(str, words)])
+
+
+def test_seeds_of_a_configuration_are_one_curve_and_the_same_curves_the_same_file(runs: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
-    done = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture)])
+    done = plot(runs, "-o", picture)
     assert done.exit_code == 0, done.output
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    assert done.stdout == f"Drawn: {picture}\n"
     first = picture.read_bytes()
-    CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture)])
+    plot(runs, "-o", picture)
     assert picture.read_bytes() == first
-    wrong = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(picture), "--metric", "env_step"])
-    assert "did you mean 'env_steps'?" in str(wrong.exception)
-    bad = CliRunner().invoke(plot, ["tiny", "--runs-dir", str(tmp_path), "-o", str(tmp_path / "curve.bmp")])
-    assert "written as .svg, .png or .pdf" in str(bad.exception)
+
+
+def test_without_a_file_the_terminal_is_drawn_in(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    done = plot(runs)
+    assert done.exit_code == 0, done.output
+    assert max(map(len, done.stdout.splitlines())) <= 60
+    assert "a  lr=0.0" in done.stdout
+    assert ", 2 seeds" in done.stdout
+    assert "\033" not in done.stdout
+
+
+def test_a_wrong_metric_is_answered_with_the_nearest(runs: Path) -> None:
+    assert "tiny does not report 'env_step'; did you mean 'env_steps'?" in plot(runs, "--metric", "env_step").stderr
+
+
+def test_what_is_no_name_of_a_picture_is_refused(runs: Path, tmp_path: Path) -> None:
+    done = plot(runs, "-o", tmp_path / "curve.bmp")
+    assert done.exit_code == 2
+    assert "written as .svg, .png or .pdf" in done.stderr
+
+
+def test_without_matplotlib_the_extra_is_named(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    done = plot(runs, "-o", tmp_path / "curve.svg")
+    assert done.exit_code == 6
+    assert "pip install 'rlrun[plot]'" in done.stderr

@@ -1,0 +1,148 @@
+"""``rlrun compare A B ...``: which of several runs, configurations or trials is better, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.options import axis_option, json_option, metric_options, print_json, runs_dir_option
+from rlrun.cli.tables import cell_text, stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.report.comparison import Comparison, Side
+    from rlrun.report.configurations import Group
+    from rlrun.report.reading import Mode, RunView
+    from rlrun.report.statistics import Estimate
+
+MOST_PAIRS = 12
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="RUN|TRIAL...")
+@metric_options
+@axis_option
+@click.option("--pool", is_flag=True, help="Take each run as a whole instead of each of its configurations.")
+@runs_dir_option
+@json_option("the comparison")
+def compare(
+    targets: tuple[str, ...],
+    metric: str | None,
+    mode: Mode | None,
+    axis: str,
+    pool: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> None:
+    """Compare runs, the configurations of runs, or trials.
+
+    The seeds of a configuration are its samples; a population (pbt) is one, with
+    its best member. Shown are the interquartile mean, mean and median with their
+    95 % bootstrap intervals, at the end and as area under the curve, and how
+    likely one beats the other (Agarwal et al. 2021).
+    """
+    from rlrun.report.comparison import compare as compared
+    from rlrun.report.reading import AXES, chosen_goal, require_reported
+
+    runs, chosen = _named(targets, runs_dir, metric)
+    metric, mode = chosen_goal(runs, metric, mode)
+    require_reported(runs, [metric])
+    if any(run.goal[0] != metric for run in runs):  # what was read so far is each run's own goal
+        runs, chosen = _named(targets, runs_dir, metric)
+    comparison = compared(_groups(runs, chosen, pool=pool), metric, AXES[axis], mode)
+    problems = [problem for run in runs for problem in run.problems]
+    if as_json:
+        print_json({**asdict(comparison), "problems": problems})
+    else:
+        click.echo(comparison_text(comparison, problems))
+
+
+def comparison_text(comparison: Comparison, problems: Sequence[str] = ()) -> str:
+    """Returns a comparison as text: two tables, what each pair comes to, what to know, the verdict."""
+    axis = comparison.axis.replace("_", " ").replace("time total s", "s of training")
+    stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
+    parts = [
+        f"{comparison.metric} at {cell_text(_whole(comparison.stop))} {axis}\n"
+        + _table([(side, side.at_end) for side in comparison.sides]),
+        f"area under the curve, as mean height over {stretch}\n"
+        + _table([(side, side.under_curve) for side in comparison.sides]),
+        _pairs_table(comparison),
+    ]
+    remarks = [*comparison.notes, *problems]
+    if remarks:
+        parts.append("\n".join(f"note: {remark}" for remark in remarks))
+    parts.append(f"Verdict: {comparison.verdict}.")
+    return "\n\n".join(parts)
+
+
+def _table(sides: list[tuple[Side, dict[str, Estimate]]]) -> str:
+    rows = [
+        [
+            side.label,
+            side.samples,
+            *(
+                cell
+                for name in ("iqm", "mean", "median")
+                for cell in (estimates[name].value, _interval(estimates[name], side.samples))
+            ),
+        ]
+        for side, estimates in sides
+    ]
+    headings = ["", "seeds", "IQM", "95 %", "mean", "95 %", "median", "95 %"]
+    return table(headings, rows, stdout_width())
+
+
+def _pairs_table(comparison: Comparison) -> str:
+    rows = [
+        [
+            pair.ahead,
+            pair.behind,
+            f"{pair.probability.value:.0%}",
+            f"{pair.probability.low:.0%} to {pair.probability.high:.0%}",
+            f"{pair.probability_of_area.value:.0%}",
+            f"{pair.p_value:.2g}",
+            "yes" if pair.settled else "no",
+        ]
+        for pair in comparison.pairs[:MOST_PAIRS]
+    ]
+    headings = ["probability that", "beats", "at the end", "95 %", "by area", "p", "settled"]
+    left = len(comparison.pairs) - len(rows)
+    return table(headings, rows, stdout_width()) + (f"\n{left} more: --json" if left else "")
+
+
+def _interval(estimate: Estimate, samples: int) -> str:
+    return "-" if samples < 2 else f"{cell_text(estimate.low)} to {cell_text(estimate.high)}"
+
+
+def _whole(number: float) -> float | int:
+    return round(number) if abs(number) >= 100 else number
+
+
+def _named(
+    targets: Sequence[str], runs_dir: Path, metric: str | None
+) -> tuple[list[RunView], list[tuple[Path, str | None]]]:
+    """Reads the runs that targets name or belong to; also returns each target's run and trial, None for all."""
+    from rlrun.cli.targets import run_or_trial_named
+    from rlrun.report.reading import read_runs
+
+    named = [run_or_trial_named(target, runs_dir) for target in targets]
+    chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
+    return read_runs([run for run, _ in chosen], [metric] if metric else []), chosen
+
+
+def _groups(runs: Sequence[RunView], chosen: Sequence[tuple[Path, str | None]], *, pool: bool) -> list[Group]:
+    from rlrun.report.configurations import Group, groups_of
+
+    groups: list[Group] = []
+    for path, trial in chosen:
+        run = next(run for run in runs if run.path == path)
+        if trial is None:
+            groups += groups_of(run, several_runs=len(runs) > 1, pool=pool)
+            continue
+        view = next(view for view in run.trials if view.name == trial)
+        label = trial if len(runs) == 1 else f"{run.name}/{trial}"
+        groups.append(Group(label, run.name, view.params, (((view,),),)))
+    return groups

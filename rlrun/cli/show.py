@@ -1,0 +1,211 @@
+"""``rlrun show RUN``: what a run is, how its configurations did, and where its best checkpoint is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import json_option, metric_options, print_json, runs_dir_option
+from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
+
+if TYPE_CHECKING:
+    from rlrun.report.reading import Mode, RunView, TrialView
+    from rlrun.report.summary import BestTrial, GroupSummary
+
+MOST_TRIALS = 20
+LONGEST_ERROR = 300
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@metric_options
+@click.option("--all", "whole", is_flag=True, help=f"Show every trial, not just the best {MOST_TRIALS}.")
+@runs_dir_option
+@json_option("the run")
+def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path, as_json: bool) -> None:
+    """Show what a run is and how it did.
+
+    Seeds of the same configuration are taken together: the mean and the
+    interquartile mean of their last values, and the best value of any.
+    """
+    from rlrun.cli.targets import run_named
+    from rlrun.report.configurations import groups_of
+    from rlrun.report.reading import chosen_goal, read_run, require_reported
+    from rlrun.report.summary import best_trial, summarise
+
+    view = read_run(run_named(run, runs_dir), [metric] if metric else [])
+    metric, mode = chosen_goal([view], metric, mode)
+    require_reported([view], [metric])
+    summaries = summarise(groups_of(view), metric, mode)
+    best, damaged = best_trial(view, metric, mode)
+    if as_json:
+        print_json(_data(view, metric, mode, summaries, best, damaged))
+        return
+    parts = [_heading(view), _configurations_table(summaries, metric), _trials_table(view, metric, mode, whole=whole)]
+    parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
+    click.echo("\n\n".join(part for part in parts if part))
+
+
+def _heading(run: RunView) -> str:
+    from rlrun.report.summary import shape_text, status_text, varied_text
+
+    table = run.table
+    lines = {
+        "": f"{run.spec.get('algorithm', '?')} on {_env_text(run.spec.get('env'))}, {shape_text(run)}",
+        "status": status_text(run.trials) or "no trials yet",
+        "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
+        "scheduler": _chosen(run.spec.get("scheduler")),
+        "searcher": _chosen(run.spec.get("searcher")),
+        "populations": _populations(run),
+        "started": f"{table.created.replace('T', ' ').removesuffix('+00:00')} UTC by {table.command}",
+        "with": ", ".join(f"{name} {table.versions[name]}" for name in ("rlrun", "torch") if name in table.versions),
+        "directory": str(run.path),
+    }
+    varied = [f"    {name}: {values}" for name, values in varied_text(run).items()]
+    told = [f"  {what:<12}{said}" for what, said in lines.items() if what and said]
+    return "\n".join([f"{run.name}: {lines['']}", *told, *(["  varies", *varied] if varied else [])])
+
+
+def _configurations_table(summaries: list[GroupSummary], metric: str) -> str:
+    """Lays out the configurations, a row each; nothing where each is a single trial, which has a table of its own."""
+    if all(summary.seeds == 1 for summary in summaries):
+        return ""
+    rows = [
+        [
+            summary.label,
+            summary.seeds,
+            summary.status,
+            None if summary.env_steps is None else round(summary.env_steps),
+            None if summary.mean is None else summary.mean.value,
+            "-" if summary.mean is None else f"{cell_text(summary.mean.low)} to {cell_text(summary.mean.high)}",
+            None if summary.iqm is None else summary.iqm.value,
+            summary.best,
+        ]
+        for summary in summaries
+    ]
+    headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best"]
+    listed = table(headings, rows, stdout_width(), ["status", "env steps"])
+    return f"{metric} at the end, over seeds\n{listed}"
+
+
+def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
+    ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
+    shown = ordered if whole else ordered[:MOST_TRIALS]
+    differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
+    rows = [
+        [
+            trial.name,
+            trial.status.lower(),
+            trial.last.get("env_steps"),
+            trial.final(metric),
+            trial.best(metric, mode),
+            trial.last.get("evaluation/episode_return_mean"),
+            None if (seconds := trial.last.get("time_total_s")) is None else duration(seconds),
+            trial.stop_reason if trial.stop_reason and differ else None,
+        ]
+        for trial in shown
+    ]
+    headings, rows = without_empty_columns(
+        ["trial", "status", "env steps", "last", "best", "evaluation", "time", "stopped by"], rows
+    )
+    listed = table(headings, rows, stdout_width(), ["stopped by", "time", "evaluation"])
+    left = len(ordered) - len(shown)
+    return listed + (f"\n{left:,} more: --all" if left else "")
+
+
+def _errors(run: RunView) -> str:
+    """Returns what went wrong in each trial that failed, in few lines; error.txt has the rest."""
+    failed = [trial for trial in run.trials if trial.error]
+    lines = []
+    for trial in failed[:MOST_TRIALS]:
+        said = " ... ".join(
+            dict.fromkeys([*trial.error.strip().splitlines()[:1], *trial.error.strip().splitlines()[-1:]])
+        )
+        lines.append(f"  {trial.name}: {said[:LONGEST_ERROR]}\n    {trial.directory / 'error.txt'}")
+    return "\n".join([f"{len(failed)} failed", *lines]) if failed else ""
+
+
+def _stops(run: RunView) -> str:
+    if not run.stops:
+        return ""
+    return (
+        f"{_chosen(run.spec.get('scheduler')) or 'the scheduler'} stopped {len(run.stops)} of {len(run.trials)} trials"
+    )
+
+
+def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
+    from rlrun.cli.watch import shown_path
+
+    if best is None:
+        return f"no trial has a value of {metric} yet"
+    lines = [f"best: {cell_text(best.value)} by {best.trial}"]
+    if best.checkpoint is not None:
+        lines.append(f"  rlrun evaluate {shown_path(best.checkpoint)} --episodes 20")
+    else:
+        lines.append("  it has no checkpoint")
+    return "\n".join(lines)
+
+
+def _problems(problems: list[str]) -> str:
+    return "\n".join(["cannot be read:", *(f"  {problem}" for problem in problems)]) if problems else ""
+
+
+def _populations(run: RunView) -> str:
+    if not run.generations:
+        return ""
+    copies = sum(member.parent is not None for line in run.generations for member in line.members)
+    newest = max(line.generation for line in run.generations)
+    return f"{newest} generations so far, {copies} copies"
+
+
+def _env_text(env: Any) -> str:
+    return str(env.get("id", "?")) if isinstance(env, dict) else str(env or "?")
+
+
+def _chosen(setting: Any) -> str:
+    """Returns the name of a scheduler or searcher, whether it is written as a name or as a mapping with one key."""
+    return next(iter(setting), "") if isinstance(setting, dict) else str(setting or "")
+
+
+def _rank(trial: TrialView, metric: str, mode: Mode) -> float:
+    best = trial.best(metric, mode)
+    return float("inf") if best is None else -best if mode == "max" else best
+
+
+def _data(
+    run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
+) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "directory": str(run.path),
+        "experiment": run.table.experiment,
+        "created": run.table.created,
+        "command": run.table.command,
+        "versions": run.table.versions,
+        "spec": run.spec,
+        "metric": metric,
+        "mode": mode,
+        "configurations": [asdict(summary) for summary in summaries],
+        "trials": [
+            {
+                "name": trial.name,
+                "configuration": trial.configuration,
+                "population": trial.population,
+                "seed": trial.seed,
+                "params": trial.params,
+                "status": trial.status,
+                "stop_reason": trial.stop_reason,
+                "error": trial.error,
+                "last_result": trial.last or None,
+                "last": trial.final(metric),
+                "best": trial.best(metric, mode),
+            }
+            for trial in run.trials
+        ],
+        "stops": [asdict(stop) for stop in run.stops],
+        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "problems": [*run.problems, *damaged],
+    }

@@ -1,0 +1,260 @@
+"""Compares groups of trials: how good each is at the end and on the way, and what may be said of the difference.
+
+All curves are seen over the same stretch of x: from where the last of them has its first value to the farthest point
+that every group has reached. A trial that ended before keeps its last value. Measures and their sources are in
+`rlrun.report.statistics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.errors import UsageError
+from rlrun.report.configurations import Group
+from rlrun.report.curves import Points, sample_points
+from rlrun.report.reading import Mode
+from rlrun.report.statistics import (
+    Estimate,
+    bootstrapped,
+    holm,
+    iqm,
+    mean,
+    median,
+    probability_of_improvement,
+    rank_test,
+    smallest_p,
+)
+
+Floats = NDArray[np.float64]
+
+MEASURES = {"iqm": iqm, "mean": mean, "median": median}
+
+ALL_PAIRS_UP_TO = 4
+"""Groups up to which each is set against each; above it the leader against the others."""
+
+SIGNIFICANT = 0.05
+
+FEW = 5
+"""Seeds below which a bootstrap interval is told to be a hint only."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One group in a comparison.
+
+    Attributes:
+        label: What it is called.
+        samples: How many trials or populations it has.
+        end: Each sample's value at the end of the common stretch.
+        area: Each sample's mean height over that stretch: the area under its curve by its width.
+        at_end: "iqm", "mean" and "median" of `end`.
+        under_curve: The same of `area`.
+    """
+
+    label: str
+    samples: int
+    end: list[float]
+    area: list[float]
+    at_end: dict[str, Estimate]
+    under_curve: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two groups against each other, at the end.
+
+    Attributes:
+        ahead: The one that wins more often.
+        behind: The other.
+        probability: How likely a sample of the one ahead is better than one of the other.
+        p_value: How often chance alone would set them so far apart, adjusted for the number of pairs (Holm).
+        settled: Whether that is rare enough to call one better.
+        probability_of_area: As `probability`, for the area under the curve.
+        verdict: All of it in a sentence.
+    """
+
+    ahead: str
+    behind: str
+    probability: Estimate
+    p_value: float
+    settled: bool
+    probability_of_area: Estimate
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison has found.
+
+    Attributes:
+        metric: What was compared.
+        axis: The column it was seen over.
+        mode: Whether more or less of it is better.
+        start: Where the common stretch begins.
+        stop: Where it ends.
+        sides: The groups, best interquartile mean at the end first.
+        pairs: Which of them were set against each other.
+        notes: What a reader should know about the numbers.
+        verdict: What may be said in the end.
+    """
+
+    metric: str
+    axis: str
+    mode: Mode
+    start: float
+    stop: float
+    sides: tuple[Side, ...]
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...]
+    verdict: str
+
+
+def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max") -> Comparison:
+    """Compares groups.
+
+    Args:
+        groups: What to compare, with labels that differ.
+        metric: A column that was read.
+        axis: The column it is seen over.
+        mode: Whether more or less of the metric is better.
+
+    Raises:
+        UsageError: If fewer than two have values, or they have no stretch of x in common.
+    """
+    notes: list[str] = []
+    courses = {group.label: _courses(group, metric, axis, mode) for group in groups}
+    groups = [group for group in groups if any(courses[group.label])]
+    notes += [
+        f"{label} has no value of {metric} yet and is left out" for label, found in courses.items() if not any(found)
+    ]
+    if len(groups) < 2:
+        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}")
+    points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
+    start = max(xs[0] for group in groups for xs, _ in points[group.label])
+    stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
+    if stop <= start:
+        raise UsageError(
+            f"the curves have no stretch of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
+        )
+    for group in groups:
+        notes += _notes(group, points[group.label], stop)
+    sides = [_side(group.label, courses[group.label], start, stop) for group in groups]
+    sides.sort(key=lambda side: side.at_end["iqm"].value, reverse=mode == "max")
+    pairs = _pairs(sides, mode)
+    fewest = min(side.samples for side in sides)
+    if 1 < fewest < FEW:
+        notes.append(f"intervals from {fewest} seeds come out too narrow; the p values allow for that")
+    return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(notes), _verdict(sides, pairs))
+
+
+def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
+    """Returns the samples' courses by stratum, without those that have no value."""
+    strata = [[sample_points(sample, metric, axis, mode) for sample in stratum] for stratum in group.strata]
+    return [kept for stratum in strata if (kept := [course for course in stratum if len(course[0])])]
+
+
+def _notes(group: Group, points: list[Points], stop: float) -> list[str]:
+    notes = []
+    samples = len(group.samples)
+    if samples > len(points):
+        notes.append(f"{group.label}: {samples - len(points)} of {samples} have no value yet and are left out")
+    if early := sum(xs[-1] < 0.98 * stop for xs, _ in points):
+        notes.append(f"{group.label}: {early} of {samples} ended before {stop:,.6g} and count with their last value")
+    unfinished = [trial.status.lower() for trial in group.trials if trial.status != "TERMINATED"]
+    if unfinished:
+        counted = ", ".join(f"{unfinished.count(status)} {status}" for status in dict.fromkeys(unfinished))
+        notes.append(f"{group.label}: not all trials are done ({counted})")
+    return notes
+
+
+def _side(label: str, courses: list[list[Points]], start: float, stop: float) -> Side:
+    ends = [np.array([np.interp(stop, *course) for course in stratum]) for stratum in courses]
+    areas = [np.array([mean_height(course, start, stop) for course in stratum]) for stratum in courses]
+    return Side(
+        label=label,
+        samples=sum(map(len, ends)),
+        end=[float(value) for stratum in ends for value in stratum],
+        area=[float(value) for stratum in areas for value in stratum],
+        at_end={name: bootstrapped(measure, ends) for name, measure in MEASURES.items()},
+        under_curve={name: bootstrapped(measure, areas) for name, measure in MEASURES.items()},
+    )
+
+
+def mean_height(course: Points, start: float, stop: float) -> float:
+    """Returns the area under a course from start to stop by its width; points are joined by straight lines.
+
+    Examples:
+        >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # it keeps its last value
+        0.75
+    """
+    xs, _ = course
+    inside = np.concatenate([[start], xs[(xs > start) & (xs < stop)], [stop]])
+    return float(np.trapezoid(np.interp(inside, *course), inside) / (stop - start))
+
+
+def _pairs(sides: Sequence[Side], mode: Mode) -> list[Pair]:
+    if len(sides) <= ALL_PAIRS_UP_TO:
+        chosen = [(one, other) for place, one in enumerate(sides) for other in sides[place + 1 :]]
+    else:
+        chosen = [(sides[0], other) for other in sides[1:]]
+    adjusted = holm([rank_test(one.end, other.end) for one, other in chosen])
+    return [_pair(one, other, mode, p, len(chosen)) for (one, other), p in zip(chosen, adjusted, strict=True)]
+
+
+def _pair(one: Side, other: Side, mode: Mode, p_value: float, tests: int) -> Pair:
+    sign = 1.0 if mode == "max" else -1.0
+
+    def wins(ours: list[float], theirs: list[float]) -> Estimate:
+        return probability_of_improvement([sign * np.array(ours)], [sign * np.array(theirs)])
+
+    probability = wins(one.end, other.end)
+    if probability.value < 0.5:
+        one, other = other, one
+        probability = wins(one.end, other.end)
+    settled = p_value <= SIGNIFICANT
+    return Pair(
+        ahead=one.label,
+        behind=other.label,
+        probability=probability,
+        p_value=p_value,
+        settled=settled,
+        probability_of_area=wins(one.area, other.area),
+        verdict=_pair_verdict(one, other, probability, p_value, tests, settled=settled),
+    )
+
+
+def _pair_verdict(
+    ahead: Side, behind: Side, probability: Estimate, p_value: float, tests: int, *, settled: bool
+) -> str:
+    share = f"{probability.value:.0%} of pairs"
+    if settled:
+        return f"{ahead.label} is better than {behind.label}: it wins in {share} (p = {p_value:.2g})"
+    if probability.value == 0.5:
+        return f"{ahead.label} and {behind.label} cannot be told apart: each wins as often as the other"
+    if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
+        enough = next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
+        return (
+            f"{ahead.label} is ahead of {behind.label} (it wins in {share}), which so few seeds cannot settle; "
+            f"{enough} on each side can"
+        )
+    names = f"{ahead.label} and {behind.label}"
+    return f"no difference between {names} can be shown: the first wins in {share} (p = {p_value:.2g})"
+
+
+def _verdict(sides: Sequence[Side], pairs: Sequence[Pair]) -> str:
+    """Returns what may be said of the leader in one sentence."""
+    if len(pairs) == 1:
+        return pairs[0].verdict
+    leader = sides[0].label
+    beaten = {pair.behind for pair in pairs if pair.ahead == leader and pair.settled}
+    open_ones = [side.label for side in sides[1:] if side.label not in beaten]
+    if not open_ones:
+        return f"{leader} is better than each of the other {len(sides) - 1}"
+    if not beaten:
+        return f"{leader} leads, but its lead over any of the other {len(sides) - 1} may be chance"
+    named = ", ".join(open_ones) if len(open_ones) <= 3 else f"{len(open_ones)} others"
+    return f"{leader} leads and is better than {len(beaten)} of {len(sides) - 1}; its lead over {named} may be chance"

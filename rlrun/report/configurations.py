@@ -1,0 +1,123 @@
+"""Groups a run's trials by configuration: trials that differ by their seed only are shown, and judged, as one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from rlrun.report.reading import RunView, TrialView
+
+Sample = tuple[TrialView, ...]
+"""What counts as one: a trial, or a whole population of which the best member counts."""
+
+
+class Configured(Protocol):
+    """What can be grouped."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What varies, with its values."""
+        ...
+
+
+T = TypeVar("T", bound=Configured)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A configuration with its seeds, or a run's populations, or a whole run.
+
+    Attributes:
+        label: What a reader calls it, unlike any other group's of the same list.
+        run: Name of its run.
+        params: Its values of what varies; {} for populations and whole runs.
+        strata: Its samples, by configuration where several are taken together; each sample counts once.
+    """
+
+    label: str
+    run: str
+    params: dict[str, Any]
+    strata: tuple[tuple[Sample, ...], ...]
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """All of its samples."""
+        return tuple(sample for stratum in self.strata for sample in stratum)
+
+    @property
+    def trials(self) -> tuple[TrialView, ...]:
+        """All of its trials."""
+        return tuple(trial for sample in self.samples for trial in sample)
+
+
+def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
+    """Groups trials, in their order, by the number of their configuration.
+
+    Args:
+        trials: Each with that number. None, as in runs that are older than it, groups by equal parameters.
+    """
+    groups: dict[Any, list[T]] = {}
+    for trial, number in trials:
+        key = json.dumps(trial.params, sort_keys=True, default=str) if number is None else number
+        groups.setdefault(key, []).append(trial)
+    return list(groups.values())
+
+
+def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
+    """Returns what of a run is shown as one: each configuration, or its populations.
+
+    A population counts as one sample, with the best of its members: its members are no independent trials, and their
+    settings change.
+
+    Args:
+        run: The run.
+        several_runs: Whether there are others, so that a label must name its run.
+        pool: Whether the whole run is one group.
+    """
+    if any(trial.population is not None for trial in run.trials):
+        populations: dict[int | None, list[TrialView]] = {}
+        for trial in run.trials:
+            populations.setdefault(trial.population, []).append(trial)
+        members = max(map(len, populations.values()))
+        label = f"{run.name}, best of {members} members"
+        return [Group(label, run.name, {}, (tuple(tuple(trials) for trials in populations.values()),))]
+    found = configurations((trial, trial.configuration) for trial in run.trials)
+    if pool:
+        # Resampling the seeds of a configuration takes at least two; else the configurations are what is resampled.
+        strata = found if all(len(trials) > 1 for trials in found) else [list(run.trials)]
+        return [Group(run.name, run.name, {}, tuple(tuple((trial,) for trial in trials) for trials in strata))]
+    labels = [_label(run.name, trials[0].params, several_runs=several_runs) for trials in found]
+    counts = Counter(labels)
+    return [
+        Group(
+            label if counts[label] == 1 else f"{label} (#{number})",
+            run.name,
+            trials[0].params,
+            (tuple((trial,) for trial in trials),),
+        )
+        for number, (label, trials) in enumerate(zip(labels, found, strict=True))
+    ]
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Returns parameters as a reader writes them.
+
+    Examples:
+        >>> params_text({"lr": 0.00031415926, "hiddens": [64, 64]})
+        'lr=0.0003142, hiddens=[64, 64]'
+    """
+    return ", ".join(f"{name}={value_text(value)}" for name, value in params.items())
+
+
+def value_text(value: Any) -> str:
+    """Returns a parameter's value in few characters."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _label(run: str, params: Mapping[str, Any], *, several_runs: bool) -> str:
+    return ", ".join(part for part in (run if several_runs or not params else "", params_text(params)) if part)

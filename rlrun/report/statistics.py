@@ -1,0 +1,198 @@
+"""What few seeds can and cannot say: robust averages, bootstrap intervals, how often one beats the other.
+
+The measures are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
+(arXiv:2108.13264), and agree with its package rliable (`scripts/check_statistics.py` compares the two). Scores come in
+strata, an array for each task or configuration: a bootstrap draws within every stratum, and what is averaged over
+strata gives each the same weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Strata = Sequence[Floats]
+
+RESAMPLES = 5_000
+"""Resamples of a bootstrap."""
+
+CONFIDENCE = 0.95
+
+LARGEST_ENUMERATION = 20_000
+"""Ways to deal the values to two sides up to which a permutation test goes through all of them."""
+
+_SEED = 0
+_RESAMPLED_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and how sure it is.
+
+    Attributes:
+        value: The number, of the scores as they are.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Floats:
+    """Returns the mean of the middle half: a quarter of the scores is left out at either end, rounded down.
+
+    Fewer than 4 scores have no quarter to leave out, and so it is their mean. (arXiv:2108.13264, section 4.2)
+
+    Examples:
+        >>> float(interquartile_mean([1.0, 2.0, 3.0, 100.0]))
+        2.5
+    """
+    values = np.sort(np.asarray(scores, np.float64), axis=axis)
+    size = values.shape[axis]
+    cut = size // 4
+    return np.asarray(values.take(range(cut, size - cut), axis=axis).mean(axis=axis))
+
+
+def iqm(strata: Strata) -> Floats:
+    """Returns the interquartile mean of all scores together, over the last axis of each stratum."""
+    return interquartile_mean(np.concatenate(strata, axis=-1))
+
+
+def mean(strata: Strata) -> Floats:
+    """Returns the mean over strata of their means, over the last axis of each."""
+    return np.asarray(np.mean([scores.mean(axis=-1) for scores in strata], axis=0))
+
+
+def median(strata: Strata) -> Floats:
+    """Returns the median over strata of their means; of a single stratum, the median of its scores."""
+    if len(strata) == 1:
+        return np.asarray(np.median(strata[0], axis=-1))
+    return np.asarray(np.median([scores.mean(axis=-1) for scores in strata], axis=0))
+
+
+def bootstrapped(
+    measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike], resamples: int = RESAMPLES
+) -> Estimate:
+    """Returns a measure with its stratified percentile bootstrap interval; the draws are always the same ones.
+
+    Args:
+        measure: Takes strata whose last axis holds scores, and leaves that axis away: `iqm`, `mean`, `median`.
+        strata: One array of scores per stratum, none of them empty.
+        resamples: How often scores are drawn, with replacement, within each stratum.
+    """
+    scores = [np.asarray(stratum, np.float64) for stratum in strata]
+    drawn = _in_parts(measure, scores, resamples, np.random.Generator(np.random.Philox(_SEED)))
+    low, high = _interval(drawn)
+    return Estimate(float(measure(scores)), low, high)
+
+
+def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
+    """Returns how likely a score of ours beats one of theirs, ties counted half, averaged over the strata.
+
+    It is the Mann-Whitney statistic over the number of pairs (arXiv:2108.13264, section 4.3); both sides are resampled
+    independently for the interval.
+
+    Args:
+        ours: One array of scores per stratum.
+        theirs: As many, of the same tasks in the same order.
+    """
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} strata cannot be paired with {len(theirs)}")
+    pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
+    draws = np.random.Generator(np.random.Philox(_SEED))
+
+    def resampled(x: Floats, y: Floats) -> Floats:
+        wins = (x[:, None] > y[None, :]) + 0.5 * (x[:, None] == y[None, :])
+        rows = draws.multinomial(len(x), np.full(len(x), 1 / len(x)), size=RESAMPLES)
+        columns = draws.multinomial(len(y), np.full(len(y), 1 / len(y)), size=RESAMPLES)
+        return np.asarray(np.einsum("rx,xy,ry->r", rows, wins, columns, optimize=True) / (len(x) * len(y)))
+
+    value = float(np.mean([_share_of_wins(x, y) for x, y in pairs]))
+    low, high = _interval(np.mean([resampled(x, y) for x, y in pairs], axis=0))
+    return Estimate(value, low, high)
+
+
+def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
+    """Returns how often chance alone would set two groups at least as far apart as they are (a two-sided p value).
+
+    The Mann-Whitney test by permutation: over all ways to deal the values to two groups of these sizes where there are
+    few, else over random ones that are always the same. Unlike a bootstrap it does not overrate three seeds.
+
+    Examples:
+        >>> rank_test([7, 8, 9], [1, 2, 3])  # 2 of the 20 ways are as extreme
+        0.1
+    """
+    x, y = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    ranks = _midranks(np.concatenate([x, y]))
+    expected = len(x) * (len(x) + len(y) + 1) / 2
+    deviation = abs(ranks[: len(x)].sum() - expected)
+    if math.comb(len(ranks), len(x)) <= LARGEST_ENUMERATION:
+        chosen = np.array(list(itertools.combinations(range(len(ranks)), len(x))))
+        sums = ranks[chosen].sum(axis=1)
+        return float(np.mean(np.abs(sums - expected) >= deviation - 1e-9))
+    draws = np.random.Generator(np.random.Philox(_SEED))
+    rows = max(1, _RESAMPLED_AT_ONCE // len(ranks))
+    counts = [min(rows, LARGEST_ENUMERATION - done) for done in range(0, LARGEST_ENUMERATION, rows)]
+    shuffled = (draws.permuted(np.tile(ranks, (count, 1)), axis=1)[:, : len(x)].sum(axis=1) for count in counts)
+    extreme = sum(int(np.sum(np.abs(sums - expected) >= deviation - 1e-9)) for sums in shuffled)
+    return (extreme + 1) / (LARGEST_ENUMERATION + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p values adjusted for being several (Holm 1979): the smallest counts as often as there are tests.
+
+    Examples:
+        >>> holm([0.01, 0.04, 0.5])
+        [0.03, 0.08, 0.5]
+    """
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def smallest_p(ours: int, theirs: int) -> float:
+    """Returns the smallest p value that `rank_test` can give for groups of these sizes: with it, nothing overlaps."""
+    return min(1.0, 2 / math.comb(ours + theirs, ours))
+
+
+def _in_parts(
+    measure: Callable[[Strata], Floats], scores: Strata, resamples: int, draws: np.random.Generator
+) -> Floats:
+    """Measures resamples, so many at a time as fit comfortably into memory."""
+    at_once = max(1, _RESAMPLED_AT_ONCE // sum(map(len, scores)))
+    return np.concatenate(
+        [
+            measure(
+                [s[draws.integers(len(s), size=(min(at_once, resamples - done), len(s)))] for s in scores],
+            )
+            for done in range(0, resamples, at_once)
+        ]
+    )
+
+
+def _interval(drawn: Floats) -> tuple[float, float]:
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(drawn, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def _share_of_wins(x: Floats, y: Floats) -> float:
+    return float(np.mean((x[:, None] > y[None, :]) + 0.5 * (x[:, None] == y[None, :])))
+
+
+def _midranks(values: Floats) -> Floats:
+    """Returns ranks from 1, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[inverse])

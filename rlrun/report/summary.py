@@ -1,0 +1,168 @@
+"""What a run is and how it stands, in numbers that a table or a page shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.errors import CheckpointError
+from rlrun.report.configurations import Group, groups_of, value_text
+from rlrun.report.curves import sample_points
+from rlrun.report.reading import AXES, Mode, RunView, TrialView
+from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
+
+TRIALS_TRIED = 5
+"""Best trials that are asked for a checkpoint before it is said that there is none."""
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """A configuration over its seeds.
+
+    Attributes:
+        label: What it is called.
+        params: Its values of what varies.
+        seeds: How many trials, or populations, it has.
+        status: Its trials by status, such as "3 terminated".
+        env_steps: Mean over its trials of the env steps taken.
+        mean: Mean of the last values of the metric with its interval, None if there are none.
+        iqm: Their interquartile mean.
+        best: The best value that any of them has reported at any time.
+    """
+
+    label: str
+    params: dict[str, Any]
+    seeds: int
+    status: str
+    env_steps: float | None
+    mean: Estimate | None
+    iqm: Estimate | None
+    best: float | None
+
+
+@dataclass(frozen=True)
+class BestTrial:
+    """The trial with the best value of the metric at any time.
+
+    Attributes:
+        trial: Its name.
+        value: That value.
+        checkpoint: Its best checkpoint, or the newest whole one where less is better; None if it has none.
+    """
+
+    trial: str
+    value: float
+    checkpoint: Path | None
+
+
+def summarise(groups: Iterable[Group], metric: str, mode: Mode) -> list[GroupSummary]:
+    """Returns a summary of each group, the best mean first, those without values last."""
+    found = [_summary(group, metric, mode) for group in groups]
+    there = [summary for summary in found if summary.mean is not None]
+    there.sort(key=lambda summary: summary.mean.value if summary.mean else 0.0, reverse=mode == "max")
+    return there + [summary for summary in found if summary.mean is None]
+
+
+def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None, list[str]]:
+    """Finds the best trial of a run and its best checkpoint that is whole.
+
+    Returns:
+        The trial, None if no trial has a value; and what is wrong with checkpoints that were passed over.
+    """
+    scored = [(value, trial) for trial in run.trials if (value := trial.best(metric, mode)) is not None]
+    scored.sort(key=lambda pair: pair[0], reverse=mode == "max")
+    problems: list[str] = []
+    for value, trial in scored[:TRIALS_TRIED]:
+        checkpoint = _best_checkpoint(trial, metric, mode, problems)
+        if checkpoint is not None:
+            return BestTrial(trial.name, value, checkpoint), problems
+    return (BestTrial(scored[0][1].name, scored[0][0], None) if scored else None), problems
+
+
+def shape_text(run: RunView) -> str:
+    """Returns how many trials a run has and why: "6 configurations x 3 seeds = 18 trials"."""
+    trials = f"{len(run.trials)} trial{'s' * (len(run.trials) != 1)}"
+    populations = Counter(trial.population for trial in run.trials if trial.population is not None)
+    if populations:
+        members = max(populations.values())
+        return f"{_counted(len(populations), 'population')} of {_counted(members, 'member')}"
+    groups = groups_of(run)
+    seeds = Counter(len(group.samples) for group in groups)
+    if len(run.trials) == 1:
+        return trials
+    if len(seeds) == 1:
+        return f"{_counted(len(groups), 'configuration')} x {_counted(next(iter(seeds)), 'seed')} = {trials}"
+    return f"{_counted(len(groups), 'configuration')}, {trials}"
+
+
+def status_text(trials: Sequence[TrialView]) -> str:
+    """Returns how trials stand: "terminated", or "3 terminated, 1 running" where they differ."""
+    counts = Counter(trial.status.lower() for trial in trials)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{count} {status}" for status, count in counts.items())
+
+
+def varied_text(run: RunView) -> dict[str, str]:
+    """Returns what varies between a run's trials: each parameter with its values, or with their range where many."""
+    values: dict[str, dict[str, Any]] = {}
+    for trial in run.trials:
+        for name, value in trial.params.items():
+            values.setdefault(name, {}).setdefault(value_text(value), value)
+    return {name: _values_text(list(found.items())) for name, found in values.items()}
+
+
+def _values_text(found: list[tuple[str, Any]]) -> str:
+    numbers = [value for _, value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(found) > 6 and len(numbers) == len(found):
+        return f"{value_text(min(numbers))} to {value_text(max(numbers))}"
+    shown = ", ".join(text for text, _ in found[:6])
+    return shown if len(found) <= 6 else f"{shown}, ... ({len(found)} values)"
+
+
+def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
+    steps = [float(trial.last["env_steps"]) for trial in group.trials if isinstance(trial.last.get("env_steps"), int)]
+    strata = [
+        [_last_value(sample_points(sample, metric, AXES["env_steps"], mode)[1]) for sample in s] for s in group.strata
+    ]
+    ends = [kept for stratum in strata if (kept := np.array([value for value in stratum if value is not None])).size]
+    bests = [best for trial in group.trials if (best := trial.best(metric, mode)) is not None]
+    return GroupSummary(
+        label=group.label,
+        params=group.params,
+        seeds=len(group.samples),
+        status=status_text(group.trials),
+        env_steps=float(np.mean(steps)) if steps else None,
+        mean=bootstrapped(mean, ends) if ends else None,
+        iqm=bootstrapped(iqm, ends) if ends else None,
+        best=None if not bests else max(bests) if mode == "max" else min(bests),
+    )
+
+
+def _last_value(values: Any) -> float | None:
+    return float(values[-1]) if len(values) else None
+
+
+def _best_checkpoint(trial: TrialView, metric: str, mode: Mode, problems: list[str]) -> Path | None:
+    store = CheckpointStore(trial.directory / "checkpoints")
+    if mode == "max" and (best := store.best(metric)) is not None:
+        try:
+            verify_checkpoint(best)
+        except CheckpointError as error:
+            problems.append(str(error))
+        else:
+            return best
+    scan = store.scan()
+    problems += [reason for skipped in scan.skipped if (reason := skipped.reason) not in problems]
+    return scan.newest
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ CSV_FILE = "progress.csv"
 
 TAIL_BYTES = 4096
 """How much of a file's end is read at once to find its last row."""
+
+RETURN = "episode_return_mean"
 
 Row = dict[str, Any]
 
@@ -88,6 +90,16 @@ def read_last_row(directory: Path) -> Row | None:
             if isinstance(row, dict):
                 return row
     return None
+
+
+def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """Returns the highest mean return that rows report, None if none does.
+
+    Examples:
+        >>> best_return([{"episode_return_mean": None}, {"episode_return_mean": 3.0}, {"episode_return_mean": -1.0}])
+        3.0
+    """
+    return max((row[RETURN] for row in rows if row.get(RETURN) is not None), default=None)
 
 
 def truncate_results(directory: Path, after_iteration: int, *, last_row: Mapping[str, Any] | None = None) -> int:

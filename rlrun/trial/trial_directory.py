@@ -50,6 +50,7 @@ class TrialRecord:
         params: What varies between the trials of its experiment.
         iteration: Iterations done when this was written.
         env_steps: Env steps taken when this was written.
+        best_return: The highest mean return when this was written, None if there was none.
         stop_reason: Why it is done, "" before.
         error: What went wrong in one message; the traceback is in error.txt.
         exact_resume: Whether every resume so far went on bit for bit; None if there was none.
@@ -64,6 +65,7 @@ class TrialRecord:
     params: dict[str, Any] = field(default_factory=dict)
     iteration: int = 0
     env_steps: int = 0
+    best_return: float | None = None
     stop_reason: str = ""
     error: str = ""
     exact_resume: bool | None = None

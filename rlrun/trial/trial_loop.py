@@ -24,9 +24,11 @@ from rlrun.functional.seeding import child_seed
 from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
 from rlrun.trial.divergence import REMEDIES, DivergenceGuard
-from rlrun.trial.results import ResultWriter, Row, json_row, truncate_results
+from rlrun.trial.loggers.trial_logger import loggers_of
+from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
 from rlrun.trial.resumption import Resumption
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.trial.trial_loggers import TrialLoggers
 from rlrun.trial.user_code import failure_of_user_code
 
 EVALUATION = "evaluation/"
@@ -78,16 +80,20 @@ class TrialLoop:
         self.resumption: Resumption | None = None
         self.last_result: Row = {}
         self._files = TrialDirectory(self.directory)
-        self._results = ResultWriter(self.directory)
+        self._results = ResultWriter(
+            self.directory, {"algorithm": trial.algorithm, "env": trial.env.id, **trial.params}
+        )
         self._spec = trial.to_data()
         self._saved: Path | None = None
         self._saved_iteration = -1
+        self._best_return: float | None = None
         self._checkpoint_s = 0.0
         self._is_between_iterations = True
         self._algorithm: Algorithm[Any] | None = None
         if not resume and self.store.paths():
             raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
         self._files.claim()
+        self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, self.directory, announce)
         self._record = TrialRecord(trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid())
         try:
             self._begin(announce, resume=resume, from_checkpoint=from_checkpoint, eager=eager)
@@ -187,6 +193,7 @@ class TrialLoop:
             self._results.close()
             if self._algorithm is not None:
                 self._algorithm.close()
+            self._loggers.finish(self._record.status)
         finally:
             self._files.release()
 
@@ -247,6 +254,7 @@ class TrialLoop:
             algorithm.columns_restarted,
             lost_compiler=bool(content.manifest["compiled"]) and not algorithm.is_compiled,
         )
+        self._best_return = best_return(read_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._guard = DivergenceGuard(algorithm)
@@ -263,6 +271,8 @@ class TrialLoop:
         result |= self._evaluation(result)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
+        self._best_return = best_return([{"episode_return_mean": self._best_return}, self.last_result])
+        self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
         if self._is_checkpoint_due(self.last_result):
@@ -351,6 +361,7 @@ class TrialLoop:
             status=status,
             iteration=0 if algorithm is None else algorithm.iteration,
             env_steps=int(self.last_result.get("env_steps") or 0),
+            best_return=self._best_return,
             stop_reason=self.stop_reason,
             pid=os.getpid() if status == "RUNNING" else None,
         )

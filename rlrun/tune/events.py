@@ -1,9 +1,9 @@
 """What a run tells whoever watches it: the same stream of events from both executors.
 
 A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
-order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status) and `TrialNote`,
-`RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such sequence for each,
-one after the other.
+order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded`
+and `RunResources`, `RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such
+sequence for each, one after the other.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class RunStarted:
         resumed: Whether this goes on with an earlier run.
         terminal: Where a live view writes. While Ray is used, the process's own stdout and stderr lead to the run's
             ``driver.log``, so a view must hold on to this stream; without Ray it is `sys.stdout`.
+        expected: How many trials there will be once a searcher has suggested them all; 0 where `trials` are all.
     """
 
     experiment: str
@@ -44,6 +45,7 @@ class RunStarted:
     trials: tuple[TrialSpec, ...]
     resumed: bool
     terminal: TextIO
+    expected: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class TrialEvent:
         result: The newest result when this event brings one (metrics the trial does not have yet are None), else None.
         error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
         place: Where it runs, as host:pid; "" where that is unknown.
+        params: What varies between the trials, with this trial's new values, when its population has changed them.
     """
 
     trial: str
@@ -63,6 +66,7 @@ class TrialEvent:
     result: Mapping[str, Any] | None = None
     error: str = ""
     place: str = ""
+    params: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

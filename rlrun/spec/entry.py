@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
-from rlrun.algorithm import RESULT_KEYS, Algorithm
+from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_env
@@ -17,7 +17,9 @@ from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.expansion import count, filled
-from rlrun.spec.experiment import EVALUATION_KEYS, MAX_TRIALS, ExpectConfig, Experiment, RunSettings
+from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.metric_checks import check_metrics
+from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, ConfigPart, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
@@ -27,12 +29,6 @@ ENTRY_KEYS = ("algorithm", "env", "config", *RunSettings.model_fields)
 
 MAX_TOLD = 5
 """After so many mistakes in drawn values the rest is left untold."""
-
-MUTATIONS = ("scheduler", "pbt", "mutations")
-"""Where search spaces may stand besides config and env."""
-
-_OTHER_NAMES = {"timesteps_total": "env_steps", "total_timesteps": "env_steps", "timesteps": "env_steps"}
-_COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
 class UnusableEnv(Mistake):
@@ -72,13 +68,16 @@ def check_entry(
         written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
         config = check_section(algorithm.Config, written, ("config",))
         mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
-        mistakes += _check_metrics(data, algorithm)
+        mistakes += check_metrics(data, algorithm)
+        if isinstance(written, Mapping):
+            part = ConfigPart(data["algorithm"], algorithm.Config, written, config.spaces, not config.mistakes)
+            mistakes += check_mutations(data, part)
     mistakes += env.mistakes
     template = {"env": data.get("env"), "config": data.get("config") or {}}
     if settings is not None and config is not None and config.value is not None and not env.mistakes + config.mistakes:
         spaces = {**env.spaces, **config.spaces}
         mistakes += _check_number(settings, spaces, max_trials)
-        mistakes += check_tuning(settings, data["algorithm"], template, config.value, spaces)
+        mistakes += check_tuning(settings, config.value, spaces)
     mistakes = _without_misspelt(mistakes, data)
     if algorithm is None or settings is None or config is None or env.value is None or config.value is None or mistakes:
         return None, mistakes
@@ -206,7 +205,10 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     misplaced = [location for location in misplaced if not _is_mutation(location)]
     if misplaced:
         message = "a search space cannot stand here, only below config and env"
-        return None, [Mistake(location, message) for location in misplaced] + mutations
+        return None, [
+            Mistake(location, "write [low, high]" if location[: len(BOUNDS)] == BOUNDS else message)
+            for location in misplaced
+        ] + mutations
     settings, mistakes = validate(RunSettings, written)
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
@@ -225,58 +227,6 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
 
 def _is_mutation(location: Location) -> bool:
     return location[: len(MUTATIONS)] == MUTATIONS and len(location) > len(MUTATIONS)
-
-
-def _check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> list[Mistake]:
-    """Checks that the algorithm reports what the entry stops by, keeps the best checkpoint by and expects."""
-    learner = [*algorithm.learner_metrics, *algorithm.Config.scheduled_fields()]
-    known = [*RESULT_KEYS, *(f"learner/{name}" for name in learner)]
-    if data.get("evaluation") is not None:
-        known += [f"evaluation/{name}" for name in EVALUATION_KEYS]
-    sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
-    used: list[tuple[Location, str]] = [
-        ((key, metric), metric) for key, section in sections.items() for metric in section
-    ]
-    checkpoint = data.get("checkpoint")
-    if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
-        used.append((("checkpoint", "best"), checkpoint["best"]))
-    for key in ("scheduler", "searcher"):
-        chosen = data.get(key)
-        for kind, settings in chosen.items() if isinstance(chosen, Mapping) else ():
-            if isinstance(settings, Mapping) and isinstance(settings.get("metric"), str):
-                used.append(((key, kind, "metric"), settings["metric"]))
-    zeros = [
-        Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
-        for metric, value in sections.get("stop", {}).items()
-        if metric in _COUNTS and isinstance(value, int | float) and value <= 0
-    ]
-    return zeros + [
-        Mistake(location, message, at_key=location[0] in sections)
-        for location, metric in used
-        if not (location[0] == "expect" and metric in ExpectConfig.model_fields)
-        and (message := _unknown_metric(metric, known))
-    ]
-
-
-def _unknown_metric(metric: str, known: Iterable[str]) -> str:
-    names = list(known)
-    room = metric.partition("/")[0] if "/" in metric else ""
-    if metric in names or (room in ("info", "time") and metric != f"{room}/"):
-        return ""
-    if room == "evaluation" and metric.partition("/")[2] in EVALUATION_KEYS:
-        return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
-    alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
-    exact = _OTHER_NAMES.get(metric) or next(iter(alike), None)
-    hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
-    return (
-        f"no metric '{metric}' is reported{hint}"
-        if hint
-        else f"no metric '{metric}' is reported; there are: {_list(names)}"
-    )
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join([*names, "info/<number of an episode's last info>"])
 
 
 def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace], max_trials: int) -> list[Mistake]:

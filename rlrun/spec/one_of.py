@@ -53,16 +53,19 @@ class OneOf(ConfigModel):
         if not isinstance(data, Mapping):
             names = ", ".join(cls.kinds())
             raise ValueError(f"must be the name of a {cls.what} or a mapping with one ({names}), not {shown(data)}")
-        return {name: {} for name in data} if list(data.values()) == [None] else data
+        if not data:
+            raise ValueError(f"names no {cls.what}; there are: {', '.join(cls.kinds())}")
+        if len(data) > 1:
+            raise ValueError(f"there can be one {cls.what}, not {len(data)}: {', '.join(map(str, data))}")
+        return {name: {} if settings is None else settings for name, settings in data.items()}
 
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        written = [name for name in self.kinds() if getattr(self, name) is not None]
-        if not written:
-            raise ValueError(f"names no {self.what}; there are: {', '.join(self.kinds())}")
-        if len(written) > 1:
-            raise ValueError(f"there can be one {self.what}, not {len(written)}: {', '.join(written)}")
-        return self
+    def replace(self, **changes: Any) -> Self:
+        """Returns another choice, validated: the one that the changes name.
+
+        Raises:
+            SpecError: If a change is not valid.
+        """
+        return self.parse(changes or {self.kind: self._chosen})
 
     @model_serializer(mode="wrap")
     def _without_the_others(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def _put(document: Document, name: str, steps: Sequence[str], value: Any, place:
             document.put(location, {}, place)
         elif step == "env" and isinstance(found, str):  # a bare id stands for {id: ...}
             document.put(location, {"id": found}, document.place(location))
+        elif location[1:] in (("scheduler",), ("searcher",)) and isinstance(found, str):  # and a name for {name: {}}
+            document.put(location, {found: {}}, document.place(location))
         elif not isinstance(found, dict | list):
             message = f"{dotted(location)} is {shown(found)}, which has no '{steps[index + 1]}'"
             raise SpecError([place.problem("", message)])

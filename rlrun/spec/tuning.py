@@ -11,7 +11,7 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.explain import shown
 from rlrun.spec.one_of import OneOf
-from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space
+from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
 Mode = Literal["max", "min"]
 TimeAttr = Literal["env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s"]
@@ -27,6 +27,8 @@ def _as_space(value: Any) -> SearchSpace:
         return value
     if isinstance(value, list | tuple):
         raise ValueError("must be a search space: write {choice: [...]} around the values")
+    if hint := nearly_a_space(value, free_form=False):
+        raise ValueError(f"unknown search space '{next(iter(value))}'{hint}")
     if not is_search_space(value):
         names = ", ".join(name for name in KINDS if name != "grid_search")
         raise ValueError(f"must be a search space ({names}), not {shown(value)}")

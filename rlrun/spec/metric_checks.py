@@ -1,0 +1,79 @@
+"""Whether an algorithm reports what an entry stops by, compares by, keeps checkpoints by and expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rlrun.algorithm import RESULT_KEYS, Algorithm
+from rlrun.errors import did_you_mean
+from rlrun.explain import Location, Mistake, shown
+from rlrun.spec.experiment import EVALUATION_KEYS, ExpectConfig
+
+_OTHER_NAMES = {
+    "episode_reward": "episode_return_mean",
+    "timesteps_total": "env_steps",
+    "total_timesteps": "env_steps",
+    "timesteps": "env_steps",
+}
+_COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
+
+
+def check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> list[Mistake]:
+    """Checks that the algorithm reports every metric that an entry names.
+
+    Args:
+        data: The entry as it was written.
+        algorithm: Its algorithm.
+
+    Returns:
+        What is wrong, with locations in the entry.
+    """
+    learner = [*algorithm.learner_metrics, *algorithm.Config.scheduled_fields()]
+    known = [*RESULT_KEYS, *(f"learner/{name}" for name in learner)]
+    if data.get("evaluation") is not None:
+        known += [f"evaluation/{name}" for name in EVALUATION_KEYS]
+    sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
+    used: list[tuple[Location, str]] = [
+        ((key, metric), metric) for key, section in sections.items() for metric in section
+    ]
+    checkpoint = data.get("checkpoint")
+    if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
+        used.append((("checkpoint", "best"), checkpoint["best"]))
+    for key in ("scheduler", "searcher"):
+        chosen = data.get(key)
+        for kind, settings in chosen.items() if isinstance(chosen, Mapping) else ():
+            if isinstance(settings, Mapping) and isinstance(settings.get("metric"), str):
+                used.append(((key, kind, "metric"), settings["metric"]))
+    zeros = [
+        Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
+        for metric, value in sections.get("stop", {}).items()
+        if metric in _COUNTS and isinstance(value, int | float) and value <= 0
+    ]
+    limits = [*known, *ExpectConfig.model_fields]
+    return zeros + [
+        Mistake(location, message, at_key=location[0] in sections)
+        for location, metric in used
+        if (message := _unknown_metric(metric, limits if location[0] == "expect" else known))
+    ]
+
+
+def _unknown_metric(metric: str, known: Iterable[str]) -> str:
+    names = list(known)
+    room = metric.partition("/")[0] if "/" in metric else ""
+    if metric in names or (room in ("info", "time") and metric != f"{room}/"):
+        return ""
+    if room == "evaluation" and metric.partition("/")[2] in EVALUATION_KEYS:
+        return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
+    alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
+    exact = _OTHER_NAMES.get(metric) or next(iter(alike), None)
+    hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
+    return (
+        f"no metric '{metric}' is reported{hint}"
+        if hint
+        else f"no metric '{metric}' is reported; there are: {_list(names)}"
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join([*names, "info/<number of an episode's last info>"])

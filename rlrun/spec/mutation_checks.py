@@ -1,0 +1,193 @@
+"""Whether what a population changes (pbt's mutations, pb2's bounds) exists, and takes what is drawn for it.
+
+This reads what was written, not typed settings, so that other mistakes in the entry hide nothing.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.errors import did_you_mean
+from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name
+from rlrun.spec.expansion import Spaces, filled, is_stated, value_at
+from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.spec.section import check_section
+
+MUTATIONS: Location = ("scheduler", "pbt", "mutations")
+"""Where search spaces may stand besides config and env."""
+BOUNDS: Location = ("scheduler", "pb2", "bounds")
+"""Where ranges stand."""
+
+
+@dataclass(frozen=True)
+class ConfigPart:
+    """An entry's config as it was written.
+
+    Attributes:
+        algorithm: Name of the algorithm.
+        model: The algorithm's config class.
+        data: What is written.
+        spaces: Its search spaces, by location in the entry.
+        is_valid: Whether nothing is wrong with it.
+    """
+
+    algorithm: str
+    model: type[AlgorithmConfig]
+    data: Mapping[str, Any]
+    spaces: Spaces
+    is_valid: bool
+
+
+def check_mutations(entry: Mapping[str, Any], config: ConfigPart) -> list[Mistake]:
+    """Checks what an entry's population changes: that it is there, takes what is drawn, and starts within it.
+
+    What is wrong with the form of search spaces and ranges is left to the settings' own types.
+
+    Args:
+        entry: The entry as it was written.
+        config: Its config.
+
+    Returns:
+        What is wrong, with locations in the entry.
+    """
+    mistakes: list[Mistake] = []
+    for below in (MUTATIONS, BOUNDS):
+        written = value_at(entry, below) if is_stated(entry, below) else None
+        if not isinstance(written, Mapping):
+            continue
+        logs = value_at(entry, (*below[:-1], "log_scale")) if is_stated(entry, (*below[:-1], "log_scale")) else []
+        logs = logs if isinstance(logs, list) else []
+        mistakes += _log_scale_mistakes(logs, written, below)
+        sound: dict[str, SearchSpace] = {}
+        for path, value in written.items():
+            if problem := _path_mistake(path, list(written), config, fractions=below == BOUNDS):
+                mistakes.append(Mistake((*below, path), problem, at_key=True))
+            elif space := (_range(value) if below == BOUNDS else _space(value)):
+                sound[path] = space
+        found = _field_mistakes(config, sound, below)
+        mistakes += found
+        wrong = {mistake.location[: len(below) + 1] for mistake in found}
+        for path, space in sound.items():
+            if (*below, path) not in wrong:
+                mistakes += _start_mistakes(path, space, (*below, path), config)
+    return mistakes
+
+
+def _space(value: Any) -> SearchSpace | None:
+    """Returns the search space that a mutation is, None if it is none or a wrong one."""
+    return find_spaces(value)[0].get(()) if is_search_space(value) else None
+
+
+def _range(value: Any) -> SearchSpace | None:
+    """Returns the search space that a range is, None if it is no range."""
+    return _space({"uniform": value})
+
+
+def _log_scale_mistakes(logs: Sequence[Any], bounds: Mapping[str, Any], below: Location) -> Iterator[Mistake]:
+    for index, path in enumerate(logs):
+        if not isinstance(path, str):
+            continue
+        if path not in bounds:
+            message = unknown_name(path, bounds, "must name one of the bounds: there is no")
+            yield Mistake((*below[:-1], "log_scale", index), message)
+        elif (space := _range(bounds[path])) and space.arguments[0] <= 0:
+            message = f"low must be > 0 for a logarithm (log_scale), not {shown(space.arguments[0])}"
+            yield Mistake((*below, path, 0), message)
+
+
+def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fractions: bool) -> str:
+    """Says why a setting cannot be changed, whatever is drawn for it; "" if it can.
+
+    Args:
+        path: The setting's path below config.
+        others: All paths of the population.
+        config: The entry's config.
+        fractions: Whether it must take numbers with a fraction.
+    """
+    steps = path.split(".")
+    if steps[0] in ("config", "env") and steps[0] not in config.model.model_fields:
+        rest = path.partition(".")[2]
+        return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
+    if not _is_setting(config.model, steps):
+        paths = list(_paths(config.model))
+        alike = [known for known in paths if known.rpartition(".")[2] == path]
+        hint = f"; did you mean '{alike[0]}'?" if alike else did_you_mean(path, paths)
+        return f"there is no setting '{path}'{hint or f'; see `rlrun config {config.algorithm}`'}"
+    if config.model.shapes_parameters(path):
+        return "cannot change in a population: its members take over each other's weights"
+    if outer := next((other for other in others if path.startswith(f"{other}.")), None):
+        return f"lies in '{outer}', which changes too"
+    inside: Any = config.data
+    for number, step in enumerate(steps):
+        if number and is_search_space(inside):
+            return f"lies in '{'.'.join(steps[:number])}', which is a search space in config"
+        inside = inside.get(step) if isinstance(inside, Mapping) else None
+    annotation = annotation_at(config.model, tuple(steps))
+    if fractions and not _takes_fractions(annotation):
+        return f"pb2 explores numbers with a fraction, and this must be {describe(annotation)}: use pbt"
+    return ""
+
+
+def _is_setting(model: type[BaseModel], steps: Sequence[str]) -> bool:
+    """Tells whether a path leads to a setting of a config class, or into a mapping of names to values."""
+    if steps[0] not in model.model_fields:
+        return False
+    inner = model.model_fields[steps[0]].annotation
+    if len(steps) == 1 or inner is Any or inner is dict or get_origin(inner) is dict:
+        return True
+    return is_model(inner) and _is_setting(inner, steps[1:])
+
+
+def _paths(model: type[BaseModel]) -> Iterator[str]:
+    """Yields the paths of all settings of a config class."""
+    for name, field in model.model_fields.items():
+        yield name
+        if is_model(field.annotation):
+            yield from (f"{name}.{path}" for path in _paths(field.annotation))
+
+
+def _takes_fractions(annotation: Any) -> bool:
+    """Tells whether an annotation accepts a number with a fraction."""
+    if annotation in (float, Any):
+        return True
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _takes_fractions(get_args(annotation)[0])
+    return origin in (Union, types.UnionType) and any(map(_takes_fractions, get_args(annotation)))
+
+
+def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
+    """Checks that the config takes what is drawn for its settings, both ends of ranges and rules across fields."""
+    places: dict[Location, str] = {("config", *path.split(".")): path for path in mutations}
+    spaces = {place: mutations[path].to_data() for place, path in places.items()}
+    mistakes = []
+    for mistake in check_section(config.model, filled({"config": config.data}, spaces)["config"], ("config",)).mistakes:
+        inside = next((place for place in places if mistake.location[: len(place)] == place), None)
+        if inside is not None:
+            rest = mistake.location[len(inside) + (below == BOUNDS) :]  # a range has no name of a space above it
+            mistakes.append(replace(mistake, location=(*below, places[inside], *rest)))
+        elif config.is_valid:
+            mistakes.append(replace(mistake, location=below))
+    return mistakes
+
+
+def _start_mistakes(path: str, space: SearchSpace, where: Location, config: ConfigPart) -> list[Mistake]:
+    """Checks that what the config states for a setting that changes is something it may change to."""
+    location: Location = ("config", *path.split("."))
+    starts = []
+    if location in config.spaces:
+        starts = [value for _, value in config.spaces[location].probes()]
+    elif is_stated({"config": config.data}, location):
+        starts = [value_at({"config": config.data}, location)]
+    outside = [start for start in starts if not space.holds(start)]
+    if not outside:
+        return []
+    allowed = shown(list(space.arguments))
+    message = f"config.{path} starts at {shown(outside[0])}, which is not within {allowed}: change one of them"
+    return [Mistake(where, f"{message}, or leave the start to a draw")]

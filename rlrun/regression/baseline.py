@@ -170,14 +170,17 @@ def this_machine() -> Machine:
 
 
 def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Comparison:
-    """Compares the mean heights of the curves over the env steps that all of them cover."""
+    """Compares the mean heights of the curves from where all have a value to the farthest point that both runs reached.
+
+    A seed that ended before that keeps its last value: it had reached what it was to stop at.
+    """
     if before is None:
         return Comparison("not judged", note="the baseline does not have it")
-    curves = [record for record in (*now.seeds, *before.seeds) if record.env_steps]
-    if not curves:
+    sides = [[record for record in side.seeds if record.env_steps] for side in (now, before)]
+    if not all(sides):
         return Comparison("not judged", note="there is no learning curve")
-    begin = max(record.env_steps[0] for record in curves)
-    end = min(record.env_steps[-1] for record in curves)
+    begin = max(record.env_steps[0] for side in sides for record in side)
+    end = min(max(record.env_steps[-1] for record in side) for side in sides)
     if end <= begin:
         return Comparison("not judged", note="the curves have no env steps in common")
     changed = [key for key in _COMPARED_KEYS if now.spec.get(key) != before.spec.get(key)]

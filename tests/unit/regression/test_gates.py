@@ -1,0 +1,163 @@
+"""What an experiment is held to: its seeds, its budget, and as a control a policy that does not learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.regression.control import CONTROL_ITERATIONS, evaluated_metrics, frozen, metrics_of
+from rlrun.regression.gates import Gate, gates_of
+from rlrun.regression.suite import leaders
+from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.tune.run_directory import TrialResult
+
+ROOT = Path(__file__).resolve().parents[3]
+PBT = {"pbt": {"interval_env_steps": 10_000, "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}}}}
+
+
+def experiment(expect: dict[str, Any] | None, **changes: Any) -> Experiment:
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 50_000}, "expect": expect, **changes}
+    (found,) = parse_experiments({"pole": entry})
+    return found
+
+
+def gate(expect: dict[str, Any], *, of_seeds: int | None = None, control: bool = False, **changes: Any) -> Gate:
+    (found,) = gates_of([experiment(expect, **changes)], of_seeds, control=control)
+    return found
+
+
+def trial_with(config: dict[str, Any], **changes: Any) -> list[TrialSpec]:
+    return frozen(experiment({"episode_return_mean": 9}, config=config, **changes)).trials()
+
+
+@pytest.mark.parametrize(
+    ("expect", "seeds", "of_seeds", "runs", "needed"),
+    [
+        ({}, 1, None, [0], 1),
+        ({}, [4, 5, 6], None, [4, 5, 6], 2),
+        ({"seeds": 3}, [4, 5], None, [0, 1, 2], 2),
+        ({"seeds": 5, "passes": 2}, 1, None, [0, 1, 2, 3, 4], 2),
+        ({"passes": 3}, 3, None, [0, 1, 2], 3),
+        ({}, [4, 5, 6], 5, [0, 1, 2, 3, 4], 4),
+        ({"seeds": 3, "passes": 3}, 1, 5, [0, 1, 2, 3, 4], 5),
+        ({"seeds": 4, "passes": 2}, 1, 1, [0], 1),
+        ({"seeds": 2, "passes": 1}, 1, 3, [0, 1, 2], 2),
+    ],
+)
+def test_seeds_and_passes_are_those_of_the_gate_the_spec_or_the_command(
+    expect: dict[str, Any], seeds: Any, of_seeds: int | None, runs: list[int], needed: int
+) -> None:
+    found = gate({"episode_return_mean": 9, **expect}, of_seeds=of_seeds, seeds=seeds)
+    assert (list(found.experiment.seeds), found.needed) == (runs, needed)
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop"),
+    [
+        ({}, {"env_steps": 50_000}),
+        ({"within_env_steps": 20_000}, {"env_steps": 20_000}),
+        ({"within_env_steps": 90_000}, {"env_steps": 50_000}),
+        ({"within_seconds": 30}, {"env_steps": 50_000, "time_total_s": 30}),
+        ({"within_env_steps": 20_000, "within_seconds": 0.5}, {"env_steps": 20_000, "time_total_s": 0.5}),
+    ],
+)
+def test_training_ends_when_the_budget_is_used_up(limits: dict[str, Any], stop: dict[str, Any]) -> None:
+    assert gate({"episode_return_mean": 9, **limits}).experiment.stop == stop
+
+
+def test_the_policy_at_the_end_is_saved_whatever_the_spec_says() -> None:
+    found = gate({"episode_return_mean": 9}, checkpoint={"at_end": False})
+    assert found.experiment.checkpoint.at_end
+
+
+def test_all_experiments_that_expect_nothing_are_named() -> None:
+    silent = [experiment(None), experiment(None).replace(name="cart")]
+    with pytest.raises(UsageError, match=r"^pole, cart expect nothing: add `expect: \{episode_return_mean: ...\}`"):
+        gates_of([experiment({"episode_return_mean": 9}).replace(name="mute"), *silent], None, control=False)
+
+
+def test_more_passes_than_seeds_are_refused() -> None:
+    with pytest.raises(UsageError, match="pole runs 1 seeds and expects 2 passes: add `seeds` to `expect`"):
+        gate({"episode_return_mean": 9, "passes": 2})
+
+
+@pytest.mark.parametrize("how", [{"searcher": "optuna"}, {"scheduler": "asha"}])
+def test_a_search_is_refused(how: dict[str, Any]) -> None:
+    kind = next(iter(how.values()))
+    with pytest.raises(UsageError, match=rf"pole is a search \({kind}\), most of whose trials are meant to miss"):
+        gate({"episode_return_mean": 9}, config={"lr": {"loguniform": [1e-4, 1e-2]}}, num_samples=2, **how)
+
+
+def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() -> None:
+    for lr in (1e-3, [[0, 1e-3], [1000, 0.0]], {"grid_search": [1e-3, 1e-4]}, {"loguniform": [1e-4, 1e-2]}):
+        (trial,) = trial_with({"lr": lr}, num_samples=1)
+        assert (trial.config.lr, trial.config.compile) == (0.0, False)
+
+
+def test_a_control_keeps_the_other_search_spaces() -> None:
+    trials = trial_with({"lr": {"grid_search": [1e-3, 1e-4]}, "gamma": {"grid_search": [0.9, 0.99]}})
+    assert [trial.config.gamma for trial in trials] == [0.9, 0.99]
+    drawn = trial_with({"gamma": {"uniform": [0.9, 0.99]}}, num_samples=3)
+    assert len({trial.config.gamma for trial in drawn}) == 3
+
+
+def test_a_control_without_other_search_spaces_runs_once_per_seed() -> None:
+    trials = trial_with({"lr": {"loguniform": [1e-4, 1e-2]}}, num_samples=7, seeds=2)
+    assert [trial.seed for trial in trials] == [0, 1]
+
+
+def test_a_control_of_a_population_has_no_scheduler_that_could_change_the_learning_rate() -> None:
+    found = frozen(experiment({"episode_return_mean": 9}, scheduler=PBT, num_samples=4))
+    assert found.scheduler is None
+    assert [trial.config.lr for trial in found.trials()] == [0.0]
+
+
+def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> None:
+    short = gate({"episode_return_mean": 9, "evaluation/episode_len_mean": 9}, control=True, evaluation={})
+    assert short.experiment.stop == {"env_steps": 50_000, "iteration": CONTROL_ITERATIONS}
+    whole = gate({"episode_return_mean": 9, "info/wins": 0.5}, control=True)
+    assert whole.experiment.stop == {"env_steps": 50_000}
+
+
+def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
+    found = gate({"episode_return_mean": 9}, control=True)
+    assert (found.name, found.experiment.name) == ("pole", "pole-control")
+
+
+def test_an_evaluation_goes_by_the_names_of_training_and_its_own() -> None:
+    found = metrics_of(EvaluationResult([1.0, 3.0], [10, 30]))
+    assert found["episode_return_mean"] == found["evaluation/episode_return_mean"] == 2.0
+    assert found["episode_len_mean"] == 20.0
+    assert set(found) == evaluated_metrics()
+
+
+def member(
+    name: str, population: int, score: float | None, status: str = "TERMINATED"
+) -> tuple[TrialResult, TrialSpec]:
+    (spec, *_) = experiment({"episode_return_mean": 9}).trials()
+    row = {"episode_return_mean": score}
+    result = TrialResult(name, "pole", 0, {}, Path(name), status, "", "", row, None, None)  # type: ignore[arg-type]
+    return result, spec.replace(name=name, population=population)
+
+
+def test_a_population_is_judged_by_the_member_that_it_puts_first() -> None:
+    members = [member("a", 0, 1.0), member("b", 0, 3.0), member("c", 0, None), member("d", 1, 5.0), member("e", 1, 2.0)]
+    assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "max")] == ["b", "d"]
+    assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "min")] == ["a", "e"]
+
+
+def test_a_population_with_a_member_that_failed_is_judged_by_that_one() -> None:
+    members = [member("a", 0, 1.0, "ERROR"), member("b", 0, 3.0)]
+    assert [trial.name for trial, _ in leaders(members, "episode_return_mean", "max")] == ["a"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs" / "regression").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_shipped_regression_spec_is_a_gate_over_three_seeds(path: Path) -> None:
+    (found,) = gates_of(load_experiments([path]), None, control=False)
+    assert len(found.experiment.seeds) == 3
+    assert found.expect.within_seconds is not None or found.expect.within_env_steps is not None

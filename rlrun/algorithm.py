@@ -370,6 +370,42 @@ class Algorithm(Generic[C]):
         self.learner.filters = {name: Moments.from_state(state) for name, state in filters.items()}
         self._broadcast()
 
+    def adopt(self, content: Content) -> None:
+        """Takes over what another run of the same algorithm has learned: weights, optimizer, filters, counters, returns.
+
+        Its own envs and draws go on where they are, and its iterations and seconds are counted on.
+
+        Args:
+            content: A checkpoint of the other run.
+
+        Raises:
+            CheckpointError: It does not fit this env or network.
+        """
+        self._started()
+        self._load_policy(content)
+        self.learner.load_optimizer_state(content.tensors[f"optimizers/{DEFAULT_POLICY}"])
+        self.learner.adopt_state(content.state["learner"])
+        self.workers.env_steps = int(content.state["workers"]["env_steps"])
+        self._metrics.load_state(content.state["metrics"])
+        self._broadcast()
+
+    def reconfigure(self, config: C) -> bool:
+        """Takes new settings while running, if they differ from the present ones only where that is possible.
+
+        Args:
+            config: The new settings.
+
+        Returns:
+            Whether they were taken: only `scheduled_fields` can change in place, anything else needs a new algorithm.
+        """
+        names = config.scheduled_fields()
+        if self.config.replace(**{name: getattr(config, name) for name in names}) != config:
+            return False
+        self.config = config
+        if self._flow is not None:
+            self.learner.schedules = {name: getattr(config, name) for name in names}
+        return True
+
     def _load_policy(self, content: Content) -> None:
         try:
             flat = self.learner.policy.parameters.from_named(content.tensors[f"policies/{DEFAULT_POLICY}"])
@@ -420,7 +456,9 @@ class Algorithm(Generic[C]):
         if any(":" in name for name in named):
             return None
         spaces = [str(space) for space in self._spaces]
-        return json.dumps([*named, self.config.to_data(), *spaces], sort_keys=True)
+        scheduled = self.config.scheduled_fields()  # their values come in with each update
+        settings = {name: value for name, value in self.config.to_data().items() if name not in scheduled}
+        return json.dumps([*named, settings, *scheduled, *spaces], sort_keys=True)
 
     def _worker_set(self, behaviors: dict[str, BehaviorPolicy]) -> WorkerSet:
         """Returns the workers, which start when they are first used."""

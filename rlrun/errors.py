@@ -11,6 +11,7 @@ RlrunError (1)
 │   └── CheckpointRefused     it asks for code that nobody has vouched for
 ├── EnvironmentUnusable (6)   an env that does not exist here, or lacks an extra
 ├── OutOfResources (7)        the disk or the memory is full
+│   └── DiskFull              the disk, which is no fault of any one trial: they go on once there is room
 └── Interrupted (130)         the user pressed Ctrl-C
 """
 
@@ -106,6 +107,10 @@ class OutOfResources(RlrunError):
     """The disk or the memory is full; the message says where, how much is needed and how much is free."""
 
     exit_code = 7
+
+
+class DiskFull(OutOfResources):
+    """The disk is full; the message says where, how much is needed and how much is free."""
 
 
 class Interrupted(RlrunError):

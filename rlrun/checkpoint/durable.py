@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlrun.errors import OutOfResources
+from rlrun.errors import DiskFull
 
 FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A full disk, a used-up quota, a limit on the size of files (`ulimit -f`)."""
@@ -41,6 +41,25 @@ def write_file(path: Path, data: bytes) -> None:
             partial.unlink(missing_ok=True)
             raise
     sync_directory(path.parent)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Appends a line to a file, which lasts once this returns; a line that a kill has torn before stays by itself.
+
+    Args:
+        path: The file; made if need be.
+        line: The line, without its end.
+
+    Raises:
+        OutOfResources: If the disk is full.
+    """
+    with explained_full_disk(path, lambda: len(line)), path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        file.write(line + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def put_directory(partial: Path, directory: Path) -> None:
@@ -119,7 +138,7 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
         if error.errno not in FULL_DISK_ERRNOS:
             raise
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
-        raise OutOfResources(
+        raise DiskFull(
             f"{path}: {error.strerror}: about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"
         ) from error
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--address", help="Join the Ray cluster at this address.")
 @click.option("--eager", is_flag=True, help="Go on uncompiled where the run was compiled; the last digits differ.")
 @click.option("--retry-failed", is_flag=True, help="Also try again the trials that failed.")
+@click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")
 @runs_dir_option
 @json_option("the trials and their results")
 def resume(
@@ -27,10 +28,11 @@ def resume(
     address: str | None,
     eager: bool,
     retry_failed: bool,
+    extensions: tuple[str, ...],
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Go on with a run that was interrupted or killed.
+    """Go on with a run that was interrupted or killed, or that shall go further.
 
     Each trial goes on from its newest whole checkpoint; finished ones are left as
     they are. RUN is a run's directory or its name in the runs folder (`rlrun runs`).
@@ -43,6 +45,29 @@ def resume(
     directory = run_named(run_name, runs_dir)
     with RunWatcher() as watcher:
         trials = resume_run(
-            directory, executor=executor, address=address, eager=eager, retry_failed=retry_failed, watch=watcher
+            directory,
+            executor=executor,
+            address=address,
+            eager=eager,
+            retry_failed=retry_failed,
+            extend=extended_stops(extensions),
+            watch=watcher,
         )
     print_outcome(trials, as_json=as_json)
+
+
+def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:
+    """Reads what the user extends, such as ``env_steps=2e6``.
+
+    Examples:
+        >>> extended_stops(("env_steps=2e6",))
+        {'env_steps': 2000000.0}
+    """
+    stops = {}
+    for text in texts:
+        metric, _, number = text.partition("=")
+        try:
+            stops[metric.strip()] = float(number.replace("_", ""))
+        except ValueError:
+            raise click.UsageError(f"--extend {text}: write METRIC=VALUE, such as env_steps=2e6") from None
+    return stops

@@ -28,6 +28,7 @@ class Learner:
 
     Attributes:
         policy: The policy it learns.
+        schedules: Settings that change with the env steps, by name; they may be replaced between two batches.
         sgd_steps: Minibatches learned from.
         weights_version: Broadcasts made.
         filters: Running statistics that go out with the weights.
@@ -240,6 +241,11 @@ class Learner:
         self.weights_version = int(state["weights_version"])
         self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
         load_generator_state(self._generator, state["generator"])
+
+    def adopt_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over the counter and the filter statistics of another learner's `state`; its own draws go on."""
+        self.sgd_steps = int(state["sgd_steps"])
+        self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
 
 
 def available_device(num_gpus: float, threads: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlrun.checkpoint.format import Content
+from rlrun.errors import TrainingFailed
 from rlrun.rollout.rollout_worker import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
     "where those numbers are large, and a look at whether the env itself returns NaN or infinity"
 )
+
+
+class Diverged(TrainingFailed):
+    """Training has led to numbers that are not finite."""
 
 
 class DivergenceGuard:

@@ -7,6 +7,7 @@ checkpoint's rows are always there, and rows after the newest checkpoint are cut
 from __future__ import annotations
 
 import os
+import platform
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,12 +20,13 @@ from typing import Any, Self
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
-from rlrun.errors import RlrunError, TrainingFailed, UsageError
+from rlrun.errors import DiskFull, RlrunError, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
-from rlrun.trial.divergence import REMEDIES, DivergenceGuard
+from rlrun.trial.divergence import REMEDIES, Diverged, DivergenceGuard
 from rlrun.trial.loggers.trial_logger import loggers_of
+from rlrun.trial.orders import GENERATION, TrialOrders
 from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
 from rlrun.trial.resumption import Resumption
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
@@ -43,7 +45,9 @@ class TrialLoop:
         store: Its checkpoints.
         done: Whether the trial has reached one of its stop criteria.
         stop_reason: Which one, "" before.
+        generation: The last generation of its population whose orders it has carried out; 0 outside of populations.
         resumption: How it went on, None if it is new.
+        was_paused: Whether it had been left in good order by `pause`.
         last_result: The newest row of its results, {} before the first.
     """
 
@@ -54,6 +58,7 @@ class TrialLoop:
         *,
         resume: bool = False,
         from_checkpoint: Path | None = None,
+        orders: TrialOrders | None = None,
         eager: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
@@ -64,6 +69,7 @@ class TrialLoop:
             directory: Where its files go; made if need be.
             resume: Go on from the newest valid checkpoint; begin again if none had been written yet.
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts from.
+            orders: What its population has told it last, None outside of populations.
             eager: Whether updates that were compiled may go on uncompiled.
             announce: Called with a sentence when something is about to take long.
 
@@ -77,7 +83,9 @@ class TrialLoop:
         self.store = CheckpointStore(self.directory / "checkpoints", trial.checkpoint.keep, trial.checkpoint.best)
         self.done = False
         self.stop_reason = ""
+        self.generation = 0
         self.resumption: Resumption | None = None
+        self.was_paused = False
         self.last_result: Row = {}
         self._files = TrialDirectory(self.directory)
         self._results = ResultWriter(
@@ -89,14 +97,17 @@ class TrialLoop:
         self._best_return: float | None = None
         self._checkpoint_s = 0.0
         self._is_between_iterations = True
+        self._announce = announce
         self._algorithm: Algorithm[Any] | None = None
         if not resume and self.store.paths():
             raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
         self._files.claim()
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, self.directory, announce)
-        self._record = TrialRecord(trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid())
+        self._record = TrialRecord(
+            trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid(), host=platform.node()
+        )
         try:
-            self._begin(announce, resume=resume, from_checkpoint=from_checkpoint, eager=eager)
+            self._begin(resume=resume, from_checkpoint=from_checkpoint, orders=orders, eager=eager)
         except BaseException as error:
             try:
                 if isinstance(error, Exception):
@@ -130,38 +141,54 @@ class TrialLoop:
             self._fail(error)
             raise
 
-    def save(self, path: Path | None = None) -> Path:
-        """Writes a checkpoint, unless this iteration has one already.
-
-        Args:
-            path: Another place than the trial's own checkpoints.
-        """
+    def save(self) -> Path:
+        """Writes a checkpoint, unless this iteration has one already."""
         if not self._is_between_iterations:
             raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
-        if path is not None:
-            content = self.algorithm.content(self._spec)
-            manifest = {**content.manifest, RESULT_KEY: self.last_result}
-            return write_checkpoint(path, replace(content, manifest=manifest))
         if self._saved is not None and self._saved_iteration == self.algorithm.iteration:
             return self._saved
         began = time.perf_counter()
         self._results.sync()
-        self._saved = self.store.save(self.algorithm.iteration, self.algorithm.content(self._spec), self.last_result)
+        content = self.algorithm.content(self._spec)
+        content = replace(content, manifest={**content.manifest, GENERATION: self.generation})
+        self._saved = self.store.save(self.algorithm.iteration, content, self.last_result)
         self._saved_iteration = self.algorithm.iteration
         self._write_record("RUNNING")
         self._checkpoint_s += time.perf_counter() - began
         return self._saved
 
-    def load(self, path: Path, *, eager: bool = False) -> None:
-        """Goes on from a checkpoint of any trial of the same algorithm and spaces, with all of its state.
+    def take_orders(self, orders: TrialOrders) -> None:
+        """Goes on as its population says: with another's weights, then with settings of its own.
+
+        The newest checkpoint stays the one from before: after a kill the same orders have the same effect again.
 
         Args:
-            path: The checkpoint's directory.
-            eager: Whether updates that were compiled may go on uncompiled.
+            orders: What to do; nothing if it was done before.
+
+        Raises:
+            CheckpointError: If the other's checkpoint cannot be used here.
         """
-        self._go_on(Path(path), read_checkpoint(Path(path)), (), eager=eager)
-        self._is_between_iterations, self._saved_iteration = True, -1
-        self.save()  # so that the trial's own newest checkpoint belongs to this course of it, not to the one before
+        if orders.generation <= self.generation:
+            return
+        if orders.parent is not None:
+            parent = read_checkpoint(orders.parent)
+            if not self.algorithm.reconfigure(orders.trial.config):
+                self._rebuild(orders.trial)
+            self.algorithm.adopt(parent)
+            self._guard = DivergenceGuard(self.algorithm)
+        self.trial, self.generation = orders.trial, orders.generation
+        self._spec = self.trial.to_data()
+        self._files.write_spec(self._spec)
+        self._record = replace(self._record, params=dict(self.trial.params))
+        self._write_record("RUNNING")
+
+    def pause(self) -> None:
+        """Saves the trial and lets go of it, so that it can go on later, here or in another process."""
+        if self._record.status == "RUNNING" and not self.done:
+            if self.algorithm.iteration > 0:
+                self.save()
+            self._write_record("PAUSED")
+        self.close()
 
     def interrupt(self) -> Path | None:
         """Ends the trial for now; an iteration that a KeyboardInterrupt has left half done is abandoned.
@@ -207,31 +234,26 @@ class TrialLoop:
 
     # How it begins.
 
-    def _begin(
-        self, announce: Callable[[str], None], *, resume: bool, from_checkpoint: Path | None, eager: bool
-    ) -> None:
+    def _begin(self, *, resume: bool, from_checkpoint: Path | None, orders: TrialOrders | None, eager: bool) -> None:
         before = self._files.read_record() if resume else None
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
             self._record = replace(self._record, exact_resume=before.exact_resume)
+            self.was_paused = before.status == "PAUSED"
         start = None if from_checkpoint is None else str(from_checkpoint.absolute())
         self._record = replace(self._record, from_checkpoint=start)
         self._files.write_spec(self._spec)
         self._files.clear_error()
         self._files.write_record(self._record)
-        self._algorithm = algorithm_class(self.trial.algorithm)(
-            self.trial.env,
-            self.trial.config,
-            seed=self.trial.seed,
-            total_env_steps=_total_env_steps(self.trial),
-            announce=announce,
-        )
         newest = self.store.read_newest() if resume else None
         if newest is not None:
             path, content, skipped = newest
+            self.generation = int(content.manifest.get(GENERATION, 0))
+            self._algorithm = self._built(self._trial_of(content) if self._is_news(orders) else self.trial)
             self._go_on(path, content, skipped, eager=eager)
             self._saved, self._saved_iteration = path, self.algorithm.iteration
         else:
+            self._algorithm = self._built(self.trial)
             rows_cut = truncate_results(self.directory, after_iteration=0)
             if rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=rows_cut)
@@ -239,6 +261,34 @@ class TrialLoop:
                 self.algorithm.load_weights(read_checkpoint(from_checkpoint))
             self.algorithm.start()
         self._guard = DivergenceGuard(self.algorithm)
+        if orders is not None:
+            self.take_orders(orders)
+
+    def _is_news(self, orders: TrialOrders | None) -> bool:
+        return orders is not None and orders.parent is not None and orders.generation > self.generation
+
+    def _trial_of(self, content: Content) -> TrialSpec:
+        """Returns the trial with the settings that a checkpoint of it was made with."""
+        return self.trial.replace(config=type(self.trial.config).parse(content.spec["config"]))
+
+    def _built(self, trial: TrialSpec) -> Algorithm[Any]:
+        built: Algorithm[Any] = algorithm_class(trial.algorithm)(
+            trial.env,
+            trial.config,
+            seed=trial.seed,
+            total_env_steps=_total_env_steps(trial),
+            announce=self._announce,
+        )
+        return built
+
+    def _rebuild(self, trial: TrialSpec) -> None:
+        """Puts an algorithm with other settings in the place of the present one, whose envs end."""
+        before = self.algorithm
+        before.close()
+        self._algorithm = self._built(trial)
+        self._algorithm.is_compiled = before.is_compiled
+        self._algorithm.start()
+        self._algorithm.iteration, self._algorithm.time_total_s = before.iteration, before.time_total_s
 
     def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
         algorithm = self.algorithm
@@ -305,7 +355,7 @@ class TrialLoop:
             return
         with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
             write_checkpoint(self._files.failed, self._guard.content(self._spec))
-        raise TrainingFailed(
+        raise Diverged(
             f"training has diverged: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
             f"The parameters before that iteration are in {self._files.failed}. {REMEDIES}"
         )
@@ -350,7 +400,8 @@ class TrialLoop:
             self._files.write_error("".join(traceback.format_exception(error)))
         self._record = replace(self._record, error=told)
         with suppress(OSError, RlrunError):
-            self._write_record("ERROR")
+            # A full disk is no fault of the trial: it goes on once there is room.
+            self._write_record("INTERRUPTED" if isinstance(error, DiskFull) else "ERROR")
         if failure is not None:
             raise failure from error
 
@@ -364,6 +415,7 @@ class TrialLoop:
             best_return=self._best_return,
             stop_reason=self.stop_reason,
             pid=os.getpid() if status == "RUNNING" else None,
+            host=platform.node() if status == "RUNNING" else "",
         )
         self._files.write_record(self._record)
 

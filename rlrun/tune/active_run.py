@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlrun.spec.experiment import TrialSpec
+from rlrun.errors import DiskFull
+from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.tune.driver_log import DriverLog
 from rlrun.tune.events import RunEvent, TrialEvent, TrialNote, Watcher
 from rlrun.tune.interrupts import Interrupts
@@ -18,7 +19,8 @@ class ActiveRun:
 
     Attributes:
         directory: The run's directory.
-        trials: The trials to run, in order.
+        experiment: What is run.
+        trials: The trials to run, in order; a searcher adds more.
         resumed: Whether they go on with what they have.
         from_checkpoint: The checkpoint whose weights new trials start from, or None.
         eager: Whether updates that were compiled may go on uncompiled.
@@ -26,10 +28,13 @@ class ActiveRun:
         log: Where output goes.
         watch: Who watches.
         errors: What the trials that failed raised, by name.
+        stopped: Why a scheduler has ended trials, by name.
+        capacity: What Ray has in all, by kind, as "CPU"; {} in this process.
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
     """
 
     directory: RunDirectory
+    experiment: Experiment
     trials: list[TrialSpec]
     resumed: bool
     from_checkpoint: Path | None
@@ -38,6 +43,8 @@ class ActiveRun:
     log: DriverLog
     watch: Watcher
     errors: dict[str, Exception] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    capacity: dict[str, float] = field(default_factory=dict)
     watch_error: Exception | None = None
 
     def tell(self, event: RunEvent) -> None:
@@ -58,6 +65,10 @@ class ActiveRun:
     def failed(self, trial: str, error: Exception) -> None:
         """Notes that a trial failed, and tells the watcher."""
         self.errors[trial] = error
+        if isinstance(error, DiskFull):  # the others would fail for the same reason; all go on once there is room
+            self.interrupts.received = self.interrupts.received or "a full disk"
+            self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
+            return
         record = self.directory.record(trial)
         # A trial that died could not say so itself; one that another process holds is not ours to speak of.
         if record.status != "ERROR" and not self.directory.trial_directory(trial).is_claimed():
@@ -66,4 +77,6 @@ class ActiveRun:
 
     def ended(self, trial: str) -> None:
         """Tells the watcher how a trial ended."""
-        self.tell(TrialEvent(trial, self.directory.record(trial).status))
+        # A trial that a scheduler has ended may still be about to write that down.
+        status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
+        self.tell(TrialEvent(trial, status))

@@ -1,4 +1,4 @@
-"""Turns Ctrl-C and SIGTERM into a wish: the run saves and stops at the end of an iteration."""
+"""Turns Ctrl-C, SIGTERM and SIGHUP into a wish: the run saves and stops at the end of an iteration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupts:
-    """Notes the first SIGINT or SIGTERM while it is open; the second ends the run at once with KeyboardInterrupt.
+    """Notes the first SIGINT, SIGTERM or SIGHUP while it is open; the second ends the run at once with KeyboardInterrupt.
 
     Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
 
@@ -40,7 +40,7 @@ class Interrupts:
         """Takes the signals, also again after a library (Ray, when it starts) has taken them for itself."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             handler = signal.signal(number, self._receive)
             self._previous.setdefault(number, handler)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlrun.errors import OutOfResources
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.active_run import ActiveRun
@@ -23,8 +22,6 @@ def run_locally(run: ActiveRun) -> None:
             _run_trial(run, trial)
         except Exception as error:
             run.failed(trial.name, error)
-            if isinstance(error, OutOfResources):
-                return  # the next one would fail for the same reason
         else:
             run.ended(trial.name)
 

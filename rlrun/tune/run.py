@@ -19,7 +19,7 @@ from rlrun.algorithm import demand_compiler
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import Interrupted, UsageError
+from rlrun.errors import DiskFull, Interrupted, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.tune.active_run import ActiveRun
@@ -96,13 +96,13 @@ def run(
     plans = []
     for experiment in found:
         trials = experiment.trials()
-        plans.append((experiment, trials, _choose_executor(trials, executor, address)))
+        plans.append((experiment, trials, _choose_executor(experiment, trials, executor, address)))
     _check_place([trial for _, trials, _ in plans for trial in trials], address)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts = []
     for experiment, trials, chosen in plans:
         directory = RunDirectory.create(folder, name or experiment.name, experiment, trials, chosen, start)
-        parts.append(_Part(directory, trials, chosen, resumed=False))
+        parts.append(_Part(directory, experiment, trials, chosen, resumed=False))
     return _run_all(parts, address=address, from_checkpoint=start, eager=False, watch=watch)
 
 
@@ -112,6 +112,7 @@ def resume(
     executor: Executor | None = None,
     address: str | None = None,
     retry_failed: bool = False,
+    extend: Mapping[str, float] | None = None,
     eager: bool = False,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
@@ -124,6 +125,7 @@ def resume(
         executor: As in `run`, for the trials that are left.
         address: As in `run`.
         retry_failed: Whether trials that failed are tried again, from their newest checkpoint.
+        extend: New values of stop criteria, later than the run's own; trials that these had ended go on.
         eager: Whether updates that were compiled may go on uncompiled where there is no compiler any more.
         watch: Called with each event of the run.
 
@@ -138,13 +140,18 @@ def resume(
     """
     opened = RunDirectory.open(Path(directory))
     follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
+    if extend:
+        with opened.locked():
+            opened.extend(extend)
+    experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
-    if not trials:
+    if not trials and not _has_more_to_suggest(experiment, opened):
         return opened.results()
     _check_place(trials, address)
     if address is None and not eager:
         _check_compiler(opened, trials)
-    part = _Part(opened, trials, _choose_executor(trials, executor, address), resumed=True)
+    chosen = _choose_executor(experiment, trials, executor, address)
+    part = _Part(opened, experiment, trials, chosen, resumed=True)
     return _run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
 
 
@@ -167,6 +174,7 @@ class _Part:
     """One experiment's share of a call: its directory, the trials to run and where."""
 
     directory: RunDirectory
+    experiment: Experiment
     trials: list[TrialSpec]
     executor: Executor
     resumed: bool
@@ -183,6 +191,7 @@ def _run_all(
 
     Raises:
         Interrupted: If the user interrupted.
+        DiskFull: If the disk is full.
         RlrunError: What the first trial of a part raised, if all of that part's trials failed.
     """
     interrupts = Interrupts()
@@ -198,12 +207,23 @@ def _run_all(
             session = stack.enter_context(RaySession(on_ray))
             for part in parts:
                 active = ActiveRun(
-                    part.directory, part.trials, part.resumed, from_checkpoint, eager, interrupts, log, watch
+                    part.directory,
+                    part.experiment,
+                    part.trials,
+                    part.resumed,
+                    from_checkpoint,
+                    eager,
+                    interrupts,
+                    log,
+                    watch,
                 )
                 results = _run_part(part, active, session, address)
                 found += results
                 if active.watch_error is not None:
                     raise active.watch_error
+                if full := [error for error in active.errors.values() if isinstance(error, DiskFull)]:
+                    resumed = " && ".join(_what_is_left(parts))
+                    raise DiskFull(f"{full[0]}; once there is room go on with: {resumed}")
                 if interrupts.received:
                     break
                 if active.errors and all(result.status == "ERROR" for result in results):
@@ -313,17 +333,31 @@ def _check_name(name: str, experiments: Sequence[Experiment]) -> None:
         raise UsageError(f"the name '{name}' must be of letters, digits and _.+=- (it becomes a directory)")
 
 
-def _choose_executor(trials: Sequence[TrialSpec], executor: Executor | None, address: str | None) -> Executor:
+def _choose_executor(
+    experiment: Experiment, trials: Sequence[TrialSpec], executor: Executor | None, address: str | None
+) -> Executor:
     """Returns where trials run: where the user says, else on Ray only if they have a use for it.
 
     Raises:
-        UsageError: If a cluster is named that nothing would use.
+        UsageError: If a cluster is named that nothing would use, or what needs Ray is to do without.
     """
-    needs_ray = len(trials) > 1 or any(trial.config.num_workers for trial in trials) or address is not None
+    steered = "scheduler" if experiment.scheduler else "searcher" if _searches(experiment) else ""
+    needs_ray = steered or len(trials) > 1 or any(trial.config.num_workers for trial in trials) or address is not None
     chosen = executor or ("ray" if needs_ray else "local")
     if address is not None and chosen == "local":
         raise UsageError("executor 'local' runs trials in this process; leave it out to run them on a cluster")
+    if steered and chosen == "local":
+        raise UsageError(f"executor 'local' runs one trial after the other; leave it out for the {steered} to work")
     return chosen
+
+
+def _searches(experiment: Experiment) -> bool:
+    return experiment.searcher is not None and experiment.searcher.settings is not None
+
+
+def _has_more_to_suggest(experiment: Experiment, directory: RunDirectory) -> bool:
+    configurations = {directory.trial(name).configuration for name in directory.table.trials}
+    return _searches(experiment) and len(configurations) < experiment.num_samples
 
 
 def _check_place(trials: Sequence[TrialSpec], address: str | None) -> None:

@@ -14,7 +14,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.checkpoint.durable import remove_directory, write_file
-from rlrun.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import UsageError
+from rlrun.errors import UsageError, did_you_mean
 from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE, Row, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.tune.events import Executor
@@ -88,7 +89,7 @@ class RunTable:
         executor: Where its trials ran first.
         import_paths: Folders outside the Python installation that were importable, such as that of the spec file.
         versions: Versions of Python and of the packages that matter.
-        trials: Names of its trials, in order; also the names of their directories.
+        trials: Names of its trials so far, in order; also the names of their directories.
         format: Version of this format.
     """
 
@@ -143,19 +144,12 @@ class RunDirectory:
             executor=executor,
             import_paths=import_paths(),
             versions=_versions(),
-            trials=tuple(trial.name for trial in trials),
+            trials=(),
         )
         write_file(path / SPEC_FILE, dump_plain_yaml({experiment.name: experiment.to_data()}).encode())
-        start = None if from_checkpoint is None else str(from_checkpoint.absolute())
-        for trial in trials:
-            directory = TrialDirectory(path / trial.name)
-            directory.write_spec(trial.to_data())
-            directory.write_record(
-                TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
-            )
-        # The table comes last: a directory with a run.json is a whole run.
-        write_file(path / RUN_FILE, json.dumps(asdict(table), indent=2).encode() + b"\n")
-        return cls(path, table)
+        run = cls(path, table)
+        run.add(trials, from_checkpoint)  # which writes the table last: a directory with a run.json is a whole run
+        return run
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -176,6 +170,59 @@ class RunDirectory:
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError(f"{path / RUN_FILE}: cannot be understood: {error}") from error
         return cls(path, table)
+
+    def add(self, trials: Sequence[TrialSpec], from_checkpoint: Path | None = None) -> None:
+        """Adds trials to the table, PENDING; all of them or, after a kill, none.
+
+        Args:
+            trials: The trials.
+            from_checkpoint: The checkpoint whose weights they start from, or None.
+        """
+        start = None if from_checkpoint is None else str(from_checkpoint.absolute())
+        for trial in trials:
+            directory = self.trial_directory(trial.name)
+            directory.write_spec(trial.to_data())
+            directory.write_record(
+                TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
+            )
+        names = tuple(trial.name for trial in trials)
+        self.table = replace(self.table, trials=(*self.table.trials, *names))
+        write_file(self.path / RUN_FILE, json.dumps(asdict(self.table), indent=2).encode() + b"\n")
+
+    def experiment(self) -> Experiment:
+        """Returns the experiment as it was resolved.
+
+        Raises:
+            SpecError: If spec.yaml is damaged, or names what is not here any more.
+        """
+        (experiment,) = parse_experiments(load_plain_yaml((self.path / SPEC_FILE).read_text()))
+        return experiment
+
+    def extend(self, stop: Mapping[str, float]) -> None:
+        """Raises stop criteria of the experiment and of every trial; trials that these had ended go on.
+
+        Args:
+            stop: New values by metric.
+
+        Raises:
+            UsageError: If the experiment does not stop by such a metric, or not later.
+        """
+        experiment = self.experiment()
+        for metric, value in stop.items():
+            if metric not in experiment.stop:
+                hint = did_you_mean(metric, experiment.stop)
+                raise UsageError(f"the run does not stop by {metric}{hint}; it stops by {', '.join(experiment.stop)}")
+            if value <= experiment.stop[metric]:
+                raise UsageError(
+                    f"{metric} is {experiment.stop[metric]:g} already; extend it to more, not to {value:g}"
+                )
+        changed = experiment.replace(stop={**experiment.stop, **stop})
+        write_file(self.path / SPEC_FILE, dump_plain_yaml({experiment.name: changed.to_data()}).encode())
+        for name in self.table.trials:
+            trial, record = self.trial(name), self.record(name)
+            self.trial_directory(name).write_spec(trial.replace(stop={**trial.stop, **stop}).to_data())
+            if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
+                self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
 
     @property
     def log(self) -> Path:
@@ -228,9 +275,21 @@ class RunDirectory:
             error: What went wrong.
         """
         directory = self.trial_directory(name)
-        directory.write_record(replace(self.record(name), status=status, error=error, pid=None))
+        directory.write_record(replace(self.record(name), status=status, error=error, pid=None, host=""))
         if error:
             directory.write_error(error)
+
+    def mark_stopped(self, name: str, reason: str) -> None:
+        """Writes down that a scheduler has ended a trial, if the trial's own process could not.
+
+        Args:
+            name: The trial.
+            reason: Why it was ended.
+        """
+        record = self.record(name)
+        if record.status != "TERMINATED":
+            directory = self.trial_directory(name)
+            directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_unbegun(self) -> None:
         """Removes the directory if none of its trials has ever begun."""

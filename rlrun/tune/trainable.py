@@ -16,14 +16,18 @@ from ray.tune import PlacementGroupFactory, Trainable
 
 from rlrun.rollout.actor import Failure
 from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.divergence import Diverged
+from rlrun.trial.orders import TrialOrders
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.resources import TrialResources
 from rlrun.tune.run_directory import follow_import_paths
 
 ROW = "row"
-"""Key in what Tune hears under which the trial's result stands as it is, as JSON."""
+"""Key in what Tune hears under which the trial's result stands as it is, as JSON; not there if nothing new was done."""
 NOTES = "notes"
 """Key under which stands what the user should read: a JSON list of sentences."""
+DIVERGED = "diverged"
+"""Key under which stands why a trial of a population has diverged; it waits for the orders of its next generation."""
 
 
 class TrialError(Exception):
@@ -45,14 +49,21 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     """Runs one trial at a time in Tune's actor, an iteration per step.
 
     Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
-    `resume`, `from_checkpoint`, `eager` (as `TrialLoop` takes them), `stop_file` (where it exists, trials save and
-    stop) and `import_paths` (folders of the driver's `sys.path`).
+    `eager` (as `TrialLoop` takes it), `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a
+    population: the distance of its generations, else None) and `orders` (TrialOrders.to_data, or None). Whatever the config
+    says to begin goes on from what the trial's directory holds.
+
+    Besides Tune the driver itself calls `take_orders`, `finish`, `pause` and `interrupt`; they are carried out between
+    two iterations, since an actor does one thing at a time.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
         """Takes a trial; nothing of it is built before its first step."""
         self._loop: TrialLoop | None = None
         self._notes: list[str] = []
+        self._is_stopping = False
+        orders = config["orders"]
+        self._orders = None if orders is None else TrialOrders.from_data(orders)
         follow_import_paths(config["import_paths"])
 
     def step(self) -> dict[str, Any]:
@@ -60,82 +71,108 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
         Returns:
             The metrics as numbers, NaN for those the trial does not have yet; the result itself under `ROW`; and
-            whether the trial is done. Once the run is being stopped, or if the trial was done before: only that.
+            whether the trial is done. Once the run is being stopped, or if the trial was done before: only that. A
+            trial that has reached its next generation repeats its last metrics, without `ROW`, until it has orders.
 
         Raises:
             TrialError: If the trial fails.
         """
         try:
-            if self._is_stopping:
-                self._end()
-                return {"done": True}
-            loop = self._started()
-            if loop.done:  # killed behind its last checkpoint, before it could say that it was done
-                self._end()
-                return {"done": True, NOTES: json.dumps(self._notes)}
-            row = loop.step()
-            heard = {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), NOTES: json.dumps(self._notes)}
-            self._notes = []
-            if loop.done:
-                self._end()
+            return {"done": True} if self._is_stopping else self._step()
         except Exception as error:
             self._close()
             raise TrialError(Failure.of(error)) from None
+
+    def _step(self) -> dict[str, Any]:
+        loop = self._started()
+        if loop.done:  # killed behind its last checkpoint, before it could say that it was done
+            self._close()
+            return {"done": True, **self._taken_notes()}
+        if self._awaits_orders(loop):
+            return {**metrics_for_tune(loop.last_result), **self._taken_notes()}
+        try:
+            row = loop.step()
+        except Diverged as error:
+            if self.config["interval_env_steps"] is None:
+                raise
+            self._close()
+            return {DIVERGED: str(error), **self._taken_notes()}
+        if self._awaits_orders(loop) and not loop.done:
+            loop.save()  # another may be told to go on from here as soon as the driver has heard of it
+        heard = {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
+        if loop.done:
+            self._close()
         return heard
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Saves the trial where Tune asks for it, so that another one can go on from there."""
-        self._started().save(Path(checkpoint_dir))
+    def take_orders(self, orders: dict[str, Any]) -> None:
+        """Takes what the trial's population wants of it; it is carried out with the next step."""
+        self._orders = TrialOrders.from_data(orders)
 
-    def load_checkpoint(self, checkpoint: str) -> None:
-        """Goes on from what `save_checkpoint` wrote."""
-        self._started().load(Path(checkpoint), eager=self.config["eager"])
+    def finish(self, reason: str) -> None:
+        """Ends the trial for good, as a scheduler wants it, and keeps what it has learned."""
+        if self._loop is not None:
+            self._loop.finish(reason)
+        self._close()
+
+    def pause(self) -> None:
+        """Saves the trial and lets go of it; it goes on later, maybe in another process."""
+        if self._loop is not None:
+            self._loop.pause()
+            self._loop = None
+
+    def interrupt(self) -> None:
+        """Saves the trial and ends it for now, as the user wants; the next step says that it is done."""
+        self._is_stopping = True
+        if self._loop is not None and not self._loop.done:
+            self._loop.interrupt()
+        self._close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Takes another trial; nothing of the one before is left."""
-        self._end()
+        self.pause()
         self.setup(new_config)
         return True
 
     def cleanup(self) -> None:
-        """Ends the trial when Tune stops it, and keeps what it has learned."""
-        self._end()
+        """Saves the trial and lets go of it, when Tune ends the actor."""
+        self.pause()
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory:
         """Asks for the trial's own process first, and for a bundle for each of its workers."""
         return PlacementGroupFactory(TrialResources.of(TrialSpec.from_data(config["trial"])).bundles())
 
-    @property
-    def _is_stopping(self) -> bool:
-        return Path(self.config["stop_file"]).exists()
+    def _awaits_orders(self, loop: TrialLoop) -> bool:
+        """Tells whether the trial has come to a generation of its population that it has no orders for yet."""
+        interval = self.config["interval_env_steps"]
+        if interval is None:
+            return False
+        known = 0 if self._orders is None else self._orders.generation
+        return int((loop.last_result.get("env_steps") or 0) // interval) > known
 
     def _started(self) -> TrialLoop:
-        """Builds the trial, or brings it back, when it is first needed."""
+        """Builds the trial, or brings it back, when it is first needed; carries out orders that have come since."""
         if self._loop is None:
-            start = self.config["from_checkpoint"]
             self._loop = TrialLoop(
-                TrialSpec.from_data(self.config["trial"]),
+                TrialSpec.from_data(self.config["trial"]) if self._orders is None else self._orders.trial,
                 Path(self.config["run_directory"]) / self.config["trial"]["name"],
-                resume=self.config["resume"],
-                from_checkpoint=None if start is None else Path(start),
+                resume=True,
+                orders=self._orders,
                 eager=self.config["eager"],
                 announce=self._notes.append,
             )
-            if self._loop.resumption is not None:
-                self._notes.append(self._loop.resumption.message)
+            resumption = self._loop.resumption
+            if resumption is not None and not (self._loop.was_paused and resumption.is_exact):
+                self._notes.append(resumption.message)
             # Tune adds up the seconds of iterations itself; a trial that goes on has some behind it.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
+        elif self._orders is not None:
+            self._loop.take_orders(self._orders)
         return self._loop
 
-    def _end(self) -> None:
-        """Ends the trial: for now if the run is being stopped, else for good, as it is done or a scheduler wants it."""
-        if self._loop is not None and not self._loop.done:
-            if self._is_stopping:
-                self._loop.interrupt()
-            else:
-                self._loop.finish("the scheduler stopped it")
-        self._close()
+    def _taken_notes(self) -> dict[str, str]:
+        notes, self._notes = self._notes, []
+        return {NOTES: json.dumps(notes)} if notes else {}
 
     def _close(self) -> None:
         if self._loop is not None:

@@ -1,7 +1,7 @@
 """Runs trials under Ray Tune: each in an actor of its own, as many at once as fit.
 
 What Tune knows is thrown away: its loggers and checkpoints are off, its state is never read back. It places the trials,
-runs them side by side, and carries their numbers to schedulers.
+runs them side by side, and starts those again whose process died.
 """
 
 from __future__ import annotations
@@ -10,19 +10,28 @@ import json
 import logging
 import pickle
 import shutil
-import sys
+import time
 from typing import Any
 
+import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
-from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, grid_search
+from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
 from rlrun.errors import OutOfResources, TrainingFailed
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.orders import TrialOrders
 from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.events import RunStopping, TrialEvent
+from rlrun.tune.events import RunResources, TrialEvent
+from rlrun.tune.rules.population import Populations
+from rlrun.tune.rules_of_run import rule_of
+from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError
+from rlrun.tune.trial_scheduler import RuleScheduler, trial_name, trial_orders
+from rlrun.tune.trial_source import TrialSource
 
-STOP_FILE = "stop"
+RESOURCES_EVERY_S = 3.0
+"""Seconds between two looks at what is taken of the machine."""
 
 
 def run_under_tune(run: ActiveRun) -> None:
@@ -31,90 +40,99 @@ def run_under_tune(run: ActiveRun) -> None:
     Args:
         run: The run; after an interrupt its running trials are INTERRUPTED and those that had not begun PENDING.
     """
+    run.capacity = dict(ray.cluster_resources())
+    rule = rule_of(run)
+    searcher = run.experiment.searcher
+    has_model = searcher is not None and searcher.settings is not None
+    suggestions = Suggestions(run.experiment, run.directory) if has_model else None
+
+    def orders_of(trial: TrialSpec) -> TrialOrders | None:
+        orders = rule.orders(trial.name) if isinstance(rule, Populations) else None
+        return None if orders is None else trial_orders(trial, orders)
+
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     run.directory.tune.mkdir()
     tuner = Tuner(
         AlgorithmTrainable,
-        # A grid over the trials, and nothing for Tune to draw or expand: the table is ours.
-        param_space={
-            **_shared_config(run),
-            "trial": grid_search([trial.to_data() for trial in run.trials]),
-        },
         tune_config=TuneConfig(
+            num_samples=-1,
+            search_alg=TrialSource(run, suggestions, orders_of),
+            scheduler=RuleScheduler(run, rule, suggestions),
             reuse_actors=True,  # a trial that follows another in its actor starts without importing torch again
-            trial_name_creator=_trial_name,
-            trial_dirname_creator=_trial_name,
+            trial_name_creator=trial_name,
+            trial_dirname_creator=trial_name,
         ),
         run_config=RunConfig(
             name="tune",
             storage_path=str(run.directory.tune),
-            callbacks=[Reporter(run)],
+            callbacks=[Reporter(run, suggestions)],
             verbose=0,
             checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
-            failure_config=FailureConfig(max_failures=0),
+            failure_config=FailureConfig(max_failures=run.experiment.failure.max_restarts),
         ),
     )
     # Of Tune's own result files, which are off, it would complain at length.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     tuner.fit()
     shutil.rmtree(run.directory.tune, ignore_errors=True)
+    for name, reason in run.stopped.items():
+        run.directory.mark_stopped(name, reason)
+    if isinstance(rule, Populations) and not run.directory.unfinished(retry_failed=False):
+        rule.close()
 
 
 class Reporter(Callback):  # type: ignore[misc]  # ray has no types
-    """Tells the watcher what Tune's trials do, and Tune what the user wants."""
+    """Tells the watcher and the searcher what Tune's trials do."""
 
-    def __init__(self, run: ActiveRun) -> None:
+    def __init__(self, run: ActiveRun, suggestions: Suggestions | None) -> None:
         self._run = run
-        self._stopping = False
+        self._suggestions = suggestions
+        self._looked = 0.0
 
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
         """Leaves nothing of it in the state that Tune pickles and nobody reads."""
         return (Callback, ())
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Passes the user's interrupt on to the trials: each saves and stops when its iteration is over."""
-        if self._run.interrupts.received and not self._stopping:
-            self._stopping = True
-            (self._run.directory.tune / STOP_FILE).touch()
-            self._run.tell(RunStopping(self._run.interrupts.received))
+        """Tells now and then what is taken of the machine."""
+        if time.monotonic() - self._looked >= RESOURCES_EVERY_S:
+            self._looked = time.monotonic()
+            total, free = ray.cluster_resources(), ray.available_resources()
+            cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
+            used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
+            self._run.tell(RunResources(used[0], cpus, used[1], gpus))
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells that a trial has been placed."""
-        if not self._stopping:
-            self._run.tell(TrialEvent(_trial_name(trial), "RUNNING"))
+        if not self._run.interrupts.received:
+            self._run.tell(TrialEvent(trial_name(trial), "RUNNING"))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Tells a trial's result as the trial wrote it."""
         for note in json.loads(result.get(NOTES, "[]")):
-            self._run.note(_trial_name(trial), note)
+            self._run.note(trial_name(trial), note)
         if ROW in result:
-            self._run.tell(TrialEvent(_trial_name(trial), "RUNNING", json.loads(result[ROW])))
+            place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
+            self._run.tell(TrialEvent(trial_name(trial), "RUNNING", json.loads(result[ROW]), place=place))
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Tells that a trial has failed and starts again."""
+        failures = f"{trial.run_metadata.num_failures} of {self._run.experiment.failure.max_restarts}"
+        self._run.note(trial_name(trial), f"starts again (restart {failures}): {_error_of(trial)}")
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells how a trial ended."""
-        self._run.ended(_trial_name(trial))
+        self._run.ended(trial_name(trial))
+        if self._suggestions is not None and not self._run.interrupts.received:
+            self._suggestions.ended(trial_name(trial), failed=False)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Notes what a trial raised, as it was."""
-        self._run.failed(_trial_name(trial), _error_of(trial))
-
-
-def _shared_config(run: ActiveRun) -> dict[str, Any]:
-    return {
-        "run_directory": str(run.directory.path),
-        "resume": run.resumed,
-        "from_checkpoint": None if run.from_checkpoint is None else str(run.from_checkpoint.absolute()),
-        "eager": run.eager,
-        "stop_file": str(run.directory.tune / STOP_FILE),
-        "import_paths": list(sys.path),
-    }
-
-
-def _trial_name(trial: Trial) -> str:
-    name: str = trial.config["trial"]["name"]
-    return name
+        self._run.failed(trial_name(trial), _error_of(trial))
+        if self._suggestions is not None:
+            self._suggestions.ended(trial_name(trial), failed=True)
 
 
 def _error_of(trial: Trial) -> Exception:
@@ -124,12 +142,12 @@ def _error_of(trial: Trial) -> Exception:
         with open(trial.pickled_error_file, "rb") as file:
             error = pickle.load(file)
     except (OSError, TypeError):
-        return TrainingFailed(f"{_trial_name(trial)} failed; the log says why")
+        return TrainingFailed(f"{trial_name(trial)} failed; the log says why")
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, TrialError):
-        return cause.failure.error(_trial_name(trial))
+        return cause.failure.error(trial_name(trial))
     if isinstance(cause, OutOfMemoryError) or "running low on memory" in str(cause):
-        return OutOfResources(f"{_trial_name(trial)}: its process was ended because the memory is full: {cause}")
+        return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
     if isinstance(cause, RayError):
-        return TrainingFailed(f"{_trial_name(trial)}: its process died: {cause}")
-    return TrainingFailed(f"{_trial_name(trial)}: {cause}")
+        return TrainingFailed(f"{trial_name(trial)}: its process died: {cause}")
+    return TrainingFailed(f"{trial_name(trial)}: {cause}")

@@ -16,6 +16,7 @@ from rlrun.functional.seeding import generator
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.tuning import Pb2Config, PbtConfig
 from rlrun.tune.lineage import Generation, Lineage, MemberRecord, newest_checkpoint_of, newest_records, read_generations
+from rlrun.tune.rules.bandit import modelled
 from rlrun.tune.rules.mutation import explore
 from rlrun.tune.rules.rule import Decision, Orders
 
@@ -70,6 +71,7 @@ class Populations:
             check: Raises SpecError if a trial's config does not take such settings.
         """
         self._settings = settings
+        self._sign = 1.0 if settings.mode == "max" else -1.0
         self._lineage = lineage
         self._check = check
         self._populations: dict[int, list[_Member]] = {}
@@ -82,7 +84,8 @@ class Populations:
             member = _Member(trial.name, len(members), dict(initial[trial.name]))
             if trial.name in known:
                 member.generation, record = known[trial.name]
-                member.params, member.score = dict(record.params), record.score
+                member.params = dict(record.params)
+                member.score = None if record.score is None else self._sign * record.score
                 member.orders = self._orders(member.generation, record)
             members.append(member)
         self._by_trial = {member.trial: member for members in self._populations.values() for member in members}
@@ -136,6 +139,10 @@ class Populations:
         """Returns what was decided about waiting members since the last call."""
         released, self._released = self._released, {}
         return released
+
+    def close(self) -> None:
+        """Removes the checkpoints that are kept for copying, once no member has anything left to do."""
+        self._lineage.close()
 
     def _arrive(self, member: _Member) -> Decision:
         member.arrived = True
@@ -200,7 +207,7 @@ class Populations:
         here = [member for member in live if member.arrived or member.score is not None]
         ranked = sorted(here, key=lambda member: (_rank(member), -member.index), reverse=True)
         size = min(math.ceil(len(ranked) * self._settings.quantile_fraction), len(ranked) // 2)
-        best = [member for member in ranked[:size] if not member.has_diverged and self._checkpoint_of(member)]
+        best = [member for member in ranked[:size] if member.score is not None and self._checkpoint_of(member)]
         return best, ranked[len(ranked) - size :]
 
     def _checkpoint_of(self, member: _Member) -> int | None:
@@ -223,9 +230,9 @@ class Populations:
             if isinstance(self._settings, PbtConfig):
                 params, how = explore(self._settings, parent.params, draws)
             else:
-                from rlrun.tune.rules.bandit import modelled
-
-                params = modelled(self._settings, self._of(population), generation, parent.params, taken, draws)
+                assert parent.score is not None, "a member without a score is no parent"
+                score = self._sign * parent.score
+                params = dict(modelled(self._settings, self._of(population), generation, score, taken, draws))
                 how = "modelled"
             try:
                 self._check(member.trial, params)
@@ -243,7 +250,7 @@ class Populations:
         members = tuple(
             MemberRecord(
                 trial=member.trial,
-                score=member.score,
+                score=None if member.score is None else self._sign * member.score,
                 env_steps=member.env_steps,
                 how=how,
                 parent=None if parent is None else parent.trial,

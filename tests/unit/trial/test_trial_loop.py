@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.orders import TrialOrders
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.trial.trial_loop import TrialLoop
@@ -251,21 +253,67 @@ def test_an_evaluation_can_be_a_stop(tmp_path: Path, small_trial: MakeTrial) -> 
     assert loop.last_result["iteration"] == 3
 
 
-def test_a_full_state_of_another_trial_can_be_taken_over(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
-    with TrialLoop(small_trial(seed=1, stop={"iteration": 5}), tmp_path / "donor") as donor:
+@pytest.mark.parametrize("settings", [{"lr": 0.01}, {"lr": 0.01, "num_epochs": 3}, {"train_batch_size": 96}])
+def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothing(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve, settings: dict[str, Any]
+) -> None:
+    trial = small_trial(seed=2, stop={"iteration": 6})
+    with TrialLoop(small_trial(seed=1, stop={"iteration": 9}), tmp_path / "donor") as donor:
         run(donor, until=4)
-        handed = donor.save(tmp_path / "handed")
-        run(donor)
-    with TrialLoop(small_trial(seed=2, stop={"iteration": 5}), tmp_path / "t") as loop:
-        run(loop, until=4)
+        parent = donor.save()
+        counted = donor.last_result["env_steps"]
+    orders = TrialOrders(1, trial.replace(config=trial.config.replace(**settings), params=settings), parent)
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        run(loop, until=3)
+        loop.save()
+        shutil.copytree(tmp_path / "t", tmp_path / "killed")
         own = curve(tmp_path / "t")
-        loop.load(handed)
-        assert loop.algorithm.iteration == 4
+        loop.take_orders(orders)
+        learner = loop.algorithm.learner
+        taken = learner.policy.parameters.named(learner.flat())
+        np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
+        assert loop.algorithm.workers.env_steps == counted
+        assert loop.algorithm.config == orders.trial.config
         run(loop)
-    assert curve(tmp_path / "t")[:4] == own
-    assert [row["iteration"] for row in read_results(tmp_path / "t")] == [1, 2, 3, 4, 5]
-    content = read_checkpoint(tmp_path / "t" / "checkpoints" / "iteration_000004")
-    np.testing.assert_equal(content.tensors, read_checkpoint(handed).tensors)
+    rows = curve(tmp_path / "t")
+    assert rows[:3] == own
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[3]["learner/lr"] == orders.trial.config.lr
+    assert counted < rows[3]["env_steps"] <= counted + orders.trial.config.train_batch_size
+
+    with TrialLoop(orders.trial, tmp_path / "killed", resume=True, orders=orders) as loop:
+        run(loop)
+    assert curve(tmp_path / "killed") == rows
+    assert record(tmp_path / "killed").params == settings
+
+
+def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve
+) -> None:
+    trial = small_trial(seed=2, stop={"iteration": 6})
+    changed = trial.replace(config=trial.config.replace(lr=0.01, clip_param=0.1, entropy_coeff=0.02))
+    for name in ("in place", "anew"):
+        with TrialLoop(trial, tmp_path / name) as loop:
+            run(loop, until=3)
+            parent = loop.save()
+            if name == "in place":
+                loop.take_orders(TrialOrders(1, changed, parent))
+                run(loop)
+    with TrialLoop(changed, tmp_path / "anew", resume=True) as loop:
+        run(loop)
+    assert curve(tmp_path / "in place") == curve(tmp_path / "anew")
+
+
+def test_orders_of_a_generation_are_carried_out_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 9})
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        run(loop, until=2)
+        orders = TrialOrders(1, trial, loop.save())
+        loop.take_orders(orders)
+        run(loop, until=4)
+        steps = loop.algorithm.workers.env_steps
+        loop.take_orders(orders)
+        assert (loop.generation, loop.algorithm.workers.env_steps) == (1, steps)
 
 
 def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:

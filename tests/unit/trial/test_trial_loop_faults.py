@@ -41,7 +41,7 @@ def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(tmp_path: 
     assert f"{tmp_path / 'checkpoints' / 'iteration_000004'}: File too large: about 0." in message
     record = TrialDirectory(tmp_path).read_record()
     assert record is not None
-    assert (record.status, record.error) == ("ERROR", message)
+    assert (record.status, record.error) == ("INTERRUPTED", message)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["iteration_000002"]
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.algorithm.iteration == 2

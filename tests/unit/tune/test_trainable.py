@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ from typing import Any
 import pytest
 from ray.tune import PlacementGroupFactory
 
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
+from rlrun.trial.orders import TrialOrders
 from rlrun.trial.results import is_timing, read_results
-from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError, metrics_for_tune
 
 PARTS = {
@@ -29,17 +34,20 @@ def _no_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", str(tmp_path / "ray_results"))
 
 
-def config(runs: Path, seed: int = 0, *, resume: bool = False, **settings: Any) -> dict[str, Any]:
+def trial(seed: int = 0, **settings: Any) -> TrialSpec:
     data = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 4}, "seeds": [seed]}
     (experiment,) = parse_experiments({"tiny": {**data, "config": {**PARTS, **settings}}})
+    return experiment.trials()[0]
+
+
+def config(runs: Path, seed: int = 0, *, interval: int | None = None, **settings: Any) -> dict[str, Any]:
     return {
-        "trial": experiment.trials()[0].to_data(),
+        "trial": trial(seed, **settings).to_data(),
         "run_directory": str(runs),
-        "resume": resume,
-        "from_checkpoint": None,
         "eager": False,
-        "stop_file": str(runs / "stop"),
         "import_paths": [],
+        "interval_env_steps": interval,
+        "orders": None,
     }
 
 
@@ -68,7 +76,7 @@ def test_what_is_missing_is_nan_for_schedulers_and_null_in_the_files(tmp_path: P
     assert all(value is not None for value in heard.values())
     assert json.loads(heard[ROW]) == read_results(tmp_path / "000-seed=0")[0]
     assert json.loads(heard[ROW])["episode_return_mean"] is None
-    assert json.loads(heard[NOTES]) == []
+    assert NOTES not in heard
 
 
 def test_numbers_stay_numbers() -> None:
@@ -93,7 +101,7 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     assert record is not None
     directory.write_record(replace(record, status="RUNNING", stop_reason=""))
 
-    trainable = AlgorithmTrainable(config(tmp_path, resume=True))
+    trainable = AlgorithmTrainable(config(tmp_path))
     heard = trainable.train()
     assert heard["done"] is True
     assert "goes on after iteration 4" in heard[NOTES]
@@ -101,35 +109,46 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     assert not directory.is_claimed()
 
 
-def test_a_trial_that_the_scheduler_stops_is_over_and_saved(tmp_path: Path) -> None:
+def test_a_trial_that_the_scheduler_ends_is_over_and_saved(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.train()
+    trainable.finish("asha: 9 is below 12")
     trainable.stop()
-    assert status(tmp_path) == ("TERMINATED", "the scheduler stopped it")
+    assert status(tmp_path) == ("TERMINATED", "asha: 9 is below 12")
     assert (tmp_path / "000-seed=0/checkpoints/iteration_000001").is_dir()
 
 
-def test_a_trial_of_a_run_that_stops_saves_and_can_go_on(tmp_path: Path) -> None:
+def test_a_trial_whose_actor_ends_is_paused_and_goes_on_without_a_word(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path / "paused"))
+    rows = [row(trainable.train()), row(trainable.train())]
+    trainable.stop()
+    assert status(tmp_path / "paused") == ("PAUSED", "")
+
+    trainable = AlgorithmTrainable(config(tmp_path / "paused"))
+    third = trainable.train()
+    assert NOTES not in third
+    assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
+    assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
+
+
+def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path / "interrupted"))
     rows = [row(trainable.train()), row(trainable.train())]
-    (tmp_path / "interrupted/stop").touch()
+    trainable.interrupt()
     assert trainable.train()["done"] is True
     trainable.stop()
     assert status(tmp_path / "interrupted") == ("INTERRUPTED", "")
 
-    (tmp_path / "interrupted/stop").unlink()
-    trainable = AlgorithmTrainable(config(tmp_path / "interrupted", resume=True))
+    trainable = AlgorithmTrainable(config(tmp_path / "interrupted"))
     third = trainable.train()
-    rows += [row(third), row(trainable.train())]
-    assert rows == alone(tmp_path / "alone", 0)
+    assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
     (note,) = json.loads(third[NOTES])
     assert note.startswith("goes on after iteration 2, from ")
-    assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
 
 
 def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "stop").touch()
     trainable = AlgorithmTrainable(config(tmp_path))
+    trainable.interrupt()
     assert trainable.train()["done"] is True
     trainable.stop()
     assert not (tmp_path / "000-seed=0").exists()
@@ -142,26 +161,74 @@ def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_pa
     rows = [row(trainable.train()) for _ in range(4)]
     trainable.stop()
     assert rows == alone(tmp_path / "alone", 1)
-    assert status(tmp_path, 0) == ("TERMINATED", "the scheduler stopped it")
+    assert status(tmp_path, 0) == ("PAUSED", "")
     assert status(tmp_path, 1) == ("TERMINATED", "iteration 4 >= 4")
 
 
-def test_what_tune_saves_another_trial_can_go_on_from(tmp_path: Path) -> None:
-    donor = AlgorithmTrainable(config(tmp_path / "donor"))
-    donor.train()
-    donor.train()
-    donor.save_checkpoint(str(tmp_path / "exchange"))
-    expected = row(donor.train())
-    donor.stop()
+def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path, interval=100))
+    assert ROW in trainable.train()
+    second = trainable.train()
+    assert 100 < second["env_steps"] <= 128
+    assert (tmp_path / "000-seed=0/checkpoints/iteration_000002").is_dir()
+    again = trainable.train()
+    assert ROW not in again
+    assert again["env_steps"] == second["env_steps"]
 
-    taker = AlgorithmTrainable(config(tmp_path / "taker"))
-    taker.load_checkpoint(str(tmp_path / "exchange"))
-    assert row(taker.train()) == expected
-    taker.stop()
+    trainable.take_orders(TrialOrders(1, trial(), None).to_data())
+    assert trainable.train()["env_steps"] > second["env_steps"]
+    trainable.stop()
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize(("name", "value"), [("lr", 0.25), ("num_epochs", 2)])
+def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
+    tmp_path: Path, name: str, value: float, is_elsewhere: bool
+) -> None:
+    donor = AlgorithmTrainable(config(tmp_path, 1))
+    donor.train()
+    donor_steps = donor.train()["env_steps"]
+    donor.pause()
+    parent = tmp_path / "000-seed=1/checkpoints/iteration_000002"
+
+    trainable = AlgorithmTrainable(config(tmp_path, interval=100))
+    trainable.train()
+    trainable.train()
+    orders = TrialOrders(1, trial(**{name: value}), parent).to_data()
+    if is_elsewhere:  # its actor was given to another trial in between
+        trainable.stop()
+        trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+    else:
+        trainable.take_orders(orders)
+    third = row(trainable.train())
+    assert third["learner/lr"] == (value if name == "lr" else 3e-4)
+    assert third["sgd_steps"] == 4 + (4 if name == "num_epochs" else 2)
+    assert third["iteration"] == 3
+    assert donor_steps < third["env_steps"] <= donor_steps + 64
+    written = load_plain_yaml((tmp_path / "000-seed=0/spec.yaml").read_text())
+    assert written["config"][name] == value
+    trainable.interrupt()
+    content = read_checkpoint(tmp_path / "000-seed=0/checkpoints/iteration_000003")
+    assert content.manifest["generation"] == 1
+    assert content.spec["config"][name] == value
+
+    # The same orders given again after a kill, before and after it has saved, have the same effect once.
+    shutil.rmtree(tmp_path / "000-seed=0/checkpoints/iteration_000003")
+    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+    assert row(trainable.train()) == third
+    trainable.stop()
+    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+    after = row(trainable.train())
+    trainable.stop()
+    assert after["iteration"] == 4
+    assert third["env_steps"] < after["env_steps"] <= third["env_steps"] + 64
 
 
 def test_what_a_trial_raises_travels_whole(tmp_path: Path) -> None:
-    trainable = AlgorithmTrainable({**config(tmp_path), "from_checkpoint": str(tmp_path / "nowhere")})
+    TrialDirectory(tmp_path / "000-seed=0").write_record(
+        TrialRecord("000-seed=0", "PENDING", 0, from_checkpoint=str(tmp_path / "nowhere"))
+    )
+    trainable = AlgorithmTrainable(config(tmp_path))
     with pytest.raises(TrialError) as raised:
         trainable.train()
     trainable.stop()

@@ -1,0 +1,156 @@
+"""The lineage of populations: who copied whom at which generation, with which settings, and the checkpoints for it.
+
+``lineage.jsonl`` has a line for each decision, appended and synced before anyone acts on it: after a kill the same
+decision is carried out again. ``generations/<trial>/<generation>`` holds the checkpoint with which a member came to a
+generation, for as long as another one may still have to copy it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rlrun.checkpoint.durable import append_line, partial_name, put_directory, remove_leftovers
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.errors import CheckpointError
+
+LINEAGE_FILE = "lineage.jsonl"
+GENERATIONS_DIRECTORY = "generations"
+
+How = Literal["initial", "kept", "perturbed", "resampled", "mixed", "modelled"]
+
+
+@dataclass(frozen=True)
+class MemberRecord:
+    """One member at one generation.
+
+    Attributes:
+        trial: Name of the trial.
+        score: The metric with which it came to the generation, as it was reported; None if it had none or had diverged.
+        env_steps: Env steps it had taken then.
+        how: How it goes on: as it is (kept), or with settings that were multiplied (perturbed), drawn anew
+            (resampled), both (mixed), or chosen by a model (modelled); initial at generation 0.
+        parent: The trial whose weights it takes over, None if it keeps its own.
+        parent_generation: The generation of the parent's checkpoint that is taken over, None without a parent.
+        params: The settings from now on, by their path below `config`.
+    """
+
+    trial: str
+    score: float | None
+    env_steps: int
+    how: How
+    parent: str | None
+    parent_generation: int | None
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One decision: all members of a population, or a single one where they do not wait for each other.
+
+    Attributes:
+        population: The population's seed.
+        generation: Its number, from 0 for the beginning; generation g is decided g intervals of env steps later.
+        members: Its members, in the order of the trials.
+    """
+
+    population: int
+    generation: int
+    members: tuple[MemberRecord, ...]
+
+
+class Lineage:
+    """Reads and writes the lineage of a run's populations.
+
+    Attributes:
+        run: The run's directory.
+    """
+
+    def __init__(self, run: Path) -> None:
+        """Names a run's directory; nothing need be there yet."""
+        self.run = Path(run)
+
+    def append(self, generation: Generation) -> None:
+        """Adds a decision, which lasts once this returns.
+
+        Raises:
+            OutOfResources: If the disk is full.
+        """
+        append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
+
+    def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
+        """Keeps the checkpoint with which a member has come to a generation; its files are linked, not copied."""
+        kept = self.checkpoint(trial, generation)
+        if kept.is_dir():
+            return
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(kept.parent)
+        partial = partial_name(kept)
+        shutil.copytree(checkpoint, partial, copy_function=_link)
+        put_directory(partial, kept)
+
+    def checkpoint(self, trial: str, generation: int) -> Path:
+        """Returns where the checkpoint is with which a member has come to a generation."""
+        return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
+
+    def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:
+        """Removes all kept checkpoints but those that are needed.
+
+        Args:
+            needed: (trial, generation) of each that stays.
+        """
+        kept = {self.checkpoint(trial, generation) for trial, generation in needed}
+        for path in (self.run / GENERATIONS_DIRECTORY).glob("*/*"):
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Removes all kept checkpoints, once no member has anything left to do."""
+        shutil.rmtree(self.run / GENERATIONS_DIRECTORY, ignore_errors=True)
+
+
+def read_generations(run: Path) -> list[Generation]:
+    """Reads the lineage of a run, oldest first; [] if it has no populations. A torn last line is left out."""
+    try:
+        lines = (Path(run) / LINEAGE_FILE).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            data = json.loads(line)
+            members = tuple(MemberRecord(**member) for member in data["members"])
+            found.append(Generation(data["population"], data["generation"], members))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:
+    """Returns the last generation of each trial that is known, and what was decided about it there."""
+    return {member.trial: (line.generation, member) for line in generations for member in line.members}
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+    return target
+
+
+def newest_checkpoint_of(checkpoints: Path) -> Path:
+    """Returns the newest whole checkpoint of a member that has just come to a generation.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
+    newest = CheckpointStore(checkpoints).newest_valid()
+    if newest is None:
+        raise CheckpointError(f"{checkpoints}: the trial has come to a generation without a checkpoint")
+    return newest

@@ -1,0 +1,73 @@
+"""The rule of a run, brought to where the run's own records say that it is."""
+
+from __future__ import annotations
+
+from rlrun.spec.settings import settings_of, with_settings
+from rlrun.trial.results import read_results
+from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.decisions import read_stops
+from rlrun.tune.lineage import Lineage
+from rlrun.tune.rules.choice import make_rule
+from rlrun.tune.rules.population import Populations
+from rlrun.tune.rules.rule import Rule
+
+
+def rule_of(run: ActiveRun) -> Rule | None:
+    """Returns the rule of a run's scheduler, None if it has none.
+
+    Trials that it had decided to stop, or would have stopped next, are over: they are marked, and taken off the run.
+    """
+    scheduler = run.experiment.scheduler
+    if scheduler is None:
+        return None
+    for name, stop in read_stops(run.directory.path).items():
+        run.directory.mark_stopped(name, stop.reason)
+    run.trials = [trial for trial in run.trials if run.directory.record(trial.name).status != "TERMINATED"]
+    if scheduler.population is not None:
+        return _populations(run)
+    rule = make_rule(scheduler, run.experiment.stop, run.experiment.num_trials)
+    if run.resumed:
+        _replay(rule, run)
+    return rule
+
+
+def _replay(rule: Rule, run: ActiveRun) -> None:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.settings
+    names = run.directory.table.trials
+    rows = []
+    for name in names:
+        rule.add(name)
+        for row in read_results(run.directory.path / name):
+            moment, value = row.get(scheduler.time_attr), row.get(settings.metric)
+            if moment is not None:
+                rows.append((float(moment), name, None if value is None else float(value)))
+    sign = 1.0 if settings.mode == "max" else -1.0
+    for moment, name, value in sorted(rows, key=lambda row: row[0]):
+        rule.judge(name, moment, None if value is None else sign * value)
+    for name in names:
+        if run.directory.record(name).status in ("TERMINATED", "ERROR"):
+            rule.remove(name)
+    for name, decision in rule.released().items():
+        if decision.verdict == "stop":
+            run.directory.mark_stopped(name, decision.reason)
+            run.stopped[name] = decision.reason
+            rule.remove(name)
+    run.trials = [trial for trial in run.trials if trial.name not in run.stopped]
+
+
+def _populations(run: ActiveRun) -> Populations:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.population
+    assert settings is not None
+    trials = {name: run.directory.trial(name) for name in run.directory.table.trials}
+    paths = tuple(settings.spaces)
+    return Populations(
+        settings,
+        list(trials.values()),
+        Lineage(run.directory.path),
+        {name: settings_of(trial, paths) for name, trial in trials.items()},
+        lambda name, params: with_settings(trials[name], params),
+    )

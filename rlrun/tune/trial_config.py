@@ -1,0 +1,30 @@
+"""What an actor is given to run a trial with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.orders import TrialOrders
+from rlrun.tune.active_run import ActiveRun
+
+
+def trial_config(run: ActiveRun, trial: TrialSpec, orders: TrialOrders | None) -> dict[str, Any]:
+    """Returns the config of `AlgorithmTrainable` for a trial, plain data from which any process can run it.
+
+    Args:
+        run: The run.
+        trial: The trial, with the settings it has at first.
+        orders: The last orders of its population, if it has any.
+    """
+    scheduler = run.experiment.scheduler
+    population = None if scheduler is None else scheduler.population
+    return {
+        "trial": trial.to_data(),
+        "run_directory": str(run.directory.path),
+        "eager": run.eager,
+        "import_paths": list(sys.path),
+        "interval_env_steps": None if population is None else population.interval_env_steps,
+        "orders": None if orders is None else orders.to_data(),
+    }

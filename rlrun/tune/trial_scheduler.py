@@ -1,0 +1,267 @@
+"""Carries a rule's decisions out under Tune: which trials run, wait, go on and end.
+
+A trial that has to wait keeps its actor as long as nobody else wants its place; then it is saved, and another trial
+takes the actor over. Tune saves and restores nothing: a trial goes on from its own directory.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ray.tune.execution.placement_groups import PlacementGroupFactory
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.settings import with_settings
+from rlrun.trial.orders import TrialOrders
+from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.decisions import StopDecision, append_stop
+from rlrun.tune.events import RunStopping, TrialEvent
+from rlrun.tune.rules.population import Populations
+from rlrun.tune.rules.rule import Decision, Orders, Rule
+from rlrun.tune.suggestions import Suggestions
+from rlrun.tune.trainable import DIVERGED
+
+PATIENCE_S = 5.0
+"""After so long without a place for a trial that could run, one that waits gives up its actor, whatever the sums say."""
+
+
+class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
+    """Tune's view of a rule; without one, trials simply run.
+
+    Attributes:
+        stopped: Why the rule has ended trials, by name.
+    """
+
+    def __init__(self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None) -> None:
+        """Takes the run, its rule, and the searcher that hears how trials do at rungs."""
+        super().__init__()
+        self._run = run
+        self._rule = rule
+        self._suggestions = suggestions
+        self._known = set(run.directory.table.trials) if run.resumed else set()
+        self._measured: dict[str, tuple[float, float | None]] = {}
+        self._held: dict[str, Trial] = {}
+        self._paused: dict[str, Trial] = {}
+        self._ready: dict[str, Trial] = {}
+        self._told_to_stop: set[str] = set()
+        self._is_stopping = False
+        self._crowded_since = math.inf
+
+    def __reduce__(self) -> tuple[type[TrialScheduler], tuple[()]]:
+        """Leaves nothing of it in the state that Tune pickles and nobody reads."""
+        return (FIFOScheduler, ())
+
+    # What Tune tells.
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Tells the rule of a trial."""
+        name = trial_name(trial)
+        if self._rule is not None and (name not in self._known or isinstance(self._rule, Populations)):
+            self._rule.add(name)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Asks the rule what follows a result."""
+        name = trial_name(trial)
+        if self._rule is None or self._is_stopping:
+            return str(TrialScheduler.CONTINUE)
+        if DIVERGED in result:
+            assert isinstance(self._rule, Populations)
+            self._run.note(name, str(result[DIVERGED]))
+            return self._act(trial, self._rule.diverged(name))
+        decision = self._judged(trial, result)
+        return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Tells the rule that a trial has ended by itself, and hears its last result first."""
+        if not self._is_stopping and trial_name(trial) not in self._run.stopped:
+            self._judged(trial, result)
+        self._remove(trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Tells the rule that a trial has failed for good."""
+        self._remove(trial)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """Tells the rule that a trial has ended while it was waiting."""
+        self._remove(trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Carries out what was decided since Tune's last turn, and returns a waiting trial that may go on."""
+        controller = tune_controller._tune_controller
+        if self._run.interrupts.received:
+            self._stop_all(controller)
+            return None
+        if self._rule is not None:
+            for name, decision in self._rule.released().items():
+                self._release(controller, name, decision)
+            self._make_room(controller)
+        waiting = [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
+        return next(iter([*waiting, *self._ready.values()]), None)
+
+    def debug_string(self) -> str:
+        """Returns nothing: Tune's own display is off."""
+        return ""
+
+    # What follows.
+
+    def _judged(self, trial: Trial, result: dict[str, Any]) -> Decision | None:
+        """Tells the rule and the searcher of a result; None if there is no rule, or it says no more than "done"."""
+        scheduler = self._run.experiment.scheduler
+        if self._rule is None or scheduler is None:
+            return None
+        moment = result.get(scheduler.time_attr)
+        if moment is None:
+            return None
+        name, value = trial_name(trial), result.get(scheduler.settings.metric)
+        value = None if value is None or math.isnan(value) else float(value)
+        score = -value if value is not None and scheduler.settings.mode == "min" else value
+        self._measured[name] = (float(moment), value)
+        if isinstance(self._rule, Populations) and result.get("done"):
+            return None  # it comes to no further generation
+        decision = self._rule.judge(name, float(moment), score)
+        if self._suggestions is not None and decision.rung is not None and value is not None:
+            self._suggestions.observe(name, decision.rung, value)
+        return decision
+
+    def _act(self, trial: Trial, decision: Decision) -> str:
+        name = trial_name(trial)
+        if decision.verdict == "wait":
+            self._held[name] = trial
+            self._run.tell(TrialEvent(name, "PAUSED"))
+            return str(TrialScheduler.NOOP)
+        if decision.verdict == "stop":
+            self._write_stop(name, decision)
+            _actor(trial).finish.remote(decision.reason)
+            return str(TrialScheduler.STOP)
+        if decision.orders is not None:
+            _actor(trial).take_orders.remote(self._ordered(trial, decision.orders).to_data())
+        return str(TrialScheduler.CONTINUE)
+
+    def _release(self, controller: Any, name: str, decision: Decision) -> None:
+        """Lets a trial that waits go on, or ends it."""
+        held = self._held.pop(name, None)
+        trial = held or self._paused.pop(name)
+        if decision.verdict == "stop":
+            self._write_stop(name, decision)
+            if held is not None:
+                _actor(trial).finish.remote(decision.reason)
+            controller.stop_trial(trial)
+            return
+        if decision.orders is not None:
+            orders = self._ordered(trial, decision.orders)
+            if held is not None:
+                _actor(trial).take_orders.remote(orders.to_data())
+        if held is None:
+            self._ready[name] = trial
+        else:
+            self._run.tell(TrialEvent(name, "RUNNING"))
+            controller._schedule_trial_train(trial)
+
+    def _ordered(self, trial: Trial, orders: Orders) -> TrialOrders:
+        """Puts orders into a trial's config, so that they outlast its actor, and tells the user of them."""
+        spec = TrialSpec.from_data(trial.config["trial"])
+        changed = trial_orders(spec, orders)
+        if orders.parent is not None:
+            before = trial.config["orders"]
+            old = spec.params if before is None else before["trial"]["params"]
+            self._run.note(spec.name, copied(orders, old, changed.trial.params))
+        trial.set_config({**trial.config, "orders": changed.to_data()})
+        return changed
+
+    def _write_stop(self, name: str, decision: Decision) -> None:
+        moment, value = self._measured.get(name, (0.0, None))
+        append_stop(self._run.directory.path, StopDecision(name, moment, value, decision.reason))
+        self._run.stopped[name] = decision.reason
+
+    def _make_room(self, controller: Any) -> None:
+        """Lets a trial that holds an actor while it waits give it up to one that could run."""
+        for name, trial in list(self._ready.items()):
+            if trial.status == Trial.RUNNING:  # Tune has found a place for it
+                del self._ready[name]
+        wanting = [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
+        wanting += [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
+        if not wanting or not self._held:
+            self._crowded_since = math.inf
+            return
+        self._crowded_since = min(self._crowded_since, time.monotonic())
+        running = [trial for trial in controller.get_live_trials() if trial.status == Trial.RUNNING]
+        needed = _resources([*running, *wanting])
+        fits = all(amount <= self._run.capacity.get(name, 0.0) for name, amount in needed.items())
+        staged = any(trial.status == Trial.PENDING for trial in wanting)  # else Tune would end the actor, not reuse it
+        if staged and (not fits or time.monotonic() - self._crowded_since > PATIENCE_S):
+            name, trial = self._held.popitem()
+            _actor(trial).pause.remote()
+            controller.pause_trial(trial, should_checkpoint=False)
+            self._paused[name] = trial
+            self._crowded_since = math.inf
+
+    def _stop_all(self, controller: Any) -> None:
+        """Lets every trial that runs save and stop after its iteration; the others do not begin."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._run.tell(RunStopping(self._run.interrupts.received))
+        for trial in list(controller.get_live_trials()):
+            name = trial_name(trial)
+            if trial.status == Trial.RUNNING:
+                if name not in self._told_to_stop and _actor(trial) is not None:
+                    self._told_to_stop.add(name)
+                    _actor(trial).interrupt.remote()
+                    if self._held.pop(name, None) is not None:
+                        controller._schedule_trial_train(trial)  # which answers that it is done
+            elif trial.status in (Trial.PENDING, Trial.PAUSED):
+                controller.stop_trial(trial)
+
+    def _remove(self, trial: Trial) -> None:
+        name = trial_name(trial)
+        for trials in (self._held, self._paused, self._ready):
+            trials.pop(name, None)
+        if self._rule is not None and not self._is_stopping:  # what the user stops goes on later
+            self._rule.remove(name)
+
+
+def trial_name(trial: Trial) -> str:
+    """Returns our name of a trial of Tune's."""
+    name: str = trial.config["trial"]["name"]
+    return name
+
+
+def trial_orders(spec: TrialSpec, orders: Orders) -> TrialOrders:
+    """Returns a rule's orders as the trial takes them."""
+    parent = None if orders.checkpoint is None else Path(orders.checkpoint)
+    return TrialOrders(orders.generation, with_settings(spec, orders.params), parent)
+
+
+def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Says what orders change, in words.
+
+    Examples:
+        >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
+        'generation 3: goes on from 001-a; lr 0.001 -> 0.0012'
+    """
+    changes = [f"{name} {_short(before.get(name))} -> {_short(after[name])}" for name in after if name in before]
+    return f"generation {orders.generation}: goes on from {orders.parent}; {', '.join(changes)}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _actor(trial: Trial) -> Any:
+    """Returns the actor that runs a trial, None while it has none; Tune offers no public way to it."""
+    return trial.temporary_state.ray_actor
+
+
+def _resources(trials: Iterable[Trial]) -> dict[str, float]:
+    """Returns what trials need together, by kind."""
+    total: dict[str, float] = {}
+    for trial in trials:
+        factory: PlacementGroupFactory = trial.placement_group_factory
+        for name, amount in factory.required_resources.items():
+            total[name] = total.get(name, 0.0) + amount
+    return total

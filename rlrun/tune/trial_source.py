@@ -1,0 +1,80 @@
+"""Hands trials to Tune: those of the run's table, then those that a searcher makes as earlier ones end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.orders import TrialOrders
+from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.events import TrialAdded
+from rlrun.tune.resources import TrialResources
+from rlrun.tune.suggestions import Suggestions
+from rlrun.tune.trial_config import trial_config
+
+
+class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
+    """What Tune asks for the next trial; its own search is not used."""
+
+    def __init__(
+        self,
+        run: ActiveRun,
+        suggestions: Suggestions | None,
+        orders_of: Callable[[TrialSpec], TrialOrders | None],
+    ) -> None:
+        """Takes the run, its searcher if it has one, and what populations have told their trials last."""
+        super().__init__()
+        self._run = run
+        self._suggestions = suggestions
+        self._orders_of = orders_of
+        self._next = deque(run.trials)
+
+    def __reduce__(self) -> tuple[type[Searcher], tuple[()]]:
+        """Leaves nothing of it in the state that Tune pickles and nobody reads."""
+        return (Searcher, ())
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Returns the config of the next trial, None if it must wait for others to end, or that there is none left."""
+        if self._run.interrupts.received:
+            return str(Searcher.FINISHED)
+        if not self._next and self._suggestions is not None:
+            if self._suggestions.is_over:
+                return str(Searcher.FINISHED)
+            if self._suggestions.running() >= self._places(self._suggestions):
+                return None
+            for trial in self._suggestions.next_trials():
+                self._run.trials.append(trial)
+                self._next.append(trial)
+                self._run.tell(TrialAdded(trial))
+            for text in self._suggestions.notes():
+                self._run.note(self._next[0].name, text)
+        if not self._next:
+            return str(Searcher.FINISHED)
+        trial = self._next.popleft()
+        return trial_config(self._run, trial, self._orders_of(trial))
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Does nothing: the searcher hears of ends in terms of our trials."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Writes nothing: the run's directory holds all."""
+        Path(checkpoint_path).touch()
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Reads nothing; Tune never restores."""
+
+    def _places(self, suggestions: Suggestions) -> float:
+        """Returns how many configurations may run at once."""
+        if suggestions.max_concurrent is not None:
+            return suggestions.max_concurrent
+        if not self._run.trials:
+            return 1
+        needs = TrialResources.of(self._run.trials[0])
+        room = [self._run.capacity.get("CPU", 0.0) / needs.total_cpus]
+        room += [self._run.capacity.get("GPU", 0.0) / needs.gpus] if needs.gpus else []
+        return max(1.0, min(room) / len(self._run.experiment.seeds))

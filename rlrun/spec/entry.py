@@ -30,6 +30,9 @@ ENTRY_KEYS = ("algorithm", "env", "config", *RunSettings.model_fields)
 MAX_TOLD = 5
 """After so many mistakes in drawn values the rest is left untold."""
 
+MAX_REFUSED = 100
+"""After so many mistakes in what a searcher might suggest nothing is taken to fit."""
+
 
 class UnusableEnv(Mistake):
     """An env that a spec may name but that cannot be used here, since a package is missing."""
@@ -249,7 +252,8 @@ def _check_trials(experiment: Experiment) -> list[Mistake]:
     """Checks what is drawn for each trial; rules across fields see the combinations here."""
     mistakes: list[Mistake] = []
     config_class = type(experiment.config)
-    # A searcher will suggest what nobody knows yet, but it draws from the same spaces.
+    # A searcher will suggest what nobody knows yet, but it draws from the same spaces. What the config refuses it draws
+    # anew, so it is enough that some fit.
     drawn = experiment.replace(searcher=None) if experiment.searches else experiment
     seen: set[int] = set()
     for planned in drawn.plan():
@@ -261,8 +265,10 @@ def _check_trials(experiment: Experiment) -> list[Mistake]:
         _, in_env = validate(EnvConfig, data["env"])
         found = [replace(mistake, location=("config", *mistake.location)) for mistake in in_config]
         found += [replace(mistake, location=("env", *mistake.location)) for mistake in in_env]
+        if experiment.searches and not found:
+            return []
         which = "in a suggestion such as" if experiment.searches else f"in trial {planned.index:03}"
         mistakes += [replace(mistake, message=f"{which}: {mistake.message}") for mistake in found]
-        if len(mistakes) >= MAX_TOLD:
+        if len(mistakes) >= (MAX_REFUSED if experiment.searches else MAX_TOLD):
             break
-    return mistakes
+    return mistakes[:MAX_TOLD]

@@ -72,7 +72,7 @@ class Disk(Protocol):
         ...
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Returns a checkpoint's files and their sizes."""
+        """Returns a checkpoint's files and their sizes, [] if there is none."""
         ...
 
     def read(self, path: str, offset: int, size: int) -> bytes:
@@ -152,12 +152,12 @@ class DriverDisk:
         Args:
             path: The checkpoint's directory anywhere on this machine.
 
-        Raises:
-            CheckpointError: If there is none.
+        Returns:
+            Them; [] if there is no checkpoint.
         """
         directory = self._run / path
-        if not directory.is_dir():
-            raise CheckpointError(f"{directory}: does not exist")
+        if not (directory / MANIFEST_FILE).is_file():
+            return []
         return [(name, (directory / name).stat().st_size) for name in files_of_checkpoint(directory)]
 
     def read(self, path: str, offset: int, size: int) -> bytes:

@@ -201,11 +201,13 @@ class TrialMirror:
         Args:
             checkpoint: Its path there.
 
-        Raises:
-            CheckpointError: If it is not there.
+        Returns:
+            Its path here. If it is not there any more, neither is it here, as whoever reads it will say.
         """
         here, there = self._here(checkpoint), self._there(checkpoint)
         files = self._disk.checkpoint(there)
+        if not files:
+            return here
         manifest = here / MANIFEST_FILE
         is_here = all((here / name).is_file() for name, _ in files)
         if is_here and manifest.read_bytes() == self._disk.read(f"{there}/{MANIFEST_FILE}", 0, manifest.stat().st_size):

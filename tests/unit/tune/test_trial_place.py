@@ -312,8 +312,9 @@ def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
     assert files(place.fetch(there)) == files(parent)
     place.push()
     assert not (run / TRIAL / "checkpoints").exists()
-    with pytest.raises(CheckpointError, match="does not exist"):
-        place.fetch(ELSEWHERE / "002-seed=2/checkpoints/iteration_000002")
+    gone = place.fetch(ELSEWHERE / "002-seed=2/checkpoints/iteration_000002")
+    with pytest.raises(CheckpointError, match="002-seed=2/checkpoints/iteration_000002"):
+        verify_checkpoint(gone)
     place.close()
 
 

@@ -247,7 +247,7 @@ def _correlations(squared: Doubles, between: Doubles, length_scale: float, forge
 def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doubles:
     """Returns the place with the largest bound among random ones, known ones and those around the best of them."""
     places = np.concatenate([generator.random((CANDIDATES, known.shape[1])), known])
-    best = places[int(np.argmax(hope(places)))]
+    best: Doubles = places[int(np.argmax(hope(places)))]
     for width in REFINEMENTS:
         around = best + width * generator.standard_normal((POINTS_PER_REFINEMENT, len(best)))
         places = np.clip(np.concatenate([best[None], around]), 0, 1)
@@ -256,15 +256,14 @@ def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doub
 
 
 def _scaled(scores: Doubles, history: Doubles) -> Doubles:
-    """Returns scores with the least of the history as 0 and the best as 1."""
+    """Returns scores with the least of the history as 0 and the best as 1; all as 0 if they are the same."""
     spread = float(history.max() - history.min())
-    scaled: Doubles = (scores - history.min()) / spread if spread > 0 else np.zeros_like(scores)
+    scaled: Doubles = (scores - history.min()) / (spread or math.inf)
     return scaled
 
 
 def _standardized(changes: Doubles) -> Doubles:
     """Returns changes with mean 0 and deviation 1, at most two deviations from it."""
-    deviation = float(changes.std())
-    standardized: Doubles = (changes - changes.mean()) / deviation if deviation > 0 else np.zeros_like(changes)
-    clipped: Doubles = np.clip(standardized, -2, 2)
-    return clipped
+    deviation = float(changes.std()) or math.inf
+    standardized: Doubles = np.clip((changes - changes.mean()) / deviation, -2, 2)
+    return standardized

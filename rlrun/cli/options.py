@@ -94,6 +94,17 @@ def axis_option(command: Command) -> Command:
     return option(command)
 
 
+def max_trials_option(command: Command) -> Command:
+    """Adds ``--max-trials N``: how many trials an experiment may have, without which an immense sweep is refused."""
+    option = click.option(
+        "--max-trials",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Refuse an experiment that has more trials than N, which is 10,000 unless told otherwise.",
+    )
+    return option(command)
+
+
 def trust_option(command: Command) -> Command:
     """Adds ``--trust``: import what a checkpoint names even where nobody has vouched for it."""
     option = click.option("--trust", is_flag=True, help="Import the env and algorithm that the checkpoint names.")

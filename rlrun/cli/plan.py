@@ -46,5 +46,5 @@ def _algorithms(
         return [(algorithm, algorithm_class(algorithm)(ANY_ENV))]
     from rlrun.spec.load import load_experiments
 
-    trials = [experiment.trials()[0] for experiment in load_experiments(files, overrides)]
+    trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
     return [(trial.experiment, algorithm_class(trial.algorithm)(trial.env, trial.config)) for trial in trials]

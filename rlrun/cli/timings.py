@@ -50,7 +50,7 @@ def tune(spec: Path, *, as_json: bool) -> None:
     """
     from rlrun.spec.load import load_experiments
 
-    trial = load_experiments([spec], [])[0].trials()[0]
+    trial = load_experiments([spec], [])[0].first_trial()
     timings = []
     stderr = copy_of_stderr()
     for timing in _timings(trial):

@@ -10,12 +10,11 @@ import click
 from rlrun.cli.options import (
     complete_algorithms,
     json_option,
-    print_json,
+    max_trials_option,
     runs_dir_option,
     set_option,
     spec_files_option,
 )
-from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     help="Start from the weights of this checkpoint, trial or run.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the trials that would run, and run nothing.")
+@max_trials_option
 @runs_dir_option
 @json_option("the trials and their results")
 def train(
@@ -52,6 +52,7 @@ def train(
     address: str | None,
     from_checkpoint: Path | None,
     dry_run: bool,
+    max_trials: int | None,
     runs_dir: Path,
     as_json: bool,
 ) -> None:
@@ -65,9 +66,11 @@ def train(
         raise click.UsageError("name spec files with -f, or an algorithm and an env with --algorithm and --env")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
-    experiments = _experiments(files, algorithm, env, overrides)
+    experiments = _experiments(files, algorithm, env, overrides, max_trials)
     if dry_run:
-        _print_trials(experiments, as_json=as_json)
+        from rlrun.cli.dry_run import print_plan
+
+        print_plan(experiments, as_json=as_json)
         return
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
@@ -89,25 +92,20 @@ def train(
 
 
 def _experiments(
-    files: tuple[Path, ...], algorithm: str | None, env: str | None, overrides: tuple[str, ...]
+    files: tuple[Path, ...],
+    algorithm: str | None,
+    env: str | None,
+    overrides: tuple[str, ...],
+    max_trials: int | None,
 ) -> list[Experiment]:
+    from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments, shipped_experiment
 
+    most = MAX_TRIALS if max_trials is None else max_trials
     if files:
-        return load_experiments(files, overrides)
+        return load_experiments(files, overrides, max_trials=most)
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
-    experiment = shipped_experiment(algorithm, env, overrides)
+    experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)
     click.echo(f"{experiment.name}: {experiment.origin}", err=True)
     return [experiment]
-
-
-def _print_trials(experiments: list[Experiment], *, as_json: bool) -> None:
-    """Prints the trials that would run; `params` is what varies among an experiment's trials."""
-    trials = [trial for experiment in experiments for trial in experiment.trials()]
-    if as_json:
-        print_json([trial.to_data() for trial in trials])
-        return
-    rows = [[trial.experiment, trial.name, trial.algorithm, trial.env.id] for trial in trials]
-    click.echo(table(["experiment", "trial", "algorithm", "env"], rows, stdout_width()))
-    click.echo(f"\n{len(trials)} trial{'s' if len(trials) != 1 else ''} in all.")

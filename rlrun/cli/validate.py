@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.options import json_option, print_json, set_option
+from rlrun.cli.options import json_option, max_trials_option, print_json, set_option
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @set_option
+@max_trials_option
 @json_option("the experiments")
-def validate(files: tuple[Path, ...], overrides: tuple[str, ...], as_json: bool) -> None:
+def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, as_json: bool) -> None:
     """Check spec files and list all their mistakes."""
+    from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments
 
-    experiments = [_described(experiment) for experiment in load_experiments(files, overrides)]
+    most = MAX_TRIALS if max_trials is None else max_trials
+    experiments = [_described(experiment) for experiment in load_experiments(files, overrides, max_trials=most)]
     if as_json:
         print_json(experiments)
         return
-    rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials")] for experiment in experiments]
-    click.echo(table(["experiment", "algorithm", "env", "trials"], rows, stdout_width()))
+    tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
+    rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]
+    click.echo(table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width()))
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
@@ -35,5 +39,7 @@ def _described(experiment: Experiment) -> dict[str, Any]:
         "name": experiment.name,
         "algorithm": experiment.algorithm,
         "env": experiment.env.id,
-        "trials": len(experiment.trials()),
+        "trials": experiment.num_trials,
+        "scheduler": None if experiment.scheduler is None else experiment.scheduler.kind,
+        "searcher": None if experiment.searcher is None else experiment.searcher.kind,
     }

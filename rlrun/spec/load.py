@@ -70,7 +70,9 @@ def parse_experiments(
     return _check([_experiments_of(Document(_plain(data)))], overrides, [], max_trials=max_trials)
 
 
-def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) -> Experiment:
+def shipped_experiment(
+    algorithm: str, env: str, overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+) -> Experiment:
     """Returns the experiment that comes with rlrun for an algorithm and an env, else the algorithm's defaults.
 
     The experiment's ``origin`` says which of both it is.
@@ -79,6 +81,7 @@ def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) 
         algorithm: The algorithm's name.
         env: The env's id.
         overrides: Texts ``path=value`` that go before it.
+        max_trials: Most trials that it may have.
 
     Raises:
         SpecError: If there is no such algorithm or env, or an override is wrong.
@@ -89,7 +92,7 @@ def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) 
         for name, entry in document.data.items():
             if _is_tuned_for(entry, algorithm, env):
                 document.data = {name: entry}
-                (experiment,) = _check([document], overrides, [])
+                (experiment,) = _check([document], overrides, [], max_trials=max_trials)
                 return experiment
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
@@ -97,7 +100,7 @@ def shipped_experiment(algorithm: str, env: str, overrides: Sequence[str] = ()) 
         f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, "
         f"stopping after {DEFAULT_ENV_STEPS:,} env steps"
     )
-    (experiment,) = _check([Document({name: entry}, "--algorithm/--env")], overrides, [], origin)
+    (experiment,) = _check([Document({name: entry}, "--algorithm/--env")], overrides, [], origin, max_trials)
     return experiment
 
 
@@ -195,7 +198,7 @@ def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> lis
 
 
 def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
-    if not isinstance(entry, Mapping) or find_spaces(entry)[0] or entry.get("scheduler"):
+    if not isinstance(entry, Mapping) or find_spaces(entry)[0] or entry.get("scheduler"):  # a sweep
         return False
     written = entry.get("env")
     env_id = written.get("id") if isinstance(written, Mapping) else written

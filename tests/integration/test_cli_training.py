@@ -72,14 +72,14 @@ def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
     assert "001-lr=0.001-seed=1" in result.stdout
     assert result.stdout.endswith("\n4 trials in all.\n")
     assert not (tmp_path / "runs").exists()
-    as_json = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)
-    assert [(trial["name"], trial["seed"]) for trial in as_json] == [("000-seed=5", 5)]
+    (as_json,) = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)
+    assert [(trial["name"], trial["seed"]) for trial in as_json["trials"]] == [("000-seed=5", 5)]
 
 
 def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
     words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--dry-run", "--json"]
-    (trial,) = json.loads(rlrun(*words).stdout)
-    assert trial["config"]["gamma"] == 0.98  # from the shipped config, not the default
+    (experiment,) = json.loads(rlrun(*words).stdout)
+    assert experiment["trials"][0]["config"]["gamma"] == 0.98  # from the shipped config, not the default
 
 
 @pytest.mark.parametrize(

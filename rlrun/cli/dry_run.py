@@ -1,0 +1,119 @@
+"""What ``rlrun train --dry-run`` prints: the trials that would run, who chooses, stops and changes them, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import print_json
+from rlrun.cli.tables import cell_text, counted, stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import Experiment
+    from rlrun.spec.search_space import SearchSpace
+
+TABLED = ("mutations", "bounds")  # settings of schedulers that are too much for a line
+
+
+def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
+    """Prints the trials that experiments would run, and nothing else happens."""
+    if as_json:
+        print_json([_described(experiment) for experiment in experiments])
+        return
+    for experiment in experiments:
+        click.echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")
+    trials = sum(experiment.num_trials for experiment in experiments)
+    click.echo(f"{counted(trials, 'trial')} in all.")
+
+
+def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
+    """Yields what would run, line by line.
+
+    Args:
+        experiment: A checked experiment.
+        width: Characters in a line of the table, None for as many as it takes.
+    """
+    members = experiment.mutated()
+    seeds = counted(len(experiment.seeds), "population" if members else "seed")
+    what = counted(experiment.num_configurations, "member" if members else "configuration")
+    product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
+    yield f"{experiment.name}: {experiment.algorithm} on {experiment.env.id}, {product}"
+    if experiment.scheduler is not None:
+        yield _scheduler_line(experiment)
+    if experiment.searcher is not None:
+        yield _searcher_line(experiment)
+    names = experiment.param_names()
+    if experiment.searches or members:
+        spaces = experiment.spaces() if experiment.searches else members
+        verb = "is searched" if experiment.searches else "changes"
+        rows = [[names[location], _space_text(space)] for location, space in spaces.items()]
+        yield from ("", table([f"what {verb}", "within"], rows, width))
+    trials = experiment.trials()
+    if trials:
+        headings = ["trial", *names.values(), *(["population", "member"] if members else ["seed"])]
+        rows = [
+            [trial.name, *map(_shown, trial.params.values())]
+            + ([trial.seed] if trial.population is None else [trial.population, trial.configuration])
+            for trial in trials
+        ]
+        yield from ("", table(headings, rows, width))
+
+
+def _scheduler_line(experiment: Experiment) -> str:
+    """Says which scheduler there is, with the numbers that follow from where the trials stop."""
+    from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig
+
+    assert experiment.scheduler is not None
+    settings = experiment.scheduler.settings
+    known = settings.to_data()
+    if isinstance(settings, AshaConfig | HyperBandConfig):
+        known["max_t"] = settings.limit(experiment.stop)
+    if isinstance(settings, AshaConfig):
+        known["grace_period"] = settings.first_rung(experiment.stop)
+    if isinstance(settings, MedianConfig):
+        known["grace_period"] = settings.first_time(experiment.stop)
+    return f"scheduler {experiment.scheduler.kind}: {_settings_text(known)}"
+
+
+def _searcher_line(experiment: Experiment) -> str:
+    assert experiment.searcher is not None
+    settings = experiment.searcher.settings
+    known = "" if settings is None else f": {_settings_text(settings.to_data())}"
+    return f"searcher {experiment.searcher.kind}{known}"
+
+
+def _settings_text(settings: dict[str, Any]) -> str:
+    told = {
+        name: value for name, value in settings.items() if name not in ("mutations", "bounds") and value is not None
+    }
+    return ", ".join(f"{name} {_shown_text(value)}" for name, value in told.items())
+
+
+def _shown_text(value: Any) -> str:
+    return f"{value:,.10g}" if isinstance(value, float) else cell_text(value)
+
+
+def _shown(value: Any) -> Any:
+    """Returns a cell: numbers as they are, and of an env its id."""
+    return value["id"] if isinstance(value, dict) and "id" in value else value
+
+
+def _space_text(space: SearchSpace) -> str:
+    (kind, arguments), *_ = space.to_data().items()
+    return f"{kind} [{', '.join(_shown_text(argument) for argument in arguments)}]"
+
+
+def _described(experiment: Experiment) -> dict[str, Any]:
+    return {
+        "name": experiment.name,
+        "algorithm": experiment.algorithm,
+        "env": experiment.env.id,
+        "configurations": experiment.num_configurations,
+        "seeds": list(experiment.seeds),
+        "num_trials": experiment.num_trials,
+        "scheduler": None if experiment.scheduler is None else experiment.scheduler.to_data(),
+        "searcher": None if experiment.searcher is None else experiment.searcher.to_data(),
+        "trials": [trial.to_data() for trial in experiment.trials()],
+    }

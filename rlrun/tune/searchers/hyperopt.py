@@ -41,11 +41,9 @@ def _distribution(label: str, dimension: Dimension) -> Any:
 
     if dimension.options:
         return hp.randint(label, len(dimension.options))
+    # Whole coordinates are rounded by us: HyperOpt's own rounding divides by zero far from what it has seen.
     low, high = dimension.low, dimension.high
-    if dimension.log:
-        low, high = math.log(low), math.log(high)
-        return hp.qloguniform(label, low, high, 1) if dimension.whole else hp.loguniform(label, low, high)
-    return hp.quniform(label, low, high, 1) if dimension.whole else hp.uniform(label, low, high)
+    return hp.loguniform(label, math.log(low), math.log(high)) if dimension.log else hp.uniform(label, low, high)
 
 
 def _documents(history: History) -> list[dict[str, Any]]:
@@ -54,7 +52,12 @@ def _documents(history: History) -> list[dict[str, Any]]:
 
     documents = []
     for number in sorted(history.configurations):
-        coordinates = {str(place): coordinate for place, coordinate in enumerate(history.coordinates(number))}
+        coordinates = {
+            str(place): min(max(coordinate, dimension.low), dimension.high)
+            for place, (dimension, coordinate) in enumerate(
+                zip(history.dimensions, history.coordinates(number), strict=True)
+            )
+        }
         result: dict[str, Any] = {"status": hyperopt.STATUS_RUNNING}
         if number in history.scores:
             loss = history.loss(history.scores[number])

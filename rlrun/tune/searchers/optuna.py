@@ -6,7 +6,8 @@ JournalStorage with the same trials, for `optuna-dashboard` and `optuna.load_stu
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from rlrun.tune.searchers.searcher import Configuration, History
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+    from optuna.storages.journal import JournalFileBackend
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -64,26 +66,25 @@ class OptunaStudyFile:
         """Writes the file anew."""
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         for old in (self.path, self.path.with_name(f"{self.path.name}.lock")):  # a kill may leave Optuna's lock
             old.unlink(missing_ok=True)
         self._numbers = {}
-        with explained_full_disk(self.path, lambda: 1000 * (1 + len(history.configurations))):
-            self._study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(self.path))),
-                study_name=self.name,
-                direction=_direction(history),
-                sampler=optuna.samplers.RandomSampler(seed=0),  # nothing is sampled from this study
-            )
-            for number in sorted(history.configurations):
-                self.add(history, number)
+        operations = _Operations()
+        self._study = optuna.create_study(
+            storage=JournalStorage(operations),
+            study_name=self.name,
+            direction=_direction(history),
+            sampler=optuna.samplers.RandomSampler(seed=0),  # nothing is sampled from this study
+        )
+        for number in sorted(history.configurations):
+            self.add(history, number)
+        operations.write_to(self.path)
 
     def add(self, history: History, number: int) -> None:
         """Adds a configuration that was suggested, with its end if that is known."""
-        with explained_full_disk(self.path, lambda: 1000):
-            self._study.add_trial(_trial(history, number))
+        self._study.add_trial(_trial(history, number))
         self._numbers[number] = len(self._numbers)
 
     def finish(self, history: History, number: int) -> None:
@@ -95,11 +96,40 @@ class OptunaStudyFile:
             self.write(history)
             return
         score = history.scores[number]
-        with explained_full_disk(self.path, lambda: 1000):
-            if score is None:
-                self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            else:
-                self._study.tell(trial.number, score)
+        state = optuna.trial.TrialState.FAIL if score is None else optuna.trial.TrialState.COMPLETE
+        self._study.tell(trial.number, score, state=state)
+
+
+class _Operations:
+    """Where a JournalStorage keeps its operations: in memory, and in a file that is never read back.
+
+    Optuna's own JournalFileBackend reads the file before each operation, and whatever somebody has done to it in a
+    dashboard would come back into the search.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[dict[str, Any]] = []
+        self._file: JournalFileBackend | None = None
+        self._path = Path()
+
+    def write_to(self, path: Path) -> None:
+        """Writes all operations to a file, and from now on every further one."""
+        from optuna.storages.journal import JournalFileBackend
+
+        earlier, self._all = self._all, []
+        self._file, self._path = JournalFileBackend(str(path)), path
+        self.append_logs(earlier)
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        """Returns the operations from a number on, as Optuna asks for them."""
+        return iter(self._all[log_number_from:])
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Takes further operations, as Optuna hands them over."""
+        if self._file is not None:
+            with explained_full_disk(self._path, lambda: 1000 * len(logs)):
+                self._file.append_logs(logs)
+        self._all += logs
 
 
 def _direction(history: History) -> str:
@@ -127,14 +157,9 @@ def _trial(history: History, number: int) -> FrozenTrial:
             if dimension.space.kind.name == "normal"
         },
     )
-    trial.datetime_start = _moment(history.began[number])
-    trial.datetime_complete = _moment(history.ended[number]) if ended else None
+    trial.datetime_start = datetime.fromtimestamp(history.began[number])
+    trial.datetime_complete = datetime.fromtimestamp(history.ended[number]) if ended else None
     return trial
-
-
-def _moment(seconds: float) -> datetime:
-    """Returns a point in time as Optuna keeps it: local, without a zone."""
-    return datetime.fromtimestamp(seconds, UTC).astimezone().replace(tzinfo=None)
 
 
 def _name(dimension: Dimension) -> str:
@@ -151,22 +176,30 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
 
     if dimension.options:
         return CategoricalDistribution(_labels(dimension))
-    step = dimension.step
-    if not dimension.whole or not isinstance(step, int) or (dimension.log and step > 1):
-        # Multiples of a fraction are rounded here, which is safer than floats divided by floats in Optuna.
-        return FloatDistribution(dimension.low * step, dimension.high * step, log=dimension.log)
-    return IntDistribution(dimension.first * step, dimension.last * step, log=dimension.log, step=step)
+    if _counts(dimension):
+        step = int(dimension.step)
+        return IntDistribution(dimension.first * step, dimension.last * step, log=dimension.log, step=step)
+    return FloatDistribution(dimension.low * dimension.step, dimension.high * dimension.step, log=dimension.log)
+
+
+def _counts(dimension: Dimension) -> bool:
+    """Whether Optuna is told that values are whole.
+
+    Multiples of a fraction, and numbers in steps that are tiny beside their range, are rounded here: Optuna would
+    divide floats by floats and take logarithms of 0. It has no logarithmic steps other than 1.
+    """
+    is_coarse = dimension.whole and dimension.last - dimension.first < 2**20
+    return is_coarse and isinstance(dimension.step, int) and (dimension.step == 1 or not dimension.log)
 
 
 def _parameter(dimension: Dimension, coordinate: float) -> Any:
     """Returns what Optuna calls a coordinate."""
     if dimension.options:
         return _labels(dimension)[int(coordinate)]
-    if not dimension.whole:
-        return coordinate
-    if dimension.log or not isinstance(dimension.step, int):
-        return min(max(dimension.value(coordinate), dimension.low * dimension.step), dimension.high * dimension.step)
-    return dimension.value(coordinate)
+    if _counts(dimension):
+        return dimension.value(coordinate)
+    number = dimension.value(coordinate) if dimension.whole else coordinate
+    return min(max(number, dimension.low * dimension.step), dimension.high * dimension.step)
 
 
 def _coordinate(dimension: Dimension, parameter: Any) -> float:

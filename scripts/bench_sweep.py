@@ -169,7 +169,8 @@ def rllib_side(work: Measurement, variant: str) -> Side:
         python = str(BENCH / RLLIB_VENV / "bin" / "python")
         command = [python, str(SCRIPTS / "bench_sweep_rllib.py"), json.dumps({**work, **VARIANTS[variant]})]
         times, lines = timed(command, BENCH)
-        return checked(work, {**times, **json.loads(lines[-1])})
+        said = next(line for line in reversed(lines) if line.startswith("{"))
+        return checked(work, {**times, **json.loads(said)})
 
     return run
 
@@ -263,23 +264,20 @@ def inside(order: Measurement) -> Measurement:
 
 
 def timed(command: Sequence[str], cache: Path) -> tuple[Measurement, list[str]]:
-    """Runs a command; returns the seconds to its first result and to its end, and the lines it printed to stdout."""
+    """Runs a command; returns the seconds to its first result and to its end, and the lines it printed."""
     began, first = time.perf_counter(), None
     lines = []
-    with tempfile.TemporaryFile("w+") as complaints:
-        with subprocess.Popen(
-            command, env=one_thread(cache), cwd=ROOT, stdout=subprocess.PIPE, stderr=complaints, text=True
-        ) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line)
-                if first is None and FIRST_RESULT.search(line):
-                    first = time.perf_counter() - began
-        total = time.perf_counter() - began
-        if process.returncode != 0 or first is None:
-            complaints.seek(0)
-            told = f"{' '.join(command)}\nended with exit code {process.returncode}:"
-            raise SystemExit(f"{told}\n{''.join(lines)}{complaints.read()}")
+    with subprocess.Popen(
+        command, env=one_thread(cache), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if first is None and FIRST_RESULT.search(line):
+                first = time.perf_counter() - began
+    total = time.perf_counter() - began
+    if process.returncode != 0 or first is None:
+        raise SystemExit(f"{' '.join(command)}\nended with exit code {process.returncode}:\n{''.join(lines)}")
     return {"first_result_s": first, "total_s": total}, lines
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupts:
-    """Notes the first SIGINT, SIGTERM or SIGHUP while it is open; the second ends the run at once with KeyboardInterrupt.
+    """Notes the first SIGINT, SIGTERM or SIGHUP while open; the second ends the run at once with KeyboardInterrupt.
 
     Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
 

@@ -50,8 +50,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `eager` (as `TrialLoop` takes it), `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a
-    population: the distance of its generations, else None) and `orders` (TrialOrders.to_data, or None). Whatever the config
-    says to begin goes on from what the trial's directory holds.
+    population: the distance of its generations, else None) and `orders` (TrialOrders.to_data, or None). A trial goes on from
+    what its directory holds.
 
     Besides Tune the driver itself calls `take_orders`, `finish`, `pause` and `interrupt`; they are carried out between
     two iterations, since an actor does one thing at a time.

@@ -19,6 +19,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.settings import with_settings
 from rlrun.trial.orders import TrialOrders
+from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.decisions import StopDecision, append_stop
 from rlrun.tune.events import RunStopping, TrialEvent
@@ -28,7 +29,7 @@ from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import DIVERGED
 
 PATIENCE_S = 5.0
-"""After so long without a place for a trial that could run, one that waits gives up its actor, whatever the sums say."""
+"""After so long without a place for a trial that could run, one that waits gives up its actor whatever the sums say."""
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
@@ -140,7 +141,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             _actor(trial).finish.remote(decision.reason)
             return str(TrialScheduler.STOP)
         if decision.orders is not None:
-            _actor(trial).take_orders.remote(self._ordered(trial, decision.orders).to_data())
+            _actor(trial).take_orders.remote(self._ordered(trial, decision.orders, "RUNNING").to_data())
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
@@ -154,7 +155,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             controller.stop_trial(trial)
             return
         if decision.orders is not None:
-            orders = self._ordered(trial, decision.orders)
+            orders = self._ordered(trial, decision.orders, "PAUSED")
             if held is not None:
                 _actor(trial).take_orders.remote(orders.to_data())
         if held is None:
@@ -163,7 +164,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._run.tell(TrialEvent(name, "RUNNING"))
             controller._schedule_trial_train(trial)
 
-    def _ordered(self, trial: Trial, orders: Orders) -> TrialOrders:
+    def _ordered(self, trial: Trial, orders: Orders, status: TrialStatus) -> TrialOrders:
         """Puts orders into a trial's config, so that they outlast its actor, and tells the user of them."""
         spec = TrialSpec.from_data(trial.config["trial"])
         changed = trial_orders(spec, orders)
@@ -171,6 +172,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             before = trial.config["orders"]
             old = spec.params if before is None else before["trial"]["params"]
             self._run.note(spec.name, copied(orders, old, changed.trial.params))
+        self._run.tell(TrialEvent(spec.name, status, params=changed.trial.params))
         trial.set_config({**trial.config, "orders": changed.to_data()})
         return changed
 

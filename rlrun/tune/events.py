@@ -35,7 +35,7 @@ class RunStarted:
         resumed: Whether this goes on with an earlier run.
         terminal: Where a live view writes. While Ray is used, the process's own stdout and stderr lead to the run's
             ``driver.log``, so a view must hold on to this stream; without Ray it is `sys.stdout`.
-        expected: How many trials there will be once a searcher has suggested them all; 0 where `trials` are all.
+        expected: How many trials this will come to: `trials`, and those that a searcher has still to suggest.
     """
 
     experiment: str

@@ -17,7 +17,7 @@ def run_locally(run: ActiveRun) -> None:
     for trial in run.trials:
         if run.interrupts.received:
             return
-        run.tell(TrialEvent(trial.name, "RUNNING"))
+        run.tell(TrialEvent(trial.name, "RUNNING", place=f"{platform.node()}:{os.getpid()}"))
         try:
             _run_trial(run, trial)
         except Exception as error:

@@ -22,6 +22,7 @@ from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import DiskFull, Interrupted, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.trial.loggers.trial_logger import demand_loggers
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.driver_log import DriverLog
 from rlrun.tune.events import Executor, RunFinished, RunStarted, RunStopping, Watcher
@@ -80,7 +81,8 @@ def run(
 
     Raises:
         SpecError: If a spec is wrong; with everything that is.
-        UsageError: If the arguments make no sense together, or a trial needs more CPUs or GPUs than there are.
+        UsageError: If the arguments make no sense together, a trial needs more CPUs or GPUs than there are, or a
+            logger's package is missing.
         CheckpointError: If `from_checkpoint` cannot be used.
         RlrunError: What the first trial raised, if all of an experiment's trials failed.
         Interrupted: If the user interrupted; the message says how to go on.
@@ -97,6 +99,7 @@ def run(
     for experiment in found:
         trials = experiment.trials()
         plans.append((experiment, trials, _choose_executor(experiment, trials, executor, address)))
+        demand_loggers(experiment.loggers)
     _check_place([trial for _, trials, _ in plans for trial in trials], address)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts = []
@@ -145,8 +148,9 @@ def resume(
             opened.extend(extend)
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
-    if not trials and not _has_more_to_suggest(experiment, opened):
+    if not trials and not _still_to_suggest(experiment, opened):
         return opened.results()
+    demand_loggers(experiment.loggers)
     _check_place(trials, address)
     if address is None and not eager:
         _check_compiler(opened, trials)
@@ -262,6 +266,7 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str 
             trials=tuple(part.trials),
             resumed=part.resumed,
             terminal=active.log.terminal,
+            expected=len(part.trials) + _still_to_suggest(part.experiment, part.directory),
         )
     )
     if part.uses_ray:
@@ -355,9 +360,12 @@ def _searches(experiment: Experiment) -> bool:
     return experiment.searcher is not None and experiment.searcher.settings is not None
 
 
-def _has_more_to_suggest(experiment: Experiment, directory: RunDirectory) -> bool:
+def _still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
+    """Returns how many trials a searcher has still to make."""
+    if not _searches(experiment):
+        return 0
     configurations = {directory.trial(name).configuration for name in directory.table.trials}
-    return _searches(experiment) and len(configurations) < experiment.num_samples
+    return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
 
 
 def _check_place(trials: Sequence[TrialSpec], address: str | None) -> None:

@@ -70,7 +70,6 @@ def _scheduler_line(experiment: Experiment) -> str:
     known = settings.to_data()
     if isinstance(settings, AshaConfig | HyperBandConfig):
         known["max_t"] = settings.limit(experiment.stop)
-    if isinstance(settings, AshaConfig):
         known["grace_period"] = settings.first_rung(experiment.stop)
     if isinstance(settings, MedianConfig):
         known["grace_period"] = settings.first_time(experiment.stop)

@@ -109,12 +109,14 @@ def _time_mistakes(
         return
     if scheduler.max_t is None and ends is None:
         yield Mistake((*where, "max_t"), missing)
+        return
+    limit, first = scheduler.limit(settings.stop), scheduler.first_rung(settings.stop)
+    limits = f"{f'stop.{counter}' if scheduler.max_t is None else 'max_t'} ({_number(limit)})"
+    if first >= limit:
+        yield Mistake((*where, "grace_period"), f"must be below {limits}, not {_number(first)}")
     elif isinstance(scheduler, AshaConfig):
-        limit, first = scheduler.limit(settings.stop), scheduler.first_rung(settings.stop)
-        limits = f"{f'stop.{counter}' if scheduler.max_t is None else 'max_t'} ({_number(limit)})"
-        if first >= limit:
-            yield Mistake((*where, "grace_period"), f"must be below {limits}, not {_number(first)}")
-        elif (last := first * scheduler.reduction_factor ** (scheduler.brackets - 1)) >= limit:
+        last = first * scheduler.reduction_factor ** (scheduler.brackets - 1)
+        if last >= limit:
             message = f"the last bracket's first rung would be at {_number(last)}, which must be below {limits}"
             yield Mistake((*where, "brackets"), message)
 

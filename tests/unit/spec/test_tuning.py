@@ -1,0 +1,170 @@
+"""What may be said of schedulers, searchers and failures, and what it means."""
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from rlrun.errors import SpecError
+from rlrun.spec.experiment import ExpectConfig, RunSettings
+from rlrun.spec.tuning import (
+    AshaConfig,
+    BohbConfig,
+    FailureConfig,
+    HyperBandConfig,
+    MedianConfig,
+    ModelSearchConfig,
+    PbtConfig,
+    SchedulerConfig,
+    SearcherConfig,
+)
+
+PBT = {
+    "interval_env_steps": 2e4,
+    "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}, "model.activation": {"choice": ["relu", "tanh"]}},
+}
+PB2 = {"interval_env_steps": 2e4, "bounds": {"lr": [1e-5, 1e-2], "gae_lambda": [0.9, 1]}, "log_scale": ["lr"]}
+STOP = {"env_steps": 100_000.0, "iteration": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("asha", SchedulerConfig(asha=AshaConfig())),
+        ({"asha": None}, SchedulerConfig(asha=AshaConfig())),  # its lines are all commented out
+        ({"asha": {"grace_period": 1e4}}, SchedulerConfig(asha=AshaConfig(grace_period=10_000.0))),
+        ("hyperband", SchedulerConfig(hyperband=HyperBandConfig())),
+        ("median", SchedulerConfig(median=MedianConfig())),
+        ("bohb", SchedulerConfig(bohb=BohbConfig())),
+        ({"pbt": PBT}, SchedulerConfig(pbt=PbtConfig.parse(PBT))),
+    ],
+)
+def test_a_scheduler_is_a_name_or_a_mapping_with_one_key(written: Any, meant: SchedulerConfig) -> None:
+    assert SchedulerConfig.parse(written) == meant
+
+
+@pytest.mark.parametrize("written", ["asha", "hyperband", "median", "bohb", {"pbt": PBT}, {"pb2": PB2}])
+def test_a_scheduler_survives_json_and_pickle(written: Any) -> None:
+    made = SchedulerConfig.parse(written)
+    data = json.loads(json.dumps(made.to_data()))
+    assert list(data) == [made.kind]
+    assert SchedulerConfig.parse(data) == made
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_the_defaults_of_schedulers() -> None:
+    judging = {"metric": "episode_return_mean", "mode": "max"}
+    timed = {**judging, "time_attr": "env_steps"}
+    assert AshaConfig().to_data() == {
+        **timed,
+        "max_t": None,
+        "grace_period": None,
+        "reduction_factor": 4,
+        "brackets": 1,
+    }
+    halving = {**timed, "max_t": None, "grace_period": None, "reduction_factor": 3}
+    assert HyperBandConfig().to_data() == BohbConfig().to_data() == halving
+    assert MedianConfig().to_data() == {**timed, "grace_period": None, "min_samples_required": 3}
+    assert SchedulerConfig.parse({"pbt": PBT}).to_data()["pbt"] == {
+        **judging,
+        **PBT,
+        "quantile_fraction": 0.25,
+        "resample_probability": 0.25,
+        "perturbation_factors": [0.8, 1.2],
+        "synchronous": True,
+    }
+    assert SchedulerConfig.parse({"pb2": PB2}).to_data()["pb2"] == {
+        **judging,
+        **PB2,
+        "quantile_fraction": 0.25,
+        "synchronous": True,
+    }
+
+
+def test_kind_settings_and_population_tell_which_scheduler_it_is() -> None:
+    asha, pbt, pb2 = (SchedulerConfig.parse(data) for data in ("asha", {"pbt": PBT}, {"pb2": PB2}))
+    assert [made.kind for made in (asha, pbt, pb2)] == ["asha", "pbt", "pb2"]
+    assert (asha.settings, asha.population) == (asha.asha, None)
+    assert pbt.settings is pbt.population is pbt.pbt
+    assert pb2.settings is pb2.population is pb2.pb2
+
+
+def test_what_a_population_changes_is_search_spaces_by_path() -> None:
+    pbt, pb2 = SchedulerConfig.parse({"pbt": PBT}).population, SchedulerConfig.parse({"pb2": PB2}).population
+    assert pbt is not None
+    assert pb2 is not None
+    assert {path: space.to_data() for path, space in pbt.spaces.items()} == PBT["mutations"]
+    assert {path: space.to_data() for path, space in pb2.spaces.items()} == {
+        "lr": {"loguniform": [1e-5, 1e-2]},  # by its logarithm
+        "gae_lambda": {"uniform": [0.9, 1.0]},
+    }
+
+
+def test_limits_follow_from_where_trials_stop() -> None:
+    assert AshaConfig().limit(STOP) == 100_000
+    assert AshaConfig().first_rung(STOP) == 6_250  # 100,000 / 4**2
+    assert AshaConfig(max_t=8_000.0, reduction_factor=2.0).first_rung({}) == 2_000
+    assert AshaConfig(grace_period=500.0).first_rung({}) == 500
+    assert HyperBandConfig(time_attr="iteration").limit(STOP) == 50
+    assert HyperBandConfig(max_t=27_000.0).first_rung({}) == 1_000  # 27,000 / 3**3
+    assert MedianConfig().first_time(STOP) == 10_000
+    assert MedianConfig(grace_period=500.0).first_time({}) == 500
+
+
+def test_another_scheduler_takes_the_place_of_one() -> None:
+    asha = SchedulerConfig.parse("asha")
+    assert asha.replace() == asha
+    assert asha.replace(median={}).kind == "median"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("optuna", SearcherConfig(optuna=ModelSearchConfig())),
+        ({"hyperopt": {"mode": "min"}}, SearcherConfig(hyperopt=ModelSearchConfig(mode="min"))),
+        ({"bohb": {"max_concurrent": 2}}, SearcherConfig(bohb=ModelSearchConfig(max_concurrent=2))),
+    ],
+)
+def test_a_searcher_is_a_name_or_a_mapping_with_one_key(written: Any, meant: SearcherConfig) -> None:
+    made = SearcherConfig.parse(written)
+    assert made == meant
+    assert made.settings is getattr(made, made.kind)
+    assert SearcherConfig.parse(json.loads(json.dumps(made.to_data()))) == made
+
+
+def test_random_search_has_no_settings() -> None:
+    assert SearcherConfig.parse("random").settings is None
+    assert SearcherConfig.parse("random").to_data() == {"random": {}}
+    with pytest.raises(SpecError, match="unknown key 'metric'"):
+        SearcherConfig.parse({"random": {"metric": "episode_return_mean"}})
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({"asha": {}, "median": {}}, "there can be one scheduler, not 2: asha, median"),
+        ({"asha": None, "pbt": PBT}, "there can be one scheduler, not 2: asha, pbt"),
+        ({}, "names no scheduler; there are: asha, hyperband, median, bohb, pbt, pb2"),
+        (["asha"], "must be the name of a scheduler or a mapping with one (asha, hyperband, median, bohb, pbt, pb2)"),
+    ],
+)
+def test_there_is_exactly_one_scheduler(made: Any, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        SchedulerConfig.parse(made)
+    assert message in str(caught.value)
+
+
+def test_nothing_is_tuned_restarted_or_told_unless_a_spec_says_so() -> None:
+    settings = RunSettings.parse({"stop": {"env_steps": 1}})
+    assert (settings.scheduler, settings.searcher, settings.storage) == (None, None, None)
+    assert settings.failure == FailureConfig(max_restarts=0)
+    assert settings.loggers.names == ()
+    said = RunSettings.parse({"stop": {"env_steps": 1}, "failure": {"max_restarts": 3}, "storage": "s3://b/c"})
+    assert (said.failure.max_restarts, said.storage) == (3, "s3://b/c")
+
+
+@pytest.mark.parametrize(("seeds", "passes"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7)])
+def test_two_thirds_of_the_seeds_must_pass(seeds: int, passes: int) -> None:
+    assert ExpectConfig.parse({"episode_return_mean": 1}).needed_passes(seeds) == passes
+    assert ExpectConfig.parse({"episode_return_mean": 1, "passes": 1}).needed_passes(seeds) == 1

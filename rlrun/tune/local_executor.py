@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.active_run import ActiveRun

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.options import json_option, print_json, runs_dir_option, trust_option
-from rlrun.cli.tables import cell_text
+from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:
     from rlrun.rollout.evaluation import EvaluationResult
@@ -63,4 +63,6 @@ def evaluation_text(result: EvaluationResult) -> str:
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
     }
-    return "\n".join([f"{len(result.returns)} episodes", *(f"  {what:<13}{value}" for what, value in lines.items())])
+    return "\n".join(
+        [counted(len(result.returns), "episode"), *(f"  {what:<13}{value}" for what, value in lines.items())]
+    )

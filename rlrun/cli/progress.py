@@ -1,54 +1,81 @@
-"""How far the trials of a run are: what the live view draws and what the plain lines say."""
+"""How far a run and its trials are: what the live view draws, what plain lines say, and what `rlrun status` prints."""
 
 from __future__ import annotations
 
-import time
+import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
-from rlrun.cli.tables import cell_text, duration
+from rlrun.cli.tables import cell_text, counted, duration
 
 if TYPE_CHECKING:
-    from rlrun.trial.trial_directory import TrialStatus
-    from rlrun.tune.events import TrialEvent
+    from rlrun.spec.experiment import TrialSpec
+    from rlrun.tune.events import RunResources, TrialEvent
 
 Result = Mapping[str, Any]
 
 # Stop conditions that grow steadily, so that a share of them is a share of the work. A return is none of these.
 STEADY_METRICS = ("env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s")
 
+ACTIVE = ("PENDING", "RUNNING", "PAUSED")
+"""What a trial is from which more will come."""
+
 
 @dataclass
 class TrialProgress:
-    """How far one trial is.
+    """How far one trial is. Times are seconds of whatever clock the caller goes by.
 
     Attributes:
         name: The trial's name.
         stop: Metric -> the value at which the trial stops.
-        status: Its status as the run reports it.
+        params: What varies between the trials, with the values it has now.
+        seed: Its root seed, or its population's.
+        group: Equal for trials that differ by their seed only; None for a trial on its own.
+        status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it.
+        place: Where it runs, as host:pid; "" where that is unknown.
         result: The newest result, or None.
         best: The best `episode_return_mean` so far, or None.
+        ended_at: When it ended, None before.
     """
 
     name: str
     stop: Mapping[str, float]
-    status: TrialStatus = "PENDING"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    group: Hashable = None
+    status: str = "PENDING"
+    place: str = ""
     result: Result | None = None
     best: float | None = None
+    ended_at: float | None = None
+    _began: float | None = None
     _first_share: float = 0.0
     _first_time: float = 0.0
     _last_time: float = 0.0
+
+    @classmethod
+    def of(cls, trial: TrialSpec) -> Self:
+        """Returns the progress of a trial that has not begun."""
+        seed = trial.seed if trial.population is None else trial.population
+        group = trial.configuration if trial.population is None else None
+        return cls(trial.name, trial.stop, trial.params, seed, group)
 
     def observe(self, event: TrialEvent, now: float) -> None:
         """Takes in what the run tells about the trial.
 
         Args:
             event: An event of this trial.
-            now: A monotonic time, in seconds.
+            now: The time.
         """
         self.status = event.status
+        self.place = event.place or self.place
+        if self._began is None and event.status == "RUNNING":
+            self._began = now
+        self.ended_at = now if self.ended else None
+        if event.params is not None:
+            self.params = event.params
         if event.result is None:
             return
         first, self.result, self._last_time = self.result is None, event.result, now
@@ -61,7 +88,7 @@ class TrialProgress:
     @property
     def ended(self) -> bool:
         """Whether nothing more will come."""
-        return self.status not in ("PENDING", "RUNNING")
+        return self.status not in ACTIVE
 
     @property
     def share(self) -> float:
@@ -72,27 +99,42 @@ class TrialProgress:
         return min(1.0, max(((self.result.get(metric) or 0.0) / self.stop[metric] for metric in steady), default=0.0))
 
     def seconds_left(self, now: float) -> float | None:
-        """Returns the time until the stop at the pace since the first result, or None while that is unknown.
+        """Returns the time until the stop at the trial's own pace, or None while that is unknown.
 
         Args:
-            now: The same clock as in `observe`, in seconds.
+            now: The time.
         """
-        gone = self.share - self._first_share
-        took = self._last_time - self._first_time
-        if self.ended or gone <= 0 or took <= 0:
+        pace = self._pace()
+        if self.ended or pace is None:
             return None
-        return max(0.0, (1 - self.share) * took / gone - (now - self._last_time))
+        return max(0.0, (1 - self.share) * pace - (now - self._last_time))
+
+    def seconds_in_all(self) -> float | None:
+        """Returns how long the trial has taken if it is over, and will take at its pace if it is not, or None."""
+        if not self.ended:
+            return self._pace()
+        here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
+        told = (self.result.get("time_total_s") if self.result else None) or 0.0  # more, if it was resumed
+        return max(here, told) or None
+
+    def seconds_since_start(self, now: float) -> float:
+        """Returns how long ago it was placed; 0 before that.
+
+        Args:
+            now: The time.
+        """
+        return 0.0 if self._began is None else now - self._began
 
     def line(self, now: float) -> str:
         """Returns the state in one line of words.
 
         Args:
-            now: The same clock as in `observe`, in seconds.
+            now: The time.
         """
         ended = f" [{self.status.lower()}]" if self.ended else ""
         if self.result is None:
-            return f"{self.name}:{ended or ' starting'}"
-        parts = [self.steps_text(), self.return_text(), self.rate_text(), self.left_text(now)]
+            return f"{self.name}:{ended or ' starts'}{f' on {self.place}' if self.place and not ended else ''}"
+        parts = [self.steps_text(), f"return {self.return_text()}", self.rate_text(), self.left_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 
     def steps_text(self) -> str:
@@ -104,7 +146,7 @@ class TrialProgress:
     def return_text(self) -> str:
         """Returns the mean return, with digits that stay in place while it grows."""
         mean = self.result.get("episode_return_mean") if self.result else None
-        return f"return {'-' if mean is None else f'{mean:,.1f}' if abs(mean) >= 1 else f'{mean:.3f}'}"
+        return "-" if mean is None else f"{mean:,.1f}" if abs(mean) >= 1 else f"{mean:.3f}"
 
     def rate_text(self) -> str:
         """Returns the env steps per second, "" while they are unknown."""
@@ -115,10 +157,159 @@ class TrialProgress:
         """Returns the time left, "" while it is unknown. A return may stop the trial sooner than that.
 
         Args:
-            now: The same clock as in `observe`, in seconds.
+            now: The time.
         """
         left = self.seconds_left(now)
         return "" if left is None else f"{whole_seconds(left)} left"
+
+    def _pace(self) -> float | None:
+        """Returns the seconds for the whole way to the stop: as seen since the first result, else as the trial says."""
+        gone, took = self.share - self._first_share, self._last_time - self._first_time
+        if gone > 0 and took > 0:
+            return took / gone
+        total = self.result.get("time_total_s") if self.result else None
+        return total / self.share if total and self.share > 0 else None
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The configuration that is best so far.
+
+    Attributes:
+        value: Its best mean return, averaged over its seeds.
+        what: What it is, and of how many seeds the mean is, in words; "" in a run of one trial.
+    """
+
+    value: float
+    what: str
+
+    def __str__(self) -> str:
+        return f"best return {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
+
+
+@dataclass
+class RunProgress:
+    """How far a run is.
+
+    Attributes:
+        experiment: Name of the experiment.
+        trials: Its trials by name.
+        expected: How many trials there will be; more than `trials` while a searcher has not suggested all of them.
+        resources: What the running trials have taken, None where that is unknown.
+    """
+
+    experiment: str
+    trials: dict[str, TrialProgress]
+    expected: int = 0
+    resources: RunResources | None = None
+    _slots: int = 0
+
+    def observe(self, event: TrialEvent, now: float) -> TrialProgress:
+        """Takes in what the run tells about a trial.
+
+        Args:
+            event: The event.
+            now: The time.
+
+        Returns:
+            The trial.
+        """
+        trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
+        trial.observe(event, now)
+        self.count_slots()
+        return trial
+
+    def count_slots(self) -> None:
+        """Takes note of how many trials run at once."""
+        self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
+
+    def seconds_left(self, now: float) -> float | None:
+        """Returns the time until the last trial ends, or None while that is unknown.
+
+        Running trials go on at their pace. Those that wait begin where one ends, and take as long as others have taken
+        or will take.
+
+        Args:
+            now: The time.
+        """
+        trials = list(self.trials.values())
+        known = [seconds for trial in trials if (seconds := trial.seconds_in_all()) is not None]
+        typical = sum(known) / len(known) if known else None
+        waiting, lefts = max(0, self.expected - len(trials)), []
+        for trial in trials:
+            left = trial.seconds_left(now)
+            if trial.status == "PENDING" or (trial.status == "PAUSED" and left is None):
+                waiting += 1
+            elif not trial.ended and left is not None:
+                lefts.append(left)
+            elif not trial.ended and typical is not None:
+                lefts.append(max(0.0, typical - trial.seconds_since_start(now)))
+            elif not trial.ended:
+                return None
+        if typical is None or not (lefts or waiting):
+            return None
+        lefts += [0.0] * (max(1, self._slots) - len(lefts))
+        heapq.heapify(lefts)
+        for _ in range(waiting):
+            heapq.heappush(lefts, heapq.heappop(lefts) + typical)
+        return max(lefts)
+
+    def leader(self) -> Leader | None:
+        """Returns the configuration with the highest mean over its seeds of their best returns, None before any."""
+        groups: dict[Hashable, list[TrialProgress]] = {}
+        for trial in list(self.trials.values()):
+            groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
+        means: list[tuple[float, list[TrialProgress]]] = []
+        for group in groups.values():
+            bests = [trial.best for trial in group if trial.best is not None]
+            if bests:
+                means.append((sum(bests) / len(bests), group))
+        if not means:
+            return None
+        value, group = max(means, key=lambda pair: pair[0])
+        known = sum(trial.best is not None for trial in group)
+        seeds = f"mean of {counted(known, 'seed')}{f' of {len(group)}' if known < len(group) else ''}"
+        words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in group[0].params.items())
+        what = [words or group[0].name] if len(groups) > 1 else []
+        return Leader(value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
+
+    def counts_text(self) -> str:
+        """Returns how many trials there are of each status, in words."""
+        trials = list(self.trials.values())
+        counts = Counter(trial.status for trial in sorted(trials, key=_place_of_status))
+        more = [f"{self.expected - len(trials)} to come"] if self.expected > len(trials) else []
+        parts = ", ".join([*(f"{count} {status.lower()}" for status, count in counts.items()), *more])
+        return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
+
+    def resources_text(self) -> str:
+        """Returns what is in use of what there is, "" where that is unknown."""
+        if self.resources is None:
+            return ""
+        used = self.resources
+        gpus = f", {used.gpus_used:g}/{used.gpus_total:g} GPUs" if used.gpus_total else ""
+        return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
+
+    def left_text(self, now: float) -> str:
+        """Returns the time left, roughly, "" while it is unknown.
+
+        Args:
+            now: The time.
+        """
+        left = self.seconds_left(now)
+        if left is None:
+            return ""
+        rough = 5 * round(left / 5) if left < 60 else 60 * round(left / 60)
+        return f"about {duration(rough).removesuffix(' 00 s')} left" if rough else "almost done"
+
+    def summary(self, now: float) -> str:
+        """Returns the state in one line of words.
+
+        Args:
+            now: The time.
+        """
+        leader = self.leader()
+        parts = [self.counts_text(), "" if leader is None else str(leader), self.resources_text(), self.left_text(now)]
+        return "; ".join(filter(None, parts))
 
 
 def whole_seconds(seconds: float) -> str:
@@ -126,51 +317,15 @@ def whole_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
 
 
-def summary(trials: Iterable[TrialProgress]) -> str:
-    """Returns the state of many trials in one line of words."""
+def _place_of_status(trial: TrialProgress) -> int:
+    order = ("RUNNING", "PAUSED", "PENDING")
+    return order.index(trial.status) if trial.status in order else len(order)
+
+
+def shown_first(trials: Iterable[TrialProgress]) -> list[TrialProgress]:
+    """Returns the trials that are worth a line, the most interesting first: running, paused, then the last ended."""
     trials = list(trials)
-    counts = Counter(trial.status.lower() for trial in trials)
-    parts = [f"{len(trials)} trials", *(f"{count} {status}" for status, count in counts.items())]
-    leaders = [(trial.best, trial.name) for trial in trials if trial.best is not None]
-    if leaders:
-        best, name = max(leaders)
-        parts.append(f"best return {cell_text(best)} ({name})")
-    return ", ".join(parts)
-
-
-class PlainLines:
-    """Progress as lines for a log: the first and last result of each trial, and one line every 30 seconds.
-
-    Args:
-        trials: The trials by name; already updated when `show` is called.
-        write: Writes one line.
-        every_s: Seconds between two lines.
-    """
-
-    def __init__(
-        self, trials: Mapping[str, TrialProgress], write: Callable[[str], None], every_s: float = 30.0
-    ) -> None:
-        self._trials = trials
-        self._write = write
-        self._every_s = every_s
-        self._last_time = time.monotonic()
-        self._shown: dict[str, str] = {}
-
-    def show(self, trial: TrialProgress) -> None:
-        """Writes a line about a trial that has just changed, if one is due."""
-        now = time.monotonic()
-        if (trial.result is not None or trial.ended) and self._shown.get(trial.name) != trial.status:
-            self._shown[trial.name] = trial.status
-            self._write(trial.line(now))
-        elif now - self._last_time >= self._every_s:
-            self._write(trial.line(now) if len(self._trials) == 1 else summary(self._trials.values()))
-        else:
-            return
-        self._last_time = now
-
-    def say(self, text: str) -> None:
-        """Writes a line that is due whatever the time."""
-        self._write(text)
-
-    def close(self) -> None:
-        """Does nothing: lines stay where they are."""
+    running = [trial for trial in trials if trial.status == "RUNNING"]
+    paused = [trial for trial in trials if trial.status == "PAUSED"]
+    ended = sorted((trial for trial in trials if trial.ended), key=lambda trial: -(trial.ended_at or 0.0))
+    return running + paused + ended

@@ -85,6 +85,16 @@ def cell_text(cell: Any) -> str:
     return " ".join(str(cell).split())  # a cell is one line
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, whose plural ends in s.
+
+    Examples:
+        >>> counted(1, "episode"), counted(1_000, "trial")
+        ('1 episode', '1,000 trials')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Returns a duration in the two units that matter.
 

@@ -10,8 +10,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from rlrun.cli.progress import PlainLines, TrialProgress
-from rlrun.tune.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote
+from rlrun.cli.plain_lines import PlainLines
+from rlrun.cli.progress import RunProgress, TrialProgress
+from rlrun.cli.tables import counted
+from rlrun.tune.events import (
+    RunEvent,
+    RunFinished,
+    RunResources,
+    RunStarted,
+    RunStopping,
+    TrialAdded,
+    TrialEvent,
+    TrialNote,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,12 +46,16 @@ class RunWatcher:
 
     The stream is a copy of stderr made at the start, because a run under Ray sends the process's own stderr to a log.
     Use as a context manager: whatever ends the run, the terminal is left in order.
+
+    Args:
+        names_experiment: Whether each plain line names the experiment, as where several run one after the other.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, names_experiment: bool = False) -> None:
         self._stream = copy_of_stderr()
+        self._names_experiment = names_experiment
         self._view: View | None = None
-        self._trials: dict[str, TrialProgress] = {}
+        self._run = RunProgress("", {})
 
     def __enter__(self) -> RunWatcher:
         """Starts to watch."""
@@ -59,31 +74,36 @@ class RunWatcher:
         """Shows one event."""
         match event:
             case RunStarted():
-                self._trials = {trial.name: TrialProgress(trial.name, trial.stop) for trial in event.trials}
+                trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
+                self._run = RunProgress(event.experiment, trials, event.expected)
                 self._view = self._view_of(event)
+            case TrialAdded():
+                self._run.trials[event.trial.name] = TrialProgress.of(event.trial)
             case TrialEvent():
-                trial = self._trials[event.trial]
-                trial.observe(event, time.monotonic())
+                trial = self._run.observe(event, time.monotonic())
                 if self._view is not None:
                     self._view.show(trial)
+            case RunResources():
+                self._run.resources = event
             case TrialNote():
-                self._say(f"{event.trial}: {event.text}" if len(self._trials) > 1 else event.text)
+                self._say(f"{event.trial}: {event.text}" if len(self._run.trials) > 1 else event.text)
             case RunStopping():
                 self._say(f"{event.signal}: saving and stopping; once more ends it at once")
             case RunFinished():
                 self._close_view()
 
     def _view_of(self, event: RunStarted) -> View:
-        trials = f"{len(event.trials)} trial{'s' if len(event.trials) != 1 else ''}"
-        again = " resumed" if event.resumed else ""
-        place = " on Ray" if event.uses_ray else ""
-        heading = f"{event.experiment}: {trials}{again}{place}, in {shown_path(event.directory)}"
+        manner = f"{' resumed' if event.resumed else ''}{' on Ray' if event.uses_ray else ''}"
+        directory = shown_path(event.directory)
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
             from rlrun.cli.live import LiveView
 
-            return LiveView(heading, self._trials, self._stream, uses_ray=event.uses_ray)
-        lines = PlainLines(self._trials, self._write_line)
-        lines.say(heading)
+            return LiveView(f"{event.experiment}{manner}", directory, self._run, self._stream, uses_ray=event.uses_ray)
+        lines = PlainLines(
+            self._run, self._write_line, prefix=f"{event.experiment}: " if self._names_experiment else ""
+        )
+        trials = counted(max(event.expected, len(event.trials)), "trial")
+        self._write_line(f"{event.experiment}: {trials}{manner}, in {directory}")
         return lines
 
     def _say(self, text: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlrun.cli.live import LiveView
-from rlrun.cli.progress import PlainLines, TrialProgress, summary
-from rlrun.tune.events import TrialEvent
+from rlrun.cli.plain_lines import PlainLines
+from rlrun.cli.progress import RunProgress, TrialProgress
+from rlrun.tune.events import RunResources, TrialEvent
 
 
 def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:
@@ -55,64 +53,116 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     assert trial.line(1.0) == expected
 
 
+def test_a_pace_that_the_trial_itself_knows_serves_until_one_is_seen() -> None:
+    trial = trial_with({"env_steps": 1000}, env_steps=250, time_total_s=30.0)
+    assert trial.seconds_left(0.0) == pytest.approx(90.0)
+
+
+def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
+    trial = trial_with({}, env_steps=1)
+    trial.observe(TrialEvent("000-seed=0", "PAUSED", params={"lr": 0.5}, place="here:1"), now=1.0)
+    assert (trial.params, trial.place, trial.status, trial.ended) == ({"lr": 0.5}, "here:1", "PAUSED", False)
+
+
+def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
+    return RunProgress("sweep", {trial.name: trial for trial in trials}, expected)
+
+
 def test_a_summary_counts_statuses_and_names_the_leader() -> None:
     trials = [TrialProgress("a", {}, status="RUNNING", best=3.0), TrialProgress("b", {}, best=None)]
     trials.append(TrialProgress("c", {}, status="TERMINATED", best=9.5))
-    assert summary(trials) == "3 trials, 1 running, 1 pending, 1 terminated, best return 9.5 (c)"
+    run = run_of(*trials, expected=5)
+    assert run.summary(0.0) == "5 trials: 1 running, 1 pending, 1 terminated, 2 to come; best return 9.5 (c)"
+    run.resources = RunResources(1.5, 2.0, 0.0, 1.0)
+    assert run.resources_text() == "1.5/2 CPUs, 0/1 GPUs in use"
 
 
-def test_plain_lines_show_the_first_and_the_last_result_and_hold_back_those_between() -> None:
+def test_the_best_is_a_configuration_with_the_mean_over_its_seeds() -> None:
+    def trial(number: int, group: int, best: float | None) -> TrialProgress:
+        return TrialProgress(f"{number:03d}", {}, {"lr": 0.1**group}, seed=number % 2, group=group, best=best)
+
+    run = run_of(trial(0, 1, 90.0), trial(1, 1, 10.0), trial(2, 2, 60.0), trial(3, 2, 70.0))
+    assert str(run.leader()) == "best return 65 (lr=0.01, mean of 2 seeds)"
+    run = run_of(trial(0, 1, 90.0), trial(1, 1, None), trial(2, 2, None))
+    assert str(run.leader()) == "best return 90 (lr=0.1, mean of 1 seed of 2)"
+    run = run_of(trial(0, 1, 90.0), trial(1, 1, 10.0))
+    assert str(run.leader()) == "best return 50 (mean of 2 seeds)"
+    assert str(run_of(trial(0, 1, 90.0)).leader()) == "best return 90"
+    assert run_of(trial(0, 1, None)).leader() is None
+
+
+def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place() -> None:
+    trials = [TrialProgress(name, {"env_steps": 100}) for name in "abcde"]
+    run = run_of(*trials, expected=6)
+    assert run.seconds_left(0.0) is None
+    for name in "ab":
+        run.observe(TrialEvent(name, "RUNNING"), 0.0)
+        run.observe(TrialEvent(name, "RUNNING", {"env_steps": 10}), 1.0)
+    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 60}), 11.0)
+    run.observe(TrialEvent("b", "RUNNING", {"env_steps": 60}), 11.0)
+    # Each takes 20 s; two run at once with 8 s left, and three and one that a searcher will add wait behind them.
+    assert run.seconds_left(11.0) == pytest.approx(8.0 + 2 * 20.0)
+    for name in "ab":
+        run.observe(TrialEvent(name, "TERMINATED", {"env_steps": 100}), 19.0)
+    assert run.seconds_left(19.0) == pytest.approx(2 * 19.0)
+    assert run.left_text(19.0) == "about 40 s left"
+
+
+def test_a_run_of_which_nothing_is_left_has_no_time_left() -> None:
+    run = run_of(TrialProgress("a", {"env_steps": 100}))
+    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 100, "time_total_s": 5.0}), 0.0)
+    assert run.left_text(0.0) == "almost done"
+    run.observe(TrialEvent("a", "TERMINATED"), 1.0)
+    assert run.seconds_left(1.0) is None
+
+
+def plain_lines(run: RunProgress, every_s: float = 30.0, prefix: str = "") -> tuple[PlainLines, list[str]]:
     written: list[str] = []
-    trial = TrialProgress("a", {"env_steps": 100})
-    lines = PlainLines({"a": trial}, written.append)
-    lines_of_events = [
-        TrialEvent("a", "RUNNING"),
+    return PlainLines(run, written.append, every_s, prefix), written
+
+
+def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_result() -> None:
+    run = run_of(TrialProgress("a", {"env_steps": 100}))
+    lines, written = plain_lines(run)
+    for event in (
+        TrialEvent("a", "RUNNING", place="here:7"),
         TrialEvent("a", "RUNNING", {"env_steps": 10}),
         TrialEvent("a", "RUNNING", {"env_steps": 50}),
         TrialEvent("a", "RUNNING", {"env_steps": 100}),
         TrialEvent("a", "TERMINATED"),
-    ]
-    for event in lines_of_events:
-        trial.observe(event, now=0.0)
-        lines.show(trial)
+    ):
+        lines.show(run.observe(event, 0.0))
     assert written == [
+        "a: starts on here:7",
         "a: 10 of 100 env steps, return -",
         "a: 100 of 100 env steps, return - [terminated]",
     ]
 
 
+def test_plain_lines_of_a_sweep_are_two_for_each_trial_and_say_whose_they_are() -> None:
+    run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
+    lines, written = plain_lines(run, prefix="sweep: ")
+    for event in (
+        TrialEvent("a", "RUNNING"),
+        TrialEvent("a", "RUNNING", {"env_steps": 10}),
+        TrialEvent("a", "PAUSED"),
+        TrialEvent("b", "RUNNING"),
+        TrialEvent("a", "RUNNING"),
+        TrialEvent("b", "ERROR", error="no such env"),
+        TrialEvent("a", "TERMINATED"),
+    ):
+        lines.show(run.observe(event, 0.0))
+    assert written == [
+        "sweep: a: starts",
+        "sweep: b: starts",
+        "sweep: b: [error]",
+        "sweep: a: 10 env steps, return - [terminated]",
+    ]
+
+
 def test_plain_lines_come_at_intervals() -> None:
-    written: list[str] = []
-    trial = trial_with({}, env_steps=10)
-    lines = PlainLines({"a": trial, "b": TrialProgress("b", {})}, written.append, every_s=0.0)
-    lines.show(trial)
-    lines.show(trial)
-    assert written == ["000-seed=0: 10 env steps, return -", "2 trials, 1 running, 1 pending"]
-
-
-def test_a_trial_that_fails_before_its_first_result_has_a_line() -> None:
-    written: list[str] = []
-    trial = TrialProgress("a", {})
-    trial.observe(TrialEvent("a", "ERROR", error="no such env"), now=0.0)
-    PlainLines({"a": trial}, written.append).show(trial)
-    assert written == ["a: [error]"]
-
-
-@pytest.mark.parametrize("columns", [20, 40, 60, 80, 120, 200])
-def test_the_live_view_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("LINES", "10")
-    trials = {}
-    for number in range(30):
-        name = f"{number:03d}-lr=0.001-seed={number}"
-        trials[name] = TrialProgress(name, {"env_steps": 1_000_000})
-        result = {"env_steps": 500_000, "episode_return_mean": 123.4, "env_steps_per_s": 98_765.0}
-        trials[name].observe(TrialEvent(name, "RUNNING", result), now=0.0)
-    stream = io.StringIO()
-    view = LiveView("cartpole-ppo: 30 trials", trials, stream, uses_ray=True)
-    view.show(trials["000-lr=0.001-seed=0"])
-    view.say("SIGINT: saving and stopping")
-    view.close()
-    lines = stream.getvalue().splitlines()
-    assert lines
-    assert max(map(len, lines)) <= columns
+    run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
+    lines, written = plain_lines(run, every_s=0.0)
+    for _ in range(2):
+        lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
+    assert written == ["a: 10 env steps, return 2.0", "2 trials: 1 running, 1 pending; best return 2 (a)"]

@@ -1,0 +1,174 @@
+"""The table of a run's trials: which columns there are, and which of them a terminal has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rlrun.cli.progress import RunProgress, TrialProgress, shown_first, whole_seconds
+from rlrun.cli.tables import GAP, cell_text
+
+BAR_WIDTH = 12
+LONGEST_SETTING = 24
+LINES_BESIDE_TRIALS = 5
+"""Heading, names of the columns, counts, the best, and a line for the cursor."""
+
+STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red", "INTERRUPTED": "yellow"}
+"""Colours of statuses; the others have none."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes:
+        heading: Its name.
+        cells: A text for each trial.
+        rank: Where the terminal is too narrow, the column of the highest rank goes first; 0 stays whatever happens.
+        on_the_right: Whether its cells are numbers.
+    """
+
+    heading: str
+    cells: tuple[str, ...]
+    rank: int
+    on_the_right: bool = True
+
+    @property
+    def width(self) -> int:
+        """Its width in characters."""
+        return max(map(len, (self.heading, *self.cells)))
+
+
+def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, bar: str = "") -> list[Column]:
+    """Returns all columns that have something to say.
+
+    Args:
+        run: The run.
+        trials: The trials that get a line.
+        now: The time.
+        bar: The character that bars are made of, "" for no bars.
+    """
+    everyone = list(run.trials.values())
+    settings = list(dict.fromkeys(name for trial in everyone for name in trial.params))
+    seeds = {trial.seed for trial in everyone}
+    results = [trial.result or {} for trial in trials]
+    limits = [trial.stop.get("env_steps") for trial in trials]
+    lefts = [trial.seconds_left(now) for trial in trials]
+
+    def column(heading: str, cells: Sequence[str], rank: int, *, on_the_right: bool = True) -> Column:
+        return Column(heading, tuple(cells), rank, on_the_right)
+
+    columns = [
+        # What varies and the seed have columns of their own, so that the number says which trial it is.
+        column(
+            "trial",
+            [trial.name if len(everyone) == 1 else trial.name.partition("-")[0] for trial in trials],
+            0,
+            on_the_right=False,
+        ),
+        column("status", [trial.status for trial in trials], 0, on_the_right=False),
+        *(
+            column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
+            for place, name in enumerate(settings)
+        ),
+        column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
+        column("iter", [cell_text(result.get("iteration")) for result in results], 60),
+        column("env steps", [cell_text(result.get("env_steps")) for result in results], 10),
+        column("of", ["" if limit is None else f"{int(limit):,}" for limit in limits], 80),
+        column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
+        column("", [bar * round(trial.share * BAR_WIDTH) for trial in trials], 100, on_the_right=False),
+        column("return", [trial.return_text() for trial in trials], 0),
+        column("steps/s", [trial.rate_text().removesuffix(" steps/s") for trial in trials], 28),
+        column("left", ["" if left is None else whole_seconds(left) for left in lefts], 70),
+        column("where", [trial.place for trial in trials], 90, on_the_right=False),
+    ]
+    columns = [each for each in columns if any(cell not in ("", "-") for cell in each.cells) or each.rank == 0]
+    return [
+        replace(each, cells=tuple(f"{cell:<{BAR_WIDTH}}" for cell in each.cells)) if not each.heading else each
+        for each in columns
+    ]
+
+
+def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
+    """Leaves columns out until the others fit into a width."""
+    kept = list(columns)
+    while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
+        least = max(kept, key=lambda column: column.rank)
+        if least.rank == 0:
+            break
+        kept.remove(least)
+    return kept
+
+
+def text_table(columns: Sequence[Column]) -> str:
+    """Lays columns out as plain lines, as wide as it takes."""
+    lines = []
+    for cells in zip(*((column.heading, *column.cells) for column in columns), strict=True):
+        fields = [
+            cell.rjust(column.width) if column.on_the_right else cell.ljust(column.width)
+            for cell, column in zip(cells, columns, strict=True)
+        ]
+        lines.append(GAP.join(fields).rstrip())
+    return "\n".join(lines)
+
+
+def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
+    """Returns columns as a table for a terminal.
+
+    Args:
+        columns: The columns.
+        statuses: The trials' statuses, which colour their lines.
+    """
+    table = Table.grid(padding=(0, len(GAP), 0, 0))
+    for column in columns:
+        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if column.on_the_right else "left")
+    table.add_row(*(Text(column.heading) for column in columns), style="dim")
+    for place, status in enumerate(statuses):
+        cells = [
+            Text(column.cells[place], style=STYLES.get(status, "") if column.heading in ("status", "") else "")
+            for column in columns
+        ]
+        table.add_row(*cells, style="" if status == "RUNNING" else "dim")
+    return table
+
+
+def drawn_run(
+    run: RunProgress, title: str, directory: str, now: float, width: int, height: int, *, bar: str
+) -> RenderableType:
+    """Returns the whole view of a run: heading, as many trials as there is room for, counts, and the best.
+
+    Args:
+        run: The run.
+        title: What runs.
+        directory: Where its files are.
+        now: The time.
+        width: Characters in a line.
+        height: Lines there are.
+        bar: The character that bars are made of.
+    """
+    heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
+    parts: list[RenderableType] = [_line(heading, "bold")]
+    trials = shown_first(run.trials.values())
+    shown = trials[: max(1, height - LINES_BESIDE_TRIALS)]
+    if shown:
+        columns = that_fit(columns_of(run, shown, now, bar), width)
+        parts.append(drawn_table(columns, [trial.status for trial in shown]))
+    leader = run.leader()
+    beneath = [run.counts_text() if len(run.trials) > 1 or run.expected > 1 else "", run.resources_text()]
+    parts += [_line("; ".join(text for text in beneath if text), "dim")] * any(beneath)
+    if leader is not None:
+        parts.append(_line(str(leader)))
+    return Group(*parts)
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
+
+
+def _setting(trial: TrialProgress, name: str) -> str:
+    text = cell_text(trial.params.get(name))
+    return text if len(text) <= LONGEST_SETTING else f"{text[: LONGEST_SETTING - 1]}…"

@@ -82,7 +82,7 @@ def regress(
     for file in filter(None, (junit, save_baseline)):
         _make_folder_of(file)  # now, and not after hours of training
     experiments = load_experiments(files, overrides)
-    with RunWatcher() as watcher:
+    with RunWatcher(names_experiment=len(experiments) > 1) as watcher:
         verdicts = suite.regress(
             experiments,
             runs_dir=runs_dir,

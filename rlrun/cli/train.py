@@ -78,7 +78,7 @@ def train(
     from rlrun.tune.run import run
 
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
-    with RunWatcher() as watcher:
+    with RunWatcher(names_experiment=len(experiments) > 1) as watcher:
         trials = run(
             experiments,
             runs_dir=runs_dir,

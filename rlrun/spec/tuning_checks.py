@@ -142,9 +142,7 @@ def _population_mistakes(
         message = f"must be at least train_batch_size ({largest:,}), the env steps of one iteration, not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
     elif (ends := settings.stop.get("env_steps")) is not None and interval >= ends:
-        message = (
-            f"must be below stop.env_steps ({_number(ends)}), or nobody ever learns from another, not {interval:,}"
-        )
+        message = f"must be below stop.env_steps ({_number(ends)}), or no generation ever comes, not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
 
 

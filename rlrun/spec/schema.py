@@ -40,7 +40,9 @@ def json_schema() -> dict[str, Any]:
     for choice in (SchedulerConfig, SearcherConfig):
         eased[choice.__name__] = _one_of(choice, eased[choice.__name__])
     eased["LoggersConfig"] = _several_of(LoggersConfig, eased["LoggersConfig"])
-    eased["PbtConfig"]["properties"]["mutations"]["additionalProperties"] = _SPACE
+    mutation = {"allOf": [_SPACE, {"not": {"required": ["grid_search"]}}]}
+    eased["PbtConfig"]["properties"]["mutations"] |= {"additionalProperties": mutation, "minProperties": 1}
+    eased["Pb2Config"]["properties"]["bounds"]["minProperties"] = 1
     settings = eased.pop("RunSettings")
     by_algorithm = {name: references[model, "validation"] for name, model in configs.items()}
     return {

@@ -3,12 +3,17 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from hypothesis import event, given
+from hypothesis import strategies as st
 
 from rlrun.algorithms.ppo import PPOConfig
+from rlrun.errors import SpecError
+from rlrun.spec.experiment import RunSettings
 from rlrun.spec.load import shipped_configs
 from rlrun.spec.schema import json_schema
 from rlrun.spec.yaml_source import read_document
 
+LR = {"lr": {"loguniform": [1e-5, 1e-2]}}
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
 
@@ -43,6 +48,17 @@ def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> 
         {"algorithm": "my_lab.awr:AWR", "config": {"beta": 1}},
         {"expect": {"episode_return_mean": 450, "within_env_steps": "150_000"}},
         {"checkpoint": {"every": None}, "evaluation": {"env": "CartPole-v0"}},
+        {"expect": {"episode_return_mean": 450, "within_seconds": 60, "seeds": 3, "passes": 2}},
+        {"scheduler": None, "searcher": None, "storage": None},
+        {"scheduler": "asha", "searcher": "optuna"},
+        {"scheduler": {"asha": None}, "searcher": {"random": {}}},
+        {"scheduler": {"median": {"time_attr": "time_total_s", "grace_period": "1_000"}}},
+        {"scheduler": {"pbt": {"interval_env_steps": "20_000", "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}}}}},
+        {"scheduler": {"pb2": {"interval_env_steps": 2e4, "bounds": {"lr": [1e-5, 1e-2]}, "log_scale": ["lr"]}}},
+        {"failure": {"max_restarts": 3}, "storage": "s3://bucket/runs"},
+        {"loggers": "wandb"},
+        {"loggers": ["mlflow", {"wandb": {"project": "walkers"}}]},
+        {"loggers": {"mlflow": {}}},
     ],
 )
 def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
@@ -65,10 +81,110 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"config": {"model": {"activation": "rellu"}}},
         {"checkpoint": {"kep": 1}},
         {"num_samples": {"choice": [1, 2]}},
+        {"scheduler": "ahsa"},
+        {"scheduler": "pbt"},  # says too little
+        {"scheduler": {}},
+        {"scheduler": {"asha": {}, "median": {}}},
+        {"scheduler": {"asha": {"graceperiod": 1}}},
+        {"scheduler": {"asha": {"mode": "maximum"}}},
+        {"scheduler": {"asha": {"grace_period": {"uniform": [1, 2]}}}},
+        {"scheduler": {"asha": {"reduction_factor": 1}}},
+        {"scheduler": {"pbt": {"interval_env_steps": 2e4}}},
+        {"scheduler": {"pbt": {"interval_env_steps": 2e4, "mutations": {}}}},
+        {"scheduler": {"pbt": {"interval_env_steps": 2e4, "mutations": {"lr": [1e-5, 1e-2]}}}},
+        {"scheduler": {"pbt": {"interval_env_steps": 2e4, "mutations": {"lr": {"grid_search": [1]}}}}},
+        {"scheduler": {"pbt": {"interval_env_steps": 2e4, "mutations": LR, "quantile_fraction": 0.6}}},
+        {"scheduler": {"pb2": {"interval_env_steps": 2e4, "bounds": {"lr": [1e-5]}}}},
+        {"scheduler": {"pb2": {"interval_env_steps": 2e4, "bounds": {"lr": {"uniform": [0, 1]}}}}},
+        {"searcher": "optna"},
+        {"searcher": {"random": {"metric": "x"}}},
+        {"failure": {"max_restarts": -1}},
+        {"loggers": ["wandv"]},
+        {"expect": {"episode_return_mean": 450, "seeds": 0}},
     ],
 )
 def test_what_the_program_refuses_is_underlined(changes: dict[str, Any]) -> None:
     assert not is_valid(**changes)
+
+
+def settings(**known: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of the settings, each with a value that it takes or, now and then, one that it does not."""
+    return st.fixed_dictionaries({}, optional={name: mostly(value) for name, value in known.items()})
+
+
+def mostly(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.integers(0, 7).flatmap(lambda chance: JUNK if chance == 7 else value)
+
+
+JUNK = st.sampled_from([None, True, 0, -1, 0.5, 1e5, "x", [], {}, [1, 2], {"uniform": [0, 1]}])
+METRIC = {"metric": st.sampled_from(["episode_return_mean", "info/x"]), "mode": st.sampled_from(["max", "min", "high"])}
+TIMES = {
+    **METRIC,
+    "time_attr": st.sampled_from(["env_steps", "iteration", "steps"]),
+    "grace_period": st.sampled_from([None, 1000, 0.5]),
+}
+HALVING = {**TIMES, "max_t": st.sampled_from([None, 5e4, 1]), "reduction_factor": st.sampled_from([2, 1.5, 1])}
+POPULATION = {
+    **METRIC,
+    "interval_env_steps": st.sampled_from([1e4, 2048, 2.5]),
+    "quantile_fraction": st.sampled_from([0.25, 0.5, 0.6]),
+    "synchronous": st.booleans(),
+}
+SPACE = st.sampled_from([{"uniform": [0, 1]}, {"choice": [1, "a"]}, {"randint": [1, 9]}, {"grid_search": [1]}])
+MUTATIONS = st.dictionaries(st.sampled_from(["lr", "model.activation"]), SPACE | JUNK, max_size=2)
+BOUNDS = st.dictionaries(st.sampled_from(["lr", "gamma"]), st.sampled_from([[0, 1], [1e-5, 0.1], [1, 0]]), max_size=2)
+SCHEDULER = {
+    "asha": settings(**HALVING, brackets=st.sampled_from([1, 2])),
+    "hyperband": settings(**HALVING),
+    "bohb": settings(**HALVING),
+    "median": settings(**TIMES, min_samples_required=st.sampled_from([1, 5])),
+    "pbt": settings(
+        **POPULATION,
+        mutations=MUTATIONS,
+        resample_probability=st.sampled_from([0, 0.5, 2]),
+        perturbation_factors=st.sampled_from([[0.5, 2], [1, 1.2], [0, 1]]),
+    ),
+    "pb2": settings(**POPULATION, bounds=BOUNDS, log_scale=st.sampled_from([["lr"], []])),
+}
+MODEL = settings(**METRIC, max_concurrent=st.sampled_from([2, None]), startup_trials=st.sampled_from([5, 10]))
+SEARCHER = {"optuna": MODEL, "hyperopt": MODEL, "bohb": MODEL, "random": settings()}
+LOGGERS = {"wandb": settings(project=st.just("x"), tags=st.just(["a"])), "mlflow": settings(experiment=st.just("x"))}
+
+
+def one_of(choices: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """One of several by name, alone or with settings, seldom two."""
+    names = st.sampled_from(list(choices))
+    mappings = [st.fixed_dictionaries({name: value}) for name, value in choices.items()]
+    return names | st.one_of(mappings) | settings(**choices)
+
+
+SETTINGS = {
+    "scheduler": one_of(SCHEDULER),
+    "searcher": one_of(SEARCHER),
+    "failure": settings(max_restarts=st.sampled_from([0, 3])),
+    "storage": st.sampled_from(["runs", "s3://a/b"]),
+    "loggers": one_of(LOGGERS) | st.lists(one_of(LOGGERS), max_size=2),
+    "expect": settings(
+        episode_return_mean=st.just(450),
+        within_env_steps=st.just(1e5),
+        within_seconds=st.just(60),
+        seeds=st.just(3),
+        passes=st.sampled_from([2, 3]),
+    ),
+}
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+@given(data=st.data())
+def test_whatever_the_settings_take_is_valid(key: str, data: st.DataObject) -> None:
+    changes = {key: data.draw(mostly(SETTINGS[key]))}
+    try:
+        RunSettings.parse({"stop": {"env_steps": 1e5}, **changes})
+    except SpecError:
+        event("refused")
+        return
+    event("taken")
+    assert is_valid(**changes)
 
 
 def test_an_entry_needs_algorithm_env_and_stop() -> None:

@@ -78,7 +78,11 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
         column("iter", [cell_text(result.get("iteration")) for result in results], 60),
         column("env steps", [cell_text(result.get("env_steps")) for result in results], 10),
-        column("of", ["" if limit is None else f"{int(limit):,}" for limit in limits], 80),
+        column(
+            "of",
+            [f"{int(limit):,}" if limit and result else "" for limit, result in zip(limits, results, strict=True)],
+            80,
+        ),
         column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
         column("", [bar * round(trial.share * BAR_WIDTH) for trial in trials], 100, on_the_right=False),
         column("return", [trial.return_text() for trial in trials], 0),

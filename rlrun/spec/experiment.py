@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
@@ -53,9 +54,8 @@ def _counted(seeds: Any) -> Any:
 def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds:
         raise ValueError("there must be at least one seed")
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None:
-        raise ValueError(f"the seed {twice} is there twice")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"the seed {next(seed for seed in seeds if seeds.count(seed) > 1)} is there twice")
     return seeds
 
 
@@ -215,6 +215,14 @@ class TrialSpec(ConfigModel):
         return cls.parse({**data, "config": config})
 
 
+class _Varied(NamedTuple):
+    """What a configuration makes of an experiment."""
+
+    params: dict[str, Any]
+    env: EnvConfig
+    config: AlgorithmConfig
+
+
 class Experiment(RunSettings):
     """One entry of a spec file, checked: it expands into trials."""
 
@@ -258,9 +266,7 @@ class Experiment(RunSettings):
 
     def param_names(self) -> dict[Location, str]:
         """Returns the names that trials' `params` have, by the locations of what varies."""
-        return short_names(
-            [*self.spaces(), *(location for location in self.mutated() if location not in self.spaces())]
-        )
+        return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
         """Returns what the trials of the table are, without their configs; none where a searcher makes them."""
@@ -278,17 +284,32 @@ class Experiment(RunSettings):
         Raises:
             SpecError: If a drawn value does not fit its field.
         """
-        return [
-            self.trial(planned.values, index=planned.index, configuration=planned.configuration, seed=planned.seed)
-            for planned in self.plan()
-        ]
+        names, total = self.param_names(), self.num_trials
+        trials: list[TrialSpec] = []
+        varied: tuple[dict[Location, Any], _Varied] | None = None
+        for planned in self.plan():
+            if varied is None or varied[0] is not planned.values:  # the seeds of a configuration share it
+                varied = planned.values, self._varied(planned.values, names)
+            trials.append(self._trial(planned, varied[1], total))
+        return trials
 
     def first_trial(self) -> TrialSpec:
-        """Returns the first trial or, where a searcher makes them, one like those it may make."""
+        """Returns the first trial or, where a searcher makes them, one like those it may make.
+
+        Raises:
+            SpecError: If no value that is drawn for it fits its field.
+        """
         if not self.searches:
             planned = next(self.plan())
-            return self.trial(planned.values, index=0, configuration=0, seed=planned.seed)
-        return self.trial(expand(self.spaces(), 1, self.seeds[0])[0], index=0, configuration=0, seed=self.seeds[0])
+            return self._trial(planned, self._varied(planned.values, self.param_names()), self.num_trials)
+        mistake: SpecError | None = None
+        for number, values in enumerate(expand(self.spaces(), self.num_samples, self.seeds[0])):
+            try:
+                return self.trial(values, index=number * len(self.seeds), configuration=number, seed=self.seeds[0])
+            except SpecError as error:
+                mistake = error
+        assert mistake is not None, "there is at least one sample"
+        raise mistake
 
     def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:
         """Returns one trial.
@@ -302,28 +323,37 @@ class Experiment(RunSettings):
         Raises:
             SpecError: If a value does not fit its field.
         """
+        planned = PlannedTrial(index, configuration, seed, dict(values))
+        return self._trial(planned, self._varied(values, self.param_names()), self.num_trials)
+
+    def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> _Varied:
         data = filled(self.template, values)
-        params = {name: value_at(data, location) for location, name in self.param_names().items()}
-        is_member = self.scheduler is not None and self.scheduler.population is not None
-        return TrialSpec(
-            name=(
-                member_name(index, self.num_trials, seed, configuration)
-                if is_member
-                else trial_name(index, self.num_trials, params, seed)
-            ),
-            index=index,
-            seed=member_seed(seed, configuration) if is_member else seed,
-            params=params,
-            experiment=self.name,
+        return _Varied(
+            params={name: value_at(data, location) for location, name in names.items()},
             env=EnvConfig.parse(data["env"], path=f"{self.name}.env"),
             config=algorithm_class(self.algorithm).Config.parse(data["config"], path=f"{self.name}.config"),
+        )
+
+    def _trial(self, planned: PlannedTrial, varied: _Varied, total: int) -> TrialSpec:
+        index, member, seed = planned.index, planned.configuration, planned.seed
+        is_member = self.scheduler is not None and self.scheduler.population is not None
+        return TrialSpec(
+            name=member_name(index, total, seed, member)
+            if is_member
+            else trial_name(index, total, varied.params, seed),
+            index=index,
+            seed=member_seed(seed, member) if is_member else seed,
+            params=varied.params,
+            experiment=self.name,
             algorithm=self.algorithm,
+            env=varied.env,
+            config=varied.config,
             stop=self.stop,
             checkpoint=self.checkpoint,
             evaluation=self.evaluation,
             resources=self.resources,
             expect=self.expect,
-            configuration=configuration,
+            configuration=planned.configuration,
             population=seed if is_member else None,
             max_restarts=self.failure.max_restarts,
             loggers=self.loggers,

@@ -154,6 +154,13 @@ def test_the_first_trial_is_one_of_the_table_or_one_like_those_to_come() -> None
     assert set(searched.params) == {"lr", "gamma"}
 
 
+def test_the_first_trial_of_a_search_is_one_that_fits() -> None:
+    config = {"minibatch_size": {"choice": [64, 1024]}, "train_batch_size": {"choice": [2048, 512]}}
+    for seed in range(8):
+        first = experiment(searcher="optuna", num_samples=20, config=config, seeds=[seed]).first_trial()
+        assert first.params["minibatch_size"] <= first.params["train_batch_size"]
+
+
 def test_random_search_is_what_there_is_without_a_searcher() -> None:
     plain = {"config": {"lr": LR}, "num_samples": 3}
     assert experiment(**plain, searcher="random").trials() == experiment(**plain).trials()

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rlrun.spec.expansion import count, expand, fill
+from rlrun.spec.expansion import draw
 from rlrun.spec.search_space import (
     KINDS,
     SearchSpace,
@@ -31,7 +31,7 @@ def space(name: str) -> SearchSpace:
 
 
 def draws(name: str, number: int = 400) -> list[Any]:
-    return [drawn[("x",)] for drawn in expand({("x",): space(name)}, number, seed=0)]
+    return [draw(space(name), ("x",), seed=0, index=index) for index in range(number)]
 
 
 def test_every_kind_is_tried_here() -> None:
@@ -93,44 +93,6 @@ def test_spaces_are_found_at_any_depth_with_their_locations() -> None:
     }
 
 
-def test_filling_puts_values_where_spaces_stand_and_leaves_the_data_alone() -> None:
-    data = {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
-    assert fill(data, {("a",): 0.5, ("b", 1): 3}) == {"a": 0.5, "b": [1, 3]}
-    assert data == {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
-
-
-def test_the_grid_is_gone_through_for_every_sample_with_fresh_draws() -> None:
-    spaces, _ = find_spaces({"g": {"grid_search": [1, 2]}, "h": {"grid_search": ["a", "b"]}, "u": {"uniform": [0, 1]}})
-    found = expand(spaces, num_samples=2, seed=3)
-    assert count(spaces, 2) == len(found) == 8
-    assert [(drawn[("g",)], drawn[("h",)]) for drawn in found] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")] * 2
-    assert len({drawn[("u",)] for drawn in found}) == 8
-
-
-def test_without_spaces_there_is_one_configuration() -> None:
-    assert expand({}, num_samples=1, seed=0) == [{}]
-
-
-def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
-    spaces, _ = find_spaces({"u": {"uniform": [0, 1]}})
-    assert expand(spaces, 3, seed=1) == expand(spaces, 3, seed=1)
-    assert expand(spaces, 3, seed=1) != expand(spaces, 3, seed=2)
-    assert expand(spaces, 1, seed=0)[0][("u",)] == 0.14266108026745528  # a change here would change everyone's trials
-
-
-def test_more_samples_and_further_spaces_leave_earlier_draws_alone() -> None:
-    few, _ = find_spaces({"u": {"uniform": [0, 1]}})
-    more, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
-    before = [drawn[("u",)] for drawn in expand(few, 2, seed=0)]
-    assert [drawn[("u",)] for drawn in expand(more, 5, seed=0)][:2] == before
-
-
-def test_the_same_space_in_two_places_is_drawn_from_apart() -> None:
-    spaces, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
-    (drawn,) = expand(spaces, 1, seed=0)
-    assert drawn[("t",)] != drawn[("u",)]
-
-
 @pytest.mark.parametrize(
     ("data", "mistakes"),
     [
@@ -147,6 +109,21 @@ def test_a_mistake_in_a_space_is_told_at_its_place(data: dict[str, Any], mistake
     spaces, found = find_spaces(data)
     assert spaces == {}
     assert [(mistake.location, mistake.message) for mistake in found] == mistakes
+
+
+@pytest.mark.parametrize(
+    ("space", "inside", "outside"),
+    [
+        ({"choice": [1, "a", [1, 2]]}, [1, 1.0, "a", [1, 2]], [2, True, [2, 1], None]),
+        ({"uniform": [0, 1]}, [0, 0.5, 1], [-0.1, 1.1, True, "a", None, [[0, 0.5]]]),
+        ({"randint": [1, 5]}, [1, 4], [0, 6]),
+        ({"normal": [0, 1]}, [-100, 100.0], ["a", None]),
+    ],
+)
+def test_a_space_knows_what_lies_within_it(space: Any, inside: list[Any], outside: list[Any]) -> None:
+    made = find_spaces(space)[0][()]
+    assert all(made.holds(value) for value in inside)
+    assert not any(made.holds(value) for value in outside)
 
 
 def test_equal_values_of_a_choice_weigh_it() -> None:

@@ -1,0 +1,176 @@
+"""What a dry run and ``rlrun validate`` print of sweeps, searches and populations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+
+SPEC = """\
+grid:
+  algorithm: ppo
+  env: CartPole-v1
+  stop: {env_steps: 1e5}
+  seeds: 2
+  config: {lr: {grid_search: [1e-3, 3e-4]}, model: {hiddens: {grid_search: [[64, 64]]}}}
+  scheduler: asha
+search:
+  algorithm: ppo
+  env: Pendulum-v1
+  stop: {env_steps: 1e5}
+  num_samples: 20
+  config: {lr: {loguniform: [1e-5, 3e-2]}, model: {hiddens: {choice: [[64, 64], [32]]}}}
+  scheduler: {median: {grace_period: 5_000}}
+  searcher: {optuna: {max_concurrent: 4}}
+populations:
+  algorithm: ppo
+  env: CartPole-v1
+  stop: {env_steps: 1e5}
+  seeds: [4, 7]
+  num_samples: 2
+  config: {lr: 0.001}
+  scheduler: {pbt: {interval_env_steps: 20_000, mutations: {lr: {loguniform: [1e-5, 1e-2]}}}}
+"""
+
+GRID = """\
+grid: ppo on CartPole-v1, 2 configurations x 2 seeds
+scheduler asha: metric episode_return_mean, mode max, time_attr env_steps, max_t 100,000, grace_period 6,250, \
+reduction_factor 4, brackets 1
+
+trial                                   lr  hiddens   seed
+000-lr=0.001-hiddens=64x64-seed=0    0.001  [64, 64]     0
+001-lr=0.001-hiddens=64x64-seed=1    0.001  [64, 64]     1
+002-lr=0.0003-hiddens=64x64-seed=0  0.0003  [64, 64]     0
+003-lr=0.0003-hiddens=64x64-seed=1  0.0003  [64, 64]     1
+"""
+
+SEARCH = """\
+search: ppo on Pendulum-v1, 20 configurations x 1 seed
+scheduler median: metric episode_return_mean, mode max, time_attr env_steps, grace_period 5,000, min_samples_required 3
+searcher optuna: metric episode_return_mean, mode max, max_concurrent 4, startup_trials 10
+
+what is searched  within
+lr                loguniform [1e-05, 0.03]
+hiddens           choice [[64, 64], [32]]
+"""
+
+POPULATIONS = """\
+populations: ppo on CartPole-v1, 2 populations of 2 members
+scheduler pbt: metric episode_return_mean, mode max, interval_env_steps 20,000, quantile_fraction 0.25, \
+synchronous yes, resample_probability 0.25, perturbation_factors [0.8, 1.2]
+
+what changes  within
+lr            loguniform [1e-05, 0.01]
+
+trial                         lr  population  member
+000-population=4-member=0  0.001           4       0
+001-population=4-member=1  0.001           4       1
+002-population=7-member=0  0.001           7       0
+003-population=7-member=1  0.001           7       1
+"""
+
+
+@pytest.fixture(autouse=True)
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "spec.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def rlrun(*words: str) -> Result:
+    return CliRunner().invoke(cli, list(words))
+
+
+def test_a_dry_run_says_what_varies_who_chooses_and_stops_and_how_many_there_are(tmp_path: Path) -> None:
+    result = rlrun("train", "-f", "spec.yaml", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{GRID}\n{SEARCH}\n{POPULATIONS}\n28 trials in all.\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["spec.yaml"]
+
+
+def test_a_dry_run_of_one_trial_is_short(spec: Path) -> None:
+    spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
+    result = rlrun("train", "-f", "spec.yaml", "--dry-run")
+    assert result.stdout == (
+        "one: ppo on CartPole-v1, 1 configuration x 1 seed\n\ntrial       seed\n000-seed=0     0\n\n1 trial in all.\n"
+    )
+
+
+def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
+    envs = "{grid_search: [CartPole-v1, {id: Pendulum-v1, kwargs: {g: 9.81}}]}"
+    spec.write_text(f"one:\n  algorithm: ppo\n  env: {envs}\n  stop: {{env_steps: 1e5}}\n")
+    result = rlrun("train", "-f", "spec.yaml", "--dry-run")
+    assert result.stdout.splitlines()[2:5] == [
+        "trial                       env          seed",
+        "000-env=CartPole-v1-seed=0  CartPole-v1     0",
+        "001-env=Pendulum-v1-seed=0  Pendulum-v1     0",
+    ]
+
+
+def test_a_dry_run_as_json_holds_every_trial_and_who_chooses_and_stops() -> None:
+    grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)
+    assert list(grid) == [
+        "name",
+        "algorithm",
+        "env",
+        "configurations",
+        "seeds",
+        "num_trials",
+        "scheduler",
+        "searcher",
+        "trials",
+    ]
+    assert [trial["params"] for trial in grid["trials"]][1] == {"lr": 1e-3, "hiddens": [64, 64]}
+    assert (search["num_trials"], search["trials"]) == (20, [])
+    assert search["searcher"]["optuna"]["max_concurrent"] == 4
+    assert [(trial["population"], trial["configuration"]) for trial in populations["trials"]] == [
+        (4, 0),
+        (4, 1),
+        (7, 0),
+        (7, 1),
+    ]
+    assert populations["scheduler"]["pbt"]["mutations"] == {"lr": {"loguniform": [1e-5, 1e-2]}}
+
+
+@pytest.mark.parametrize("words", [["train", "--dry-run", "-f"], ["validate"]])
+def test_an_immense_sweep_must_be_asked_for(spec: Path, words: list[str]) -> None:
+    spec.write_text(SPEC.replace("seeds: 2", "seeds: 5001"))
+    refused = rlrun(*words, "spec.yaml")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "spec.yaml:1:1: grid: has 10,002 trials, more than 10,000; --max-trials 10002 allows them\n",
+    )
+    assert rlrun("validate", "spec.yaml", "--max-trials", "10002").exit_code == 0
+    small = rlrun(*words, "spec.yaml", "--max-trials", "3")
+    assert [line.partition(": ")[0] for line in small.stderr.splitlines()] == [
+        "spec.yaml:1:1",
+        "spec.yaml:8:1",
+        "spec.yaml:16:1",
+    ]
+
+
+def test_validate_counts_trials_and_names_schedulers_and_searchers() -> None:
+    assert rlrun("validate", "spec.yaml").stdout.splitlines() == [
+        "experiment   algorithm  env          trials  scheduler  searcher",
+        "grid         ppo        CartPole-v1       4  asha       -",
+        "search       ppo        Pendulum-v1      20  median     optuna",
+        "populations  ppo        CartPole-v1       4  pbt        -",
+    ]
+
+
+def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path) -> None:
+    spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
+    assert rlrun("validate", "spec.yaml").stdout.splitlines()[0] == "experiment  algorithm  env          trials"
+    (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)
+    assert (described["trials"], described["scheduler"], described["searcher"]) == (1, None, None)
+
+
+def test_a_plan_can_be_printed_of_what_a_searcher_will_make() -> None:
+    result = rlrun("plan", "-f", "spec.yaml")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("# ") >= 3

@@ -1,0 +1,146 @@
+"""`rlrun regress` on real training: a target that is reached, a trial that fails, a gate too weak, a baseline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+
+# A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
+MATCH = """
+  algorithm: ppo
+  env: rlrun.envs.worlds:MultiDiscreteMatch
+  stop: {env_steps: 1_000_000}
+  config: {num_envs_per_worker: 16, train_batch_size: 512, minibatch_size: 128, num_epochs: 8, lr: 3.0e-3, gamma: 0}
+"""
+SPECS = {
+    "match.yaml": f"match: {MATCH}  expect: {{episode_return_mean: 8, within_env_steps: 3_000, seeds: 2}}\n",
+    "weak.yaml": f"weak: {MATCH}  expect: {{episode_return_mean: 2, within_env_steps: 600}}\n",
+    "crash.yaml": (
+        "crash:\n  algorithm: ppo\n  env: {id: rlrun.envs.worlds:Crashing, kwargs: {crash_at: 5}}\n"
+        "  stop: {iteration: 2}\n  expect: {episode_return_mean: 1}\n"
+    ),
+}
+
+
+def regress(folder: Path, *words: object) -> Result:
+    always = ["--executor", "local", "--runs-dir", folder / "runs"]
+    return CliRunner().invoke(cli, [str(word) for word in ("regress", *words, *always)])
+
+
+def cases_of(result: Result) -> dict[str, list[dict[str, Any]]]:
+    return {verdict["experiment"]: verdict["cases"] for verdict in json.loads(result.stdout)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the specs, and what a run of all of them has written."""
+    folder = tmp_path_factory.mktemp("regress")
+    (folder / "specs").mkdir()
+    for name, text in SPECS.items():
+        (folder / "specs" / name).write_text(text)
+    files = ["--junit", folder / "out/junit.xml", "--save-baseline", folder / "out/baseline.json"]
+    result = regress(folder, "-f", folder / "specs", "--json", *files)
+    (folder / "printed.json").write_text(result.stdout)
+    (folder / "told.txt").write_text(f"{result.exit_code}\n{result.stderr}")
+    return folder
+
+
+def test_all_experiments_of_a_folder_run_although_one_fails(folder: Path) -> None:
+    crash, match, weak = json.loads((folder / "printed.json").read_text())
+    assert (crash["passed"], match["passed"], weak["passed"]) == (False, True, True)
+    assert [case["outcome"] for case in match["cases"]] == ["reached", "reached"]
+    assert all(3_000 <= case["env_steps"] < 3_600 for case in match["cases"])
+    assert "RuntimeError: this world crashes at step 5" in crash["cases"][0]["error"]
+    code, *told = (folder / "told.txt").read_text().splitlines()
+    assert code == "3"
+    assert told[-1] == "Error: crash: 1 of 1 trials failed"
+    assert not any("Traceback" in line for line in told[-3:])
+
+
+def test_the_xml_has_a_suite_per_experiment_and_a_case_per_seed(folder: Path) -> None:
+    crash, match, weak = ElementTree.parse(folder / "out/junit.xml").getroot()
+    assert [case.attrib["name"] for case in match.findall("testcase")] == ["000-seed=0", "001-seed=1", "verdict"]
+    assert [(suite.attrib["name"], suite.attrib["failures"]) for suite in (crash, match, weak)] == [
+        ("crash", "1"), ("match", "0"), ("weak", "0"),
+    ]  # fmt: skip
+    assert crash.find("testcase/error") is not None
+
+
+def test_the_same_code_is_the_same_as_the_baseline(folder: Path) -> None:
+    stored = ["--baseline", folder / "out/baseline.json"]
+    result = regress(folder, "-f", folder / "specs/match.yaml", *stored)
+    assert result.exit_code == 0, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if "mean return of the curve" in line]
+    assert "same" in line
+    assert ": +0 [" in line
+
+
+def test_a_policy_that_learns_too_slowly_misses_and_is_worse_than_the_baseline(folder: Path) -> None:
+    slower = ["--set", "config.lr=1e-6", "--baseline", folder / "out/baseline.json", "--json"]
+    result = regress(folder, "-f", folder / "specs/match.yaml", *slower)
+    assert result.exit_code == 3
+    (verdict,) = json.loads(result.stdout)
+    assert verdict["area"]["judgement"] == "worse"
+    assert verdict["area"]["note"] == "config of the spec changed since"
+    assert result.stderr.splitlines()[-1] == (
+        "Error: match: below what the spec expects (0 of 2 seeds reached it, 2 must)"
+    )
+
+
+def test_a_control_misses_a_gate_and_exposes_one_that_is_too_weak(folder: Path) -> None:
+    result = regress(folder, "-f", folder / "specs/match.yaml", "-f", folder / "specs/weak.yaml", "--control", "--json")
+    assert result.exit_code == 3
+    cases = cases_of(result)
+    assert [case["outcome"] for case in cases["match"]] == ["missed", "missed"]
+    assert all(1.0 < case["values"]["episode_return_mean"] < 6.0 for case in cases["match"])
+    assert all(case["env_steps"] < 1_600 for case in cases["match"])
+    assert [case["outcome"] for case in cases["weak"]] == ["reached"]
+    assert result.stderr.splitlines()[-1] == (
+        "Error: weak: the gate is too weak: policies that do not learn pass it "
+        "(1 of 1 frozen seed reached it, 1 would do)"
+    )
+
+
+def test_training_ends_when_the_seconds_are_used_up(folder: Path) -> None:
+    result = regress(folder, "-f", folder / "specs/match.yaml", "--set", "expect.within_seconds=0.001", "--json")
+    for case in cases_of(result)["match"]:
+        assert case["env_steps"] <= 512  # one iteration
+        record = json.loads((Path(case["directory"]) / "trial.json").read_text())
+        assert record["stop_reason"].startswith("time_total_s ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--control", "--save-baseline", "x.json"], "a control learns nothing"),
+        (["--fail-on-speed"], "--fail-on-speed needs a --baseline"),
+        (["--baseline", "no-such.json"], "no-such.json: does not exist; --save-baseline makes it"),
+        (["--junit", "{folder}/printed.json/junit.xml"], "printed.json is a file"),
+        (["--set", "expect=null"], "crash, match, weak expect nothing"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_usage_is_one_message_before_anything_runs(words: list[str], message: str, folder: Path) -> None:
+    before = sorted((folder / "runs").iterdir())
+    result = regress(folder, "-f", folder / "specs", *(word.format(folder=folder) for word in words))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted((folder / "runs").iterdir()) == before
+
+
+def test_speed_is_not_held_to_that_of_another_machine(folder: Path) -> None:
+    stored = json.loads((folder / "out/baseline.json").read_text())
+    stored["machine"]["processor"] = "abacus"
+    (folder / "elsewhere.json").write_text(json.dumps(stored))
+    words = ["-f", folder / "specs/match.yaml", "--baseline", folder / "elsewhere.json", "--fail-on-speed"]
+    result = regress(folder, *words)
+    assert result.exit_code == 2
+    assert "made on another machine, so that speed cannot be judged (processor " in result.stderr

@@ -118,7 +118,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
                 log = DriverLog()
                 log.send_to(Path(os.devnull))  # Ray has much to say
                 stack.callback(log.close)
-                stack.enter_context(RaySession(trials)).start(address=None)
+                stack.enter_context(RaySession(trials)).start()
             rate = _env_steps_per_s(changed)
             yield Timing(changed.config.num_workers, changed.config.num_envs_per_worker, rate)
 

@@ -50,7 +50,7 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     """
     import ray
 
-    if not _has_token():
+    if not has_token():
         # A token in the environment reaches Ray's processes and nobody else's, and writes nothing into the user's home.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     ray.init(
@@ -63,8 +63,8 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     )
 
 
-def _has_token() -> bool:
-    """Tells whether Ray finds a token of the user's."""
+def has_token() -> bool:
+    """Tells whether Ray finds a token of the user's: in the environment, a file named there, or one in the home."""
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return True
     return (Path.home() / ".ray" / "auth_token").exists()

@@ -30,6 +30,8 @@ class ActiveRun:
         errors: What the trials that failed raised, by name.
         stopped: Why a scheduler has ended trials, by name.
         capacity: What Ray has in all, by kind, as "CPU"; {} in this process.
+        token: By which a trial's process elsewhere can tell whether it sees the run's directory; "" in this process.
+        disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
     """
 
@@ -45,6 +47,8 @@ class ActiveRun:
     errors: dict[str, Exception] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     capacity: dict[str, float] = field(default_factory=dict)
+    token: str = ""
+    disk: str = ""
     watch_error: Exception | None = None
 
     def tell(self, event: RunEvent) -> None:

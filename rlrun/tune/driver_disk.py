@@ -26,7 +26,7 @@ from rlrun.checkpoint.durable import (
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import CheckpointError, RlrunError, TrainingFailed
+from rlrun.errors import CheckpointError, RlrunError, TrainingFailed, UsageError
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.tune.file_items import files_of_checkpoint, items_of
 
@@ -55,12 +55,12 @@ class Operation:
 class Disk(Protocol):
     """What a trial on another machine can ask for; see `DriverDisk`."""
 
-    def claim(self, trial: str) -> str:
-        """Makes the caller the only one whose writes of a trial are taken."""
+    def claim(self, trial: str, *, by_force: bool) -> str | None:
+        """Makes the caller the only one whose writes of a trial are taken; None while somebody else is."""
         ...
 
-    def release(self, trial: str) -> None:
-        """Takes no more writes of a trial from whoever has claimed it."""
+    def release(self, trial: str, claim: str | None = None) -> None:
+        """Lets others claim a trial."""
         ...
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
@@ -89,31 +89,47 @@ class DriverDisk:
         self._claims: dict[str, tuple[str, TrialDirectory]] = {}
         self._lock = threading.Lock()
 
-    def claim(self, trial: str) -> str:
-        """Makes the caller the only one whose writes of a trial are taken; whoever had it before loses it.
+    def claim(self, trial: str, *, by_force: bool) -> str | None:
+        """Makes the caller the only one whose writes of a trial are taken.
 
-        A machine that was given up for lost may still be running the trial. It must not write on.
+        Args:
+            trial: The trial's name.
+            by_force: Whether to take it from who has it. A machine that was given up for lost may still be running
+                the trial; it must not write on.
 
         Returns:
-            What the caller shows with each write.
+            What the caller shows with each write; None while somebody else has the trial.
 
         Raises:
-            UsageError: If a process that sees the directory is running the trial.
+            UsageError: If it is to be taken from a living process that sees the directory.
         """
         with self._lock:
-            _, directory = self._claims.get(trial) or ("", self._claimed(trial))
+            directory = self._claims[trial][1] if trial in self._claims else TrialDirectory(self._run / trial)
+            if trial not in self._claims:
+                try:
+                    directory.claim(timeout_s=0)
+                except UsageError:
+                    if by_force:
+                        raise
+                    return None
+            elif not by_force:
+                return None
             claim = secrets.token_hex(8)
             self._claims[trial] = (claim, directory)
             remove_leftovers(directory.path)
             remove_leftovers(directory.checkpoints)
             return claim
 
-    def release(self, trial: str) -> None:
-        """Takes no more writes of a trial from whoever has claimed it; does nothing if nobody has."""
+    def release(self, trial: str, claim: str | None = None) -> None:
+        """Lets others claim a trial.
+
+        Args:
+            trial: The trial's name.
+            claim: Whose claim it is; that of somebody else is left. None for whosever it is.
+        """
         with self._lock:
-            claim = self._claims.pop(trial, None)
-            if claim is not None:
-                claim[1].release()
+            if trial in self._claims and claim in (None, self._claims[trial][0]):
+                self._claims.pop(trial)[1].release()
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
         """Carries out operations in a trial's directory, in order.
@@ -172,11 +188,6 @@ class DriverDisk:
             file.seek(offset)
             return file.read(size)
 
-    def _claimed(self, trial: str) -> TrialDirectory:
-        directory = TrialDirectory(self._run / trial)
-        directory.claim()
-        return directory
-
 
 class RemoteDisk:
     """The actor's methods, called from a trial's process."""
@@ -197,14 +208,14 @@ class RemoteDisk:
         except ValueError as error:
             raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
 
-    def claim(self, trial: str) -> str:
+    def claim(self, trial: str, *, by_force: bool) -> str | None:
         """See `DriverDisk.claim`."""
-        claim: str = self._ask("claim", trial)
+        claim: str | None = self._ask("claim", trial, by_force=by_force)
         return claim
 
-    def release(self, trial: str) -> None:
+    def release(self, trial: str, claim: str | None = None) -> None:
         """See `DriverDisk.release`."""
-        self._ask("release", trial)
+        self._ask("release", trial, claim)
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
         """See `DriverDisk.apply`."""
@@ -225,12 +236,12 @@ class RemoteDisk:
         data: bytes = self._ask("read", path, offset, size)
         return data
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            return ray.get(getattr(self._actor, method).remote(*arguments))
+            return ray.get(getattr(self._actor, method).remote(*arguments, **options))
         except RayTaskError as error:
             if isinstance(error.cause, RlrunError):
                 raise error.cause from None

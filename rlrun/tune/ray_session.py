@@ -6,15 +6,18 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from rlrun.errors import UsageError
 from rlrun.rollout import private_ray
-from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.tune.resources import Capacity, check_fits, machine_cpus, ray_cpus
+from rlrun.tune.shipping import stage_user_code
 
 # Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
 OBJECT_STORE_SHARE = 0.15
@@ -39,19 +42,34 @@ class RaySession:
     """Ray for the length of a block, from the first `start` on.
 
     A Ray that the process has already started or joined is used and left as it is. With an address the cluster there is
-    joined, and left at the end. Otherwise a private one is started on this machine and stopped at the end. It is told
-    that it has as many CPUs as the machine has cores, or as many as the largest trial needs, where that is more because
-    the trial's own process shares the cores with its workers.
+    joined, and left at the end; the user's own modules are shipped to its machines. Otherwise a private one is started
+    on this machine and stopped at the end. It is told that it has as many CPUs as the machine has cores, or as many as
+    the largest trial needs, where that is more because the trial's own process shares the cores with its workers.
     """
 
-    def __init__(self, trials: Sequence[TrialSpec]) -> None:
-        """Takes what will run on Ray."""
+    def __init__(
+        self, trials: Sequence[TrialSpec], address: str | None = None, experiments: Sequence[Experiment] = ()
+    ) -> None:
+        """Takes what will run on Ray.
+
+        Args:
+            trials: The trials.
+            address: A Ray cluster's address, or None.
+            experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
+        """
         self._trials = trials
+        self._address = address
+        self._experiments = experiments
         self._started = False
         self._is_ours = False
+        self._staged: tempfile.TemporaryDirectory[str] | None = None
+        self._modules: list[str] = []
 
     def __enter__(self) -> RaySession:
-        """Starts nothing yet."""
+        """Copies what will be shipped, as it is now; starts nothing yet."""
+        if self._address is not None:
+            self._staged = tempfile.TemporaryDirectory(prefix="rlrun-code-")
+            self._modules = stage_user_code(self._experiments, Path(self._staged.name))
         return self
 
     def __exit__(
@@ -60,11 +78,8 @@ class RaySession:
         """Ends what was started."""
         self.close()
 
-    def start(self, address: str | None) -> None:
+    def start(self) -> None:
         """Starts or joins Ray, unless this session has.
-
-        Args:
-            address: A Ray cluster's address, or None.
 
         Raises:
             UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
@@ -75,17 +90,24 @@ class RaySession:
         import ray
 
         if ray.is_initialized():
-            if address is not None:
-                raise UsageError(f"this process belongs to a Ray already and cannot join the one at {address} as well")
-        elif address is None:
+            if self._address is not None:
+                raise UsageError(
+                    f"this process belongs to a Ray already and cannot join the one at {self._address} as well"
+                )
+        elif self._address is None:
             self._is_ours = True
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False)
         else:
             self._is_ours = True
-            _join(address)
-            check_fits(self._trials, cluster_capacity(f"the cluster at {address}"))
+            _join(self._address, self._modules)
+            check_fits(self._trials, cluster_capacity(f"the cluster at {self._address}"))
         self._started = True
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether trials may run on machines other than this one; on a cluster that may still grow, they may."""
+        return self._address is not None or len(cluster_capacity("").cpus) > 1
 
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
@@ -93,6 +115,8 @@ class RaySession:
             import ray
 
             ray.shutdown()
+        if self._staged is not None:
+            self._staged.cleanup()
         self._started = self._is_ours = False
 
 
@@ -136,29 +160,45 @@ def cluster_capacity(place: str) -> Capacity:
     )
 
 
-def _join(address: str) -> None:
-    """Joins a cluster.
+def _join(address: str, modules: Sequence[str]) -> None:
+    """Joins a cluster, and ships modules to its machines.
 
     Raises:
         UsageError: If there is none, or it refuses us.
     """
     import ray
-    from ray.exceptions import AuthenticationError
+    from ray.exceptions import RayError
 
+    environment: dict[str, Any] = {"py_modules": list(modules)} if modules else {}
     try:
-        ray.init(address=address)
-    except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
+        ray.init(address=address, runtime_env=environment)
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         raise UsageError(
-            f"no Ray cluster could be joined at the address {address} (is RAY_AUTH_TOKEN the cluster's?): {error}"
+            f"the Ray cluster at {address} cannot be joined: {error}. Its token must be this process's (RAY_AUTH_TOKEN "
+            "or RAY_AUTH_TOKEN_PATH), and this machine one of its nodes (ray start --address=...)"
         ) from error
 
 
-def demand_listener(address: str) -> None:
-    """Looks whether anything listens at an address of the form host:port; Ray itself would go on trying for minutes.
+def demand_cluster(address: str) -> None:
+    """Refuses an address that cannot be joined, as far as that can be known at once: Ray itself would try for long.
 
     Raises:
-        UsageError: If nothing does.
+        UsageError: If nothing listens there, there is no token to show, or it is Ray Client's kind of address.
     """
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"--address {address}: trials are driven from a node of the cluster, not through Ray Client; run rlrun on "
+            "one, with --address auto"
+        )
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        raise UsageError(
+            "a cluster is joined with its token only: unset RAY_AUTH_MODE, which is disabled, and set RAY_AUTH_TOKEN"
+        )
+    if not private_ray.has_token():
+        raise UsageError(
+            "a cluster is joined with its token only, and there is none here: set RAY_AUTH_TOKEN, or "
+            "RAY_AUTH_TOKEN_PATH to a file (`ray get-auth-token` shows it on a node that has it)"
+        )
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not (host and port.isdigit()):
         return

@@ -75,19 +75,27 @@ class Capacity:
 
     def __str__(self) -> str:
         has = f"{self.place} has {_number(sum(self.cpus))} CPUs and {_number(sum(self.gpus))} GPUs"
-        return f"{has} on {len(self.cpus)} nodes" if len(self.cpus) > 1 else has
+        nodes = f"{len(self.cpus)} nodes with {_number(max(self.cpus, default=0))} CPUs at most"
+        return f"{has} on {nodes}" if len(self.cpus) > 1 else has
 
     def fits(self, needs: TrialResources) -> bool:
         """Tells whether a trial can run here when nothing else does.
 
         On one's own machine the workers must fit its CPUs, and so must the trial's own process; together they may
-        exceed them by the latter. On a cluster everything must fit side by side, and each process on some node.
+        exceed them by the latter. On a cluster everything must fit side by side, each process on one node.
         """
-        if needs.gpus > max(self.gpus, default=0):
-            return False
-        total = sum(self.cpus) + (needs.cpus if self.shares_trial_cpu else 0)
-        largest_process = max(needs.cpus, needs.cpus_per_worker if needs.num_workers else 0)
-        return largest_process <= max(self.cpus, default=0) and needs.total_cpus <= total
+        return needs.num_workers <= self.room_for_workers(needs)
+
+    def room_for_workers(self, needs: TrialResources) -> float:
+        """Returns how many workers of a trial's kind fit beside its own process; -1 if not even that fits."""
+        room = -1.0
+        for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
+            if needs.cpus <= cpus and needs.gpus <= gpus:
+                left = list(self.cpus)
+                left[node] -= 0 if self.shares_trial_cpu else needs.cpus
+                each = needs.cpus_per_worker
+                room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
+        return room
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
@@ -129,7 +137,7 @@ def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
         trials: The trials that will run; each fits the machine.
         cores: The machine's cores.
     """
-    return max(float(cores), *(math.ceil(TrialResources.of(trial).total_cpus) for trial in trials))
+    return float(max([cores, *(math.ceil(TrialResources.of(trial).total_cpus) for trial in trials)]))
 
 
 def machine_cpus() -> int:
@@ -157,10 +165,10 @@ def _advice(needs: TrialResources, capacity: Capacity) -> str:
         return "; lower num_gpus"
     if not needs.num_workers:
         return "; lower resources.cpus"
-    possible = sum(capacity.cpus) if capacity.shares_trial_cpu else sum(capacity.cpus) - needs.cpus
-    workers = max(0, math.floor(possible / needs.cpus_per_worker)) if needs.cpus_per_worker else needs.num_workers
-    advice = f"; num_workers can be {workers} at most, or lower num_cpus_per_worker"
-    return advice if needs.cpus <= max(capacity.cpus, default=0) else "; lower resources.cpus"
+    room = capacity.room_for_workers(needs)
+    return (
+        "; lower resources.cpus" if room < 0 else f"; num_workers can be {room:g} at most, or lower num_cpus_per_worker"
+    )
 
 
 def _number(value: float) -> str:

@@ -32,11 +32,12 @@ from rlrun.tune.ray_session import (
     RaySession,
     belongs_to_ray,
     cluster_capacity,
-    demand_listener,
+    demand_cluster,
     warn_if_open_to_everyone,
 )
 from rlrun.tune.resources import check_fits, machine_capacity
 from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
+from rlrun.tune.searchers.choice import check_installed
 
 ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 
@@ -100,7 +101,8 @@ def run(
         trials = experiment.trials()
         plans.append((experiment, trials, _choose_executor(experiment, trials, executor, address)))
         demand_loggers(experiment.loggers)
-    _check_place([trial for _, trials, _ in plans for trial in trials], address)
+    _check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
+    _check_packages(found)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts = []
     for experiment, trials, chosen in plans:
@@ -151,7 +153,8 @@ def resume(
     if not trials and not _still_to_suggest(experiment, opened):
         return opened.results()
     demand_loggers(experiment.loggers)
-    _check_place(trials, address)
+    _check_place(trials or [experiment.first_trial()], address)
+    _check_packages([experiment])
     if address is None and not eager:
         _check_compiler(opened, trials)
     chosen = _choose_executor(experiment, trials, executor, address)
@@ -184,6 +187,11 @@ class _Part:
     resumed: bool
 
     @property
+    def examples(self) -> list[TrialSpec]:
+        """Its trials, or one like those that a searcher will make."""
+        return self.trials or [self.experiment.first_trial()]
+
+    @property
     def uses_ray(self) -> bool:
         return self.executor == "ray" or any(trial.config.num_workers for trial in self.trials)
 
@@ -207,8 +215,8 @@ def _run_all(
                 stack.enter_context(part.directory.locked())
             log = stack.enter_context(DriverLog())
             stack.enter_context(interrupts)
-            on_ray = [trial for part in parts if part.uses_ray for trial in part.trials]
-            session = stack.enter_context(RaySession(on_ray))
+            on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
+            session = stack.enter_context(RaySession(on_ray, address, [part.experiment for part in parts]))
             for part in parts:
                 active = ActiveRun(
                     part.directory,
@@ -221,7 +229,7 @@ def _run_all(
                     log,
                     watch,
                 )
-                results = _run_part(part, active, session, address)
+                results = _run_part(part, active, session)
                 found += results
                 if active.watch_error is not None:
                     raise active.watch_error
@@ -246,7 +254,7 @@ def _run_all(
     return found
 
 
-def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str | None) -> list[TrialResult]:
+def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[TrialResult]:
     """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end.
 
     Returns:
@@ -272,14 +280,14 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession, address: str 
     if part.uses_ray:
         with active.log.speaking():
             warn_if_open_to_everyone()
-        session.start(address)
+        session.start()
         active.interrupts.listen()  # Ray has just taken SIGTERM for itself
     if active.interrupts.received:
         active.tell(RunStopping(active.interrupts.received))
     elif part.executor == "ray":
         from rlrun.tune.tune_executor import run_under_tune
 
-        run_under_tune(active)
+        run_under_tune(active, session.spans_machines)
     else:
         run_locally(active)
     results = part.directory.results()
@@ -346,7 +354,7 @@ def _choose_executor(
     Raises:
         UsageError: If a cluster is named that nothing would use, or what needs Ray is to do without.
     """
-    steered = "scheduler" if experiment.scheduler else "searcher" if _searches(experiment) else ""
+    steered = "scheduler" if experiment.scheduler else "searcher" if experiment.searches else ""
     needs_ray = steered or len(trials) > 1 or any(trial.config.num_workers for trial in trials) or address is not None
     chosen = executor or ("ray" if needs_ray else "local")
     if address is not None and chosen == "local":
@@ -356,13 +364,20 @@ def _choose_executor(
     return chosen
 
 
-def _searches(experiment: Experiment) -> bool:
-    return experiment.searcher is not None and experiment.searcher.settings is not None
+def _check_packages(experiments: Sequence[Experiment]) -> None:
+    """Refuses what lacks a package before anything is written.
+
+    Raises:
+        UsageError: If a searcher's package is missing; the message names the pip command.
+    """
+    for experiment in experiments:
+        if experiment.searcher is not None:
+            check_installed(experiment.searcher.kind)
 
 
 def _still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
     """Returns how many trials a searcher has still to make."""
-    if not _searches(experiment):
+    if not experiment.searches:
         return 0
     configurations = {directory.trial(name).configuration for name in directory.table.trials}
     return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
@@ -372,11 +387,11 @@ def _check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
     """Refuses what can never run where it is to run, as far as that can be known before anything is written.
 
     Raises:
-        UsageError: If nothing listens at the address, or a trial needs more than there is on this machine or in the
-            Ray that this process belongs to.
+        UsageError: If the address cannot be joined, or a trial needs more than there is on this machine or in the Ray
+            that this process belongs to.
     """
     if address is not None:
-        demand_listener(address)
+        demand_cluster(address)
     elif belongs_to_ray():
         check_fits(trials, cluster_capacity("the running Ray"))
     else:

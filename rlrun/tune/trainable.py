@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ray.tune import PlacementGroupFactory, Trainable
 
+from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.errors import RlrunError, UsageError
 from rlrun.rollout.actor import Failure
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.divergence import Diverged
@@ -21,6 +26,7 @@ from rlrun.trial.orders import TrialOrders
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.resources import TrialResources
 from rlrun.tune.run_directory import follow_import_paths
+from rlrun.tune.trial_place import TrialPlace, open_place
 
 ROW = "row"
 """Key in what Tune hears under which the trial's result stands as it is, as JSON; not there if nothing new was done."""
@@ -49,9 +55,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     """Runs one trial at a time in Tune's actor, an iteration per step.
 
     Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
-    `eager` (as `TrialLoop` takes it), `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a
-    population: the distance of its generations, else None) and `orders` (TrialOrders.to_data, or None). A trial goes on from
-    what its directory holds.
+    `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
+    `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a population: the distance of its
+    generations, else None) and `orders` (TrialOrders.to_data, or None). A trial goes on from what its directory holds.
 
     Besides Tune the driver itself calls `take_orders`, `finish`, `pause` and `interrupt`; they are carried out between
     two iterations, since an actor does one thing at a time.
@@ -60,6 +66,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     def setup(self, config: dict[str, Any]) -> None:
         """Takes a trial; nothing of it is built before its first step."""
         self._loop: TrialLoop | None = None
+        self._place: TrialPlace | None = None
         self._notes: list[str] = []
         self._is_stopping = False
         orders = config["orders"]
@@ -78,10 +85,18 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             TrialError: If the trial fails.
         """
         try:
-            return {"done": True} if self._is_stopping else self._step()
+            heard = {"done": True} if self._is_stopping else self._step()
+            if self._place is not None:
+                self._place.push()
+            return heard
         except Exception as error:
-            self._close()
-            raise TrialError(Failure.of(error)) from None
+            failure = Failure.of(error)
+            if self._place is not None:
+                told = self._place.told
+                failure = replace(failure, message=told(failure.message), trace=told(failure.trace))
+            with suppress(RlrunError):  # what went wrong first is what the user must hear of
+                self._close()
+            raise TrialError(failure) from None
 
     def _step(self) -> dict[str, Any]:
         loop = self._started()
@@ -118,7 +133,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         """Saves the trial and lets go of it; it goes on later, maybe in another process."""
         if self._loop is not None:
             self._loop.pause()
-            self._loop = None
+        self._leave()
 
     def interrupt(self) -> None:
         """Saves the trial and ends it for now, as the user wants; the next step says that it is done."""
@@ -153,22 +168,35 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     def _started(self) -> TrialLoop:
         """Builds the trial, or brings it back, when it is first needed; carries out orders that have come since."""
         if self._loop is None:
+            demand_version(self.config["version"])
+            place = self._place = open_place(
+                Path(self.config["run_directory"]),
+                self.config["trial"]["name"],
+                self.config["token"],
+                self.config["disk"],
+            )
             self._loop = TrialLoop(
                 TrialSpec.from_data(self.config["trial"]) if self._orders is None else self._orders.trial,
-                Path(self.config["run_directory"]) / self.config["trial"]["name"],
+                place.directory,
                 resume=True,
-                orders=self._orders,
+                orders=None if self._orders is None else self._fetched(self._orders),
                 eager=self.config["eager"],
-                announce=self._notes.append,
+                announce=lambda text: self._notes.append(place.told(text)),
             )
             resumption = self._loop.resumption
             if resumption is not None and not (self._loop.was_paused and resumption.is_exact):
-                self._notes.append(resumption.message)
+                self._notes.append(place.told(resumption.message))
             # Tune adds up the seconds of iterations itself; a trial that goes on has some behind it.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
-        elif self._orders is not None:
-            self._loop.take_orders(self._orders)
+        elif self._orders is not None and self._orders.generation > self._loop.generation:
+            self._loop.take_orders(self._fetched(self._orders))
         return self._loop
+
+    def _fetched(self, orders: TrialOrders) -> TrialOrders:
+        """Returns orders with the parent's checkpoint where this process finds it."""
+        if self._place is None or orders.parent is None:
+            return orders
+        return replace(orders, parent=self._place.fetch(orders.parent))
 
     def _taken_notes(self) -> dict[str, str]:
         notes, self._notes = self._notes, []
@@ -177,7 +205,29 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     def _close(self) -> None:
         if self._loop is not None:
             self._loop.close()
-            self._loop = None
+        self._leave()
+
+    def _leave(self) -> None:
+        """Brings the run's directory in step for the last time, and lets go of the trial's."""
+        self._loop = None
+        place, self._place = self._place, None
+        if place is not None:
+            try:
+                place.push()
+            finally:
+                place.close()
+
+
+def demand_version(version: str) -> None:
+    """Refuses to run trials for a driver with another rlrun than this machine's.
+
+    Raises:
+        UsageError: If the versions differ.
+    """
+    if version != rlrun_version():
+        raise UsageError(
+            f"{platform.node()} has rlrun {rlrun_version()} and the driver {version}: install the same on all machines"
+        )
 
 
 def metrics_for_tune(row: Mapping[str, Any]) -> dict[str, float]:

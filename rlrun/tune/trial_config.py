@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.orders import TrialOrders
 from rlrun.tune.active_run import ActiveRun
@@ -23,6 +24,9 @@ def trial_config(run: ActiveRun, trial: TrialSpec, orders: TrialOrders | None) -
     return {
         "trial": trial.to_data(),
         "run_directory": str(run.directory.path),
+        "token": run.token,
+        "disk": run.disk,
+        "version": rlrun_version(),
         "eager": run.eager,
         "import_paths": list(sys.path),
         "interval_env_steps": None if population is None else population.interval_env_steps,

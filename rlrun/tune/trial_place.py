@@ -15,6 +15,7 @@ import secrets
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from rlrun.checkpoint.durable import partial_name, write_file
 from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.errors import UsageError
 from rlrun.trial.results import CSV_FILE, RESULT_FILE
-from rlrun.trial.trial_directory import ERROR_FILE, TRIAL_FILE
+from rlrun.trial.trial_directory import CLAIM_TIMEOUT_S, ERROR_FILE, TRIAL_FILE
 from rlrun.tune.driver_disk import Disk, Operation, RemoteDisk
 from rlrun.tune.file_items import Item, files_of_checkpoint, items_of
 
@@ -96,8 +97,6 @@ def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
     remote = RemoteDisk(disk) if disk else None
     scratch = os.environ.get(SCRATCH_VARIABLE)
     if sees(run, token) and not (scratch and remote):
-        if remote is not None:
-            remote.release(trial)  # from a process elsewhere that was given up for lost
         return SharedPlace(run / trial)
     if remote is None:
         raise UsageError(
@@ -161,8 +160,9 @@ class TrialMirror:
         self._fetched: Path | None = None
         self._appended: dict[str, int] = {}
         self._sent: dict[str, Item] = {}
+        self._claim = ""
         try:
-            self._claim = disk.claim(trial)
+            self._claim = _claimed(disk, trial)
             self._pull()
         except BaseException:
             self.close()
@@ -224,12 +224,13 @@ class TrialMirror:
         return text.replace(str(self._root), "")
 
     def close(self) -> None:
-        """Removes the folder."""
+        """Lets others claim the trial, and removes the folder."""
         for descriptor in self._appended.values():
             os.close(descriptor)
         self._appended = {}
         shutil.rmtree(self._root, ignore_errors=True)
         os.close(self._lock)
+        self._disk.release(self._trial, self._claim)
 
     def _here(self, path: Path) -> Path:
         return self._root / str(path.absolute()).lstrip("/")
@@ -318,6 +319,16 @@ class TrialMirror:
 
 def _is_appended(name: str) -> bool:
     return name in (RESULT_FILE, CSV_FILE) or name.startswith("events.")
+
+
+def _claimed(disk: Disk, trial: str) -> str:
+    """Claims a trial; a process that has it still may be about to let go of it."""
+    deadline = time.monotonic() + CLAIM_TIMEOUT_S
+    while True:
+        claim = disk.claim(trial, by_force=time.monotonic() >= deadline)
+        if claim is not None:
+            return claim
+        time.sleep(0.1)
 
 
 def _new_root(scratch: Path) -> tuple[Path, int]:

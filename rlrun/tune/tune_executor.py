@@ -22,11 +22,13 @@ from rlrun.errors import OutOfResources, TrainingFailed
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.orders import TrialOrders
 from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.driver_disk import RemoteDisk, start_driver_disk
 from rlrun.tune.events import RunResources, TrialEvent
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules_of_run import rule_of
 from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError
+from rlrun.tune.trial_place import leave_token
 from rlrun.tune.trial_scheduler import RuleScheduler, trial_name, trial_orders
 from rlrun.tune.trial_source import TrialSource
 
@@ -34,17 +36,19 @@ RESOURCES_EVERY_S = 3.0
 """Seconds between two looks at what is taken of the machine."""
 
 
-def run_under_tune(run: ActiveRun) -> None:
+def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     """Runs the trials of a run on the Ray that this process belongs to.
 
     Args:
         run: The run; after an interrupt its running trials are INTERRUPTED and those that had not begun PENDING.
+        spans_machines: Whether trials may run where the run's directory is out of sight.
     """
     run.capacity = dict(ray.cluster_resources())
+    run.token = leave_token(run.directory.path)
+    if spans_machines:
+        run.disk, disk = start_driver_disk(run.directory.path)
     rule = rule_of(run)
-    searcher = run.experiment.searcher
-    has_model = searcher is not None and searcher.settings is not None
-    suggestions = Suggestions(run.experiment, run.directory) if has_model else None
+    suggestions = Suggestions(run.experiment, run.directory) if run.experiment.searches else None
 
     def orders_of(trial: TrialSpec) -> TrialOrders | None:
         orders = rule.orders(trial.name) if isinstance(rule, Populations) else None
@@ -74,6 +78,8 @@ def run_under_tune(run: ActiveRun) -> None:
     # Of Tune's own result files, which are off, it would complain at length.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     tuner.fit()
+    if spans_machines:
+        ray.kill(disk)
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     for name, reason in run.stopped.items():
         run.directory.mark_stopped(name, reason)
@@ -119,6 +125,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells that a trial has failed and starts again."""
+        self._let_go(trial)
         failures = f"{trial.run_metadata.num_failures} of {self._run.experiment.failure.max_restarts}"
         self._run.note(trial_name(trial), f"starts again (restart {failures}): {_error_of(trial)}")
 
@@ -130,9 +137,15 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Notes what a trial raised, as it was."""
+        self._let_go(trial)
         self._run.failed(trial_name(trial), _error_of(trial))
         if self._suggestions is not None:
             self._suggestions.ended(trial_name(trial), failed=True)
+
+    def _let_go(self, trial: Trial) -> None:
+        """Takes a trial from its process, which may be lost, so that another one need not wait for it."""
+        if self._run.disk:
+            RemoteDisk(self._run.disk).release(trial_name(trial))
 
 
 def _error_of(trial: Trial) -> Exception:

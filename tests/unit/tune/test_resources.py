@@ -54,12 +54,21 @@ def test_on_a_cluster_everything_stands_side_by_side_and_each_process_on_one_nod
     assert cluster(2, 2).fits(TrialResources.of(trial(num_workers=3)))
     assert not cluster(2, 2).fits(TrialResources.of(trial(num_workers=4)))
     assert not cluster(2, 2).fits(TrialResources.of(trial(cpus=3)))
+    assert cluster(4, 2, 2).fits(TrialResources.of(trial(num_workers=2, num_cpus_per_worker=2)))
+    assert cluster(3).fits(TrialResources.of(trial(num_workers=20, num_cpus_per_worker=0.1)))
+
+
+def test_on_a_cluster_the_trials_process_needs_cpus_and_gpus_of_the_same_node() -> None:
+    mixed = Capacity(cpus=(1, 4), gpus=(1, 0), place="the cluster", shares_trial_cpu=False)
+    assert mixed.fits(TrialResources.of(trial(num_gpus=1, num_workers=4)))
+    assert not mixed.fits(TrialResources.of(trial(cpus=2, num_gpus=1)))
 
 
 def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None:
     assert ray_cpus([trial(), trial()], cores=2) == 2
     assert ray_cpus([trial(), trial(num_workers=2)], cores=2) == 3
     assert ray_cpus([trial(cpus=0.5, num_workers=2)], cores=2) == 3
+    assert ray_cpus([], cores=2) == 2
 
 
 @pytest.mark.parametrize(
@@ -85,8 +94,15 @@ def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None
             trial(num_workers=4),
             cluster(2, 2),
             "trial 000-seed=0 needs 5 CPUs and 0 GPUs: 1 for the trial + 4 x 1 for workers; the cluster at "
-            "10.0.0.1:6379 has 4 CPUs and 0 GPUs on 2 nodes; num_workers can be 3 at most, or lower "
-            "num_cpus_per_worker",
+            "10.0.0.1:6379 has 4 CPUs and 0 GPUs on 2 nodes with 2 CPUs at most; num_workers can be 3 at most, or "
+            "lower num_cpus_per_worker",
+        ),
+        (
+            trial(num_workers=3, num_cpus_per_worker=1.5),
+            cluster(2, 2, 2),
+            "trial 000-seed=0 needs 5.5 CPUs and 0 GPUs: 1 for the trial + 3 x 1.5 for workers; the cluster at "
+            "10.0.0.1:6379 has 6 CPUs and 0 GPUs on 3 nodes with 2 CPUs at most; num_workers can be 2 at most, or "
+            "lower num_cpus_per_worker",
         ),
     ],
 )

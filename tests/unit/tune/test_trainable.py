@@ -11,6 +11,7 @@ import pytest
 from ray.tune import PlacementGroupFactory
 
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
@@ -18,6 +19,7 @@ from rlrun.trial.orders import TrialOrders
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError, metrics_for_tune
+from rlrun.tune.trial_place import leave_token
 
 PARTS = {
     "train_batch_size": 64,
@@ -44,11 +46,19 @@ def config(runs: Path, seed: int = 0, *, interval: int | None = None, **settings
     return {
         "trial": trial(seed, **settings).to_data(),
         "run_directory": str(runs),
+        "token": token_of(runs),
+        "disk": "",
+        "version": rlrun_version(),
         "eager": False,
         "import_paths": [],
         "interval_env_steps": interval,
         "orders": None,
     }
+
+
+def token_of(runs: Path) -> str:
+    runs.mkdir(parents=True, exist_ok=True)
+    return (runs / ".token").read_text() if (runs / ".token").exists() else leave_token(runs)
 
 
 def row(result: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
+from rlrun.tune import trial_place
 from rlrun.tune.driver_disk import DriverDisk, Operation
 from rlrun.tune.trial_place import (
     PIECE_BYTES,
@@ -144,6 +146,7 @@ def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_
         while not still.done:
             still.step()
     for machine in ("a", "b", "c"):
+        disk.release(TRIAL)  # as the driver does when it hears that a machine is lost
         place = TrialMirror(disk, ELSEWHERE, TRIAL, tmp_path / machine)
         with TrialLoop(spec(every=2, best="episode_return_mean"), place.directory, resume=True) as loop:
             for _ in range(3):  # each machine is lost an iteration behind the last checkpoint, but the last
@@ -257,7 +260,38 @@ def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
     place.close()
 
 
-def test_who_was_given_up_for_lost_writes_no_more(tmp_path: Path, run: Path, disk: DriverDisk) -> None:
+def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverDisk) -> None:
+    before = mirror(disk, tmp_path)
+
+    def let_go() -> None:
+        (before.directory / "error.txt").write_text("the last words")
+        before.push()
+        before.close()
+
+    timer = threading.Timer(0.3, let_go)
+    timer.start()
+    after = mirror(disk, tmp_path)
+    timer.join()
+    assert (after.directory / "error.txt").read_text() == "the last words"
+    after.close()
+
+
+def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
+    tmp_path: Path, run: Path, disk: DriverDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
+    directory = TrialDirectory(run / TRIAL)
+    directory.claim()
+    with pytest.raises(UsageError, match="is running the trial already"):
+        mirror(disk, tmp_path)
+    directory.release()
+    mirror(disk, tmp_path).close()
+
+
+def test_who_was_given_up_for_lost_writes_no_more(
+    tmp_path: Path, run: Path, disk: DriverDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
     lost = mirror(disk, tmp_path)
     (lost.directory / "error.txt").write_text("from the lost one")
     there = mirror(disk, tmp_path)

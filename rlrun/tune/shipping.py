@@ -1,0 +1,144 @@
+"""The user's own modules, brought to the machines of a cluster.
+
+Shipped is what the experiments name (``env: my_lab.room:Room``) and what that imports, directly or not, also inside
+functions, as far as it is not installed: whole packages with the data in them, and single modules. Installed packages,
+rlrun among them, must be installed everywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.durable import megabytes
+from rlrun.errors import UsageError
+from rlrun.registry import algorithm_class
+from rlrun.spec.experiment import Experiment
+
+MAX_BYTES = 100 * 2**20
+"""Code is smaller than this; more is a data set that lies beside it."""
+
+_IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
+
+
+def stage_user_code(experiments: Iterable[Experiment], into: Path) -> list[str]:
+    """Copies the user's own modules that experiments need.
+
+    Args:
+        experiments: What will run.
+        into: An empty folder.
+
+    Returns:
+        The copies: packages' folders and modules' files; [] if everything is installed.
+
+    Raises:
+        UsageError: If a package is too large to be code only.
+    """
+    staged = []
+    for name, path in user_modules(experiments).items():
+        files = _files(path)
+        size = sum(file.stat().st_size for file in files)
+        if size > MAX_BYTES:
+            raise UsageError(
+                f"{path} is shipped to the cluster and holds {megabytes(size)}, more than {megabytes(MAX_BYTES)}: "
+                f"move its data elsewhere, or install '{name}' on all machines"
+            )
+        for file in files:
+            target = into / file.relative_to(path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, target)
+        staged.append(str(into / path.name))
+    return staged
+
+
+def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
+    """Returns the top-level modules that experiments need and that are not installed: a package's folder or a file."""
+    found: dict[str, Path] = {}
+    wanted = sorted({name for experiment in experiments for name in _named(experiment)})
+    seen = set(wanted)
+    while wanted:
+        name = wanted.pop()
+        path = _path_of(name)
+        if path is None or name == "rlrun" or _is_installed(path):
+            continue
+        found[name] = path
+        imported = {top for file in _files(path) if file.suffix == ".py" for top in _imported(file)}
+        wanted += sorted(imported - seen)
+        seen |= imported
+    return found
+
+
+def _named(experiment: Experiment) -> Iterator[str]:
+    """Yields the top-level modules that an experiment names: in import paths, and of its algorithm."""
+    yield algorithm_class(experiment.algorithm).__module__.partition(".")[0]
+    for text in _texts(experiment.to_data()):
+        match = _IMPORT_PATH.match(text)
+        if match:
+            yield match[1]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for value in data.values():
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _texts(value)
+
+
+def _path_of(name: str) -> Path | None:
+    """Returns where a top-level module is, None if it is nowhere or no Python file."""
+    if name in sys.builtin_module_names or name == "__main__":
+        return None
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if found is None:
+        return None
+    folders = list(found.submodule_search_locations or ())
+    path = Path(folders[0] if folders else found.origin or "")
+    return path.resolve() if path.is_dir() or path.suffix == ".py" else None
+
+
+def _is_installed(path: Path) -> bool:
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    return any(path.is_relative_to(Path(folder).resolve()) for folder in folders)
+
+
+def _files(path: Path) -> list[Path]:
+    """Returns the files of a module: itself, or what its folder holds without caches and hidden files."""
+    if path.is_file():
+        return [path]
+    left_out = ("__pycache__", ".")
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file() and not any(part.startswith(left_out) for part in file.relative_to(path).parts)
+    )
+
+
+def _imported(file: Path) -> set[str]:
+    """Returns the top-level modules that a file imports anywhere; none if it is not Python after all."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names

@@ -13,8 +13,12 @@ import pytest
 from rlrun.errors import SpecError
 from rlrun.spec.entry import ENTRY_KEYS
 from rlrun.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
-from rlrun.spec.load import load_experiments
+from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.spec.search_space import KINDS
+from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
+from rlrun.spec.yaml_source import parse_document
+from rlrun.tune.rules.asha import Asha
+from rlrun.tune.rules.choice import make_rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -66,6 +70,36 @@ def test_yaml_page_names_every_key_and_every_search_space() -> None:
     for section in (CheckpointConfig, EvaluationConfig, ResourcesConfig, ExpectConfig):
         assert set(section.model_fields) <= named
     assert set(KINDS) <= set(re.findall(r"`(\w+): \[", text))
+
+
+def test_yaml_page_names_every_scheduler_and_searcher_with_every_setting() -> None:
+    named = set(re.findall(r"`([\w.]+)`", (ROOT / "docs" / "yaml.md").read_text()))
+    pbt, pb2 = (
+        {"interval_env_steps": 1, "mutations": {"lr": {"uniform": [0, 1]}}},
+        {"interval_env_steps": 1, "bounds": {"lr": [0, 1]}},
+    )
+    written = [*("asha", "hyperband", "median", "bohb"), {"pbt": pbt}, {"pb2": pb2}]
+    assert {SchedulerConfig.parse(one).kind for one in written} == set(SchedulerConfig.kinds()) <= named
+    for one in written:
+        assert set(type(SchedulerConfig.parse(one).settings).model_fields) <= named
+    assert {*SearcherConfig.kinds(), *ModelSearchConfig.model_fields, *FailureConfig.model_fields} <= named
+
+
+@pytest.mark.parametrize(("name", "trials"), [("cartpole-optuna", 60), ("cartpole-asha", 16), ("cartpole-pbt", 8)])
+def test_sweeps_of_the_yaml_page_have_as_many_trials_as_their_comments_say(name: str, trials: int) -> None:
+    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if text.startswith(f"{name}:")]
+    (experiment,) = parse_experiments(parse_document(block).data)
+    assert experiment.num_trials == trials
+
+
+def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
+    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if text.startswith("cartpole-asha:")]
+    assert "rungs at 5,000 and 20,000" in block
+    (experiment,) = parse_experiments(parse_document(block).data)
+    assert experiment.scheduler is not None
+    rule = make_rule(experiment.scheduler, experiment.stop, experiment.num_trials)
+    assert isinstance(rule, Asha)
+    assert rule.rungs == ((5_000, 20_000),)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -1,9 +1,6 @@
 """Better, same or worse: numbers of several seeds now against numbers of several seeds before.
 
-Nothing is paired, since a change of the code changes what a seed draws. The interval is a bootstrap over seeds, both
-sides resampled. With few seeds its plain percentiles are too narrow (with three on each side they call one of ten equal
-runs worse, and one of ten better); so they are moved outwards as far as Student's t lies outside the normal
-distribution (Hesterberg 2015, doi:10.1080/00031305.2015.1089789, expanded percentile interval).
+Nothing is paired, since a change of the code changes what a seed draws.
 """
 
 from __future__ import annotations
@@ -11,19 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rlrun.report.statistics import mean_difference
 
 Judgement = Literal["better", "same", "worse", "not judged"]
-
-RESAMPLES = 10_000
-"""Resamples of the bootstrap."""
-
-_SEED = 0
-_TAIL = 0.025
 
 Strata = Mapping[str, Sequence[float]]
 """Numbers of an experiment's seeds, by configuration."""
@@ -99,51 +90,19 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float, note: str =
     return Comparison(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True, note=note)
 
 
-def t_quantile(degrees: int) -> float:
-    """Returns the 97.5 % quantile of Student's t by its expansion around the normal one; at 2 degrees 1 % too low.
-
-    Examples:
-        >>> [round(t_quantile(degrees), 2) for degrees in (4, 8, 18, 1000)]
-        [2.78, 2.31, 2.1, 1.96]
-    """
-    z = NormalDist().inv_cdf(1 - _TAIL)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    fourth = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160
-    return z + first / degrees + second / degrees**2 + third / degrees**3 + fourth / degrees**4
-
-
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:
     """Returns both means and the interval of their difference, or why there is none."""
     common = [name for name in now if now[name] and before.get(name)]
     if not common:
         return "there is nothing to compare"
-    pairs = [(np.asarray(now[name], float), np.asarray(before[name], float)) for name in common]
-    mean_now = float(np.mean([mine.mean() for mine, _ in pairs]))
-    mean_before = float(np.mean([theirs.mean() for _, theirs in pairs]))
-    if any(min(len(mine), len(theirs)) < 2 for mine, theirs in pairs):
-        if all(np.array_equal(mine, theirs) for mine, theirs in pairs):
-            return mean_now, mean_before, 0.0, 0.0
+    ours, theirs = [list(now[name]) for name in common], [list(before[name]) for name in common]
+    means = [float(np.mean([np.mean(stratum) for stratum in side])) for side in (ours, theirs)]
+    if ours == theirs and min(map(len, ours)) < 2:
+        return means[0], means[1], 0.0, 0.0
+    if min(map(len, [*ours, *theirs])) < 2:
         return "an interval takes two seeds or more on both sides"
-    draws = np.random.Generator(np.random.Philox(_SEED))
-    changes = np.mean([_means(mine, draws) - _means(theirs, draws) for mine, theirs in pairs], axis=0)
-    low, high = np.quantile(changes, _tails(pairs))
-    return mean_now, mean_before, float(low), float(high)
-
-
-def _means(values: NDArray[np.float64], draws: np.random.Generator) -> NDArray[np.float64]:
-    """Returns the means of resamples."""
-    means: NDArray[np.float64] = values[draws.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    return means
-
-
-def _tails(pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> tuple[float, float]:
-    """Returns which quantiles of the resamples are the ends of the interval."""
-    smallest = min(min(len(mine), len(theirs)) for mine, theirs in pairs)
-    degrees = sum(len(mine) + len(theirs) - 2 for mine, theirs in pairs)
-    tail = NormalDist().cdf(-math.sqrt(smallest / (smallest - 1)) * t_quantile(degrees))
-    return tail, 1 - tail
+    found = mean_difference(ours, theirs)
+    return means[0], means[1], found.low, found.high
 
 
 def _number(value: float) -> str:

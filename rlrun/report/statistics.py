@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,6 +121,45 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
     return Estimate(value, low, high)
 
 
+def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
+    """Returns how far the mean of ours lies above that of theirs, averaged over the strata; both sides are resampled.
+
+    With few scores a bootstrap's plain percentiles are too narrow: with three on each side they set one in ten groups
+    that are equal above zero, and one in ten below. So the ends are moved outwards as far as Student's t lies outside
+    the normal distribution, which leaves one in twenty. (Hesterberg 2015, doi:10.1080/00031305.2015.1089789: expanded
+    percentile interval)
+
+    Args:
+        ours: One array of scores per stratum, 2 or more in each.
+        theirs: As many, of the same tasks in the same order.
+    """
+    pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
+    fewest = min(min(len(x), len(y)) for x, y in pairs)
+    if fewest < 2:
+        raise ValueError("an interval takes two scores or more on both sides")
+    draws = np.random.Generator(np.random.Philox(_SEED))
+    drawn = np.mean([_resampled_means(x, draws) - _resampled_means(y, draws) for x, y in pairs], axis=0)
+    quantile = t_quantile(sum(len(x) + len(y) - 2 for x, y in pairs))
+    tail = NormalDist().cdf(-math.sqrt(fewest / (fewest - 1)) * quantile)
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Estimate(float(np.mean([x.mean() - y.mean() for x, y in pairs])), float(low), float(high))
+
+
+def t_quantile(degrees: int) -> float:
+    """Returns the 97.5 % quantile of Student's t by its expansion around the normal one; at 2 degrees 1 % too low.
+
+    Examples:
+        >>> [round(t_quantile(degrees), 2) for degrees in (4, 8, 18, 1000)]
+        [2.78, 2.31, 2.1, 1.96]
+    """
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    fourth = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160
+    return z + first / degrees + second / degrees**2 + third / degrees**3 + fourth / degrees**4
+
+
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
     """Returns how often chance alone would set two groups at least as far apart as they are (a two-sided p value).
 
@@ -185,6 +225,10 @@ def _interval(drawn: Floats) -> tuple[float, float]:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return float(low), float(high)
+
+
+def _resampled_means(values: Floats, draws: np.random.Generator) -> Floats:
+    return np.asarray(values[draws.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1))
 
 
 def _share_of_wins(x: Floats, y: Floats) -> float:

@@ -21,11 +21,13 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Look at results": {
         "runs": "rlrun.cli.runs:runs",
+        "status": "rlrun.cli.status:status",
         "show": "rlrun.cli.show:show",
         "compare": "rlrun.cli.compare:compare",
         "evaluate": "rlrun.cli.evaluate:evaluate",
         "record": "rlrun.cli.record:record",
         "plot": "rlrun.cli.plot:plot",
+        "report": "rlrun.cli.report:report",
     },
     "Write a spec": {
         "validate": "rlrun.cli.validate:validate",

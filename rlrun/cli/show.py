@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from rlrun.report.reading import Mode, RunView, TrialView
     from rlrun.report.summary import BestTrial, GroupSummary
 
-MOST_TRIALS = 20
+MOST_ROWS = 20
 LONGEST_ERROR = 300
 
 
 @click.command()
 @click.argument("run", metavar="RUN")
 @metric_options
-@click.option("--all", "whole", is_flag=True, help=f"Show every trial, not just the best {MOST_TRIALS}.")
+@click.option("--all", "whole", is_flag=True, help=f"Show every row, not just the best {MOST_ROWS}.")
 @runs_dir_option
 @json_option("the run")
 def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path, as_json: bool) -> None:
@@ -44,7 +44,11 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     if as_json:
         print_json(_data(view, metric, mode, summaries, best, damaged))
         return
-    parts = [_heading(view), _configurations_table(summaries, metric), _trials_table(view, metric, mode, whole=whole)]
+    parts = [
+        _heading(view),
+        _configurations_table(summaries, metric, whole=whole),
+        _trials_table(view, metric, mode, whole=whole),
+    ]
     parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
     click.echo("\n\n".join(part for part in parts if part))
 
@@ -69,7 +73,7 @@ def _heading(run: RunView) -> str:
     return "\n".join([f"{run.name}: {lines['']}", *told, *(["  varies", *varied] if varied else [])])
 
 
-def _configurations_table(summaries: list[GroupSummary], metric: str) -> str:
+def _configurations_table(summaries: list[GroupSummary], metric: str, *, whole: bool) -> str:
     """Lays out the configurations, a row each; nothing where each is a single trial, which has a table of its own."""
     if all(summary.seeds == 1 for summary in summaries):
         return ""
@@ -84,16 +88,16 @@ def _configurations_table(summaries: list[GroupSummary], metric: str) -> str:
             None if summary.iqm is None else summary.iqm.value,
             summary.best,
         ]
-        for summary in summaries
+        for summary in (summaries if whole else summaries[:MOST_ROWS])
     ]
     headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best"]
     listed = table(headings, rows, stdout_width(), ["status", "env steps"])
-    return f"{metric} at the end, over seeds\n{listed}"
+    return f"{metric} at the end, over seeds\n{listed}{_left_out(len(summaries) - len(rows))}"
 
 
 def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
-    shown = ordered if whole else ordered[:MOST_TRIALS]
+    shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
     rows = [
         [
@@ -112,15 +116,18 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         ["trial", "status", "env steps", "last", "best", "evaluation", "time", "stopped by"], rows
     )
     listed = table(headings, rows, stdout_width(), ["stopped by", "time", "evaluation"])
-    left = len(ordered) - len(shown)
-    return listed + (f"\n{left:,} more: --all" if left else "")
+    return listed + _left_out(len(ordered) - len(shown))
+
+
+def _left_out(rows: int) -> str:
+    return f"\n{rows:,} more: --all" if rows else ""
 
 
 def _errors(run: RunView) -> str:
     """Returns what went wrong in each trial that failed, in few lines; error.txt has the rest."""
     failed = [trial for trial in run.trials if trial.error]
     lines = []
-    for trial in failed[:MOST_TRIALS]:
+    for trial in failed[:MOST_ROWS]:
         said = " ... ".join(
             dict.fromkeys([*trial.error.strip().splitlines()[:1], *trial.error.strip().splitlines()[-1:]])
         )

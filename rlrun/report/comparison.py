@@ -1,13 +1,13 @@
 """Compares groups of trials: how good each is at the end and on the way, and what may be said of the difference.
 
-All curves are seen over the same stretch of x: from where the last of them has its first value to the farthest point
-that every group has reached. A trial that ended before keeps its last value. Measures and their sources are in
+All curves are seen over the same stretch of x: from where every group has a value to the farthest point that every
+group has reached. A trial that ended before keeps its last value. Measures and their sources are in
 `rlrun.report.statistics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,11 @@ ALL_PAIRS_UP_TO = 4
 """Groups up to which each is set against each; above it the leader against the others."""
 
 SIGNIFICANT = 0.05
+
+CLEARLY = 0.98
+"""Trials of the same length end apart by less than this: their last batches overshoot a little."""
+
+MOST_NAMED = 3
 
 FEW = 5
 """Seeds below which a bootstrap interval is told to be a hint only."""
@@ -125,23 +130,21 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     Raises:
         UsageError: If fewer than two have values, or they have no stretch of x in common.
     """
-    notes: list[str] = []
     courses = {group.label: _courses(group, metric, axis, mode) for group in groups}
-    groups = [group for group in groups if any(courses[group.label])]
-    notes += [
-        f"{label} has no value of {metric} yet and is left out" for label, found in courses.items() if not any(found)
-    ]
+    notes = _gathered(
+        f"{{}}: no value of {metric} yet, left out", [label for label, found in courses.items() if not found]
+    )
+    groups = [group for group in groups if courses[group.label]]
     if len(groups) < 2:
         raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}")
     points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
-    start = max(xs[0] for group in groups for xs, _ in points[group.label])
+    start = max(min(xs[0] for xs, _ in points[group.label]) for group in groups)
     stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
     if stop <= start:
         raise UsageError(
             f"the curves have no stretch of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
         )
-    for group in groups:
-        notes += _notes(group, points[group.label], stop)
+    notes += _notes(groups, points, stop)
     sides = [_side(group.label, courses[group.label], start, stop) for group in groups]
     sides.sort(key=lambda side: side.at_end["iqm"].value, reverse=mode == "max")
     pairs = _pairs(sides, mode)
@@ -157,18 +160,27 @@ def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Poin
     return [kept for stratum in strata if (kept := [course for course in stratum if len(course[0])])]
 
 
-def _notes(group: Group, points: list[Points], stop: float) -> list[str]:
-    notes = []
-    samples = len(group.samples)
-    if samples > len(points):
-        notes.append(f"{group.label}: {samples - len(points)} of {samples} have no value yet and are left out")
-    if early := sum(xs[-1] < 0.98 * stop for xs, _ in points):
-        notes.append(f"{group.label}: {early} of {samples} ended before {stop:,.6g} and count with their last value")
-    unfinished = [trial.status.lower() for trial in group.trials if trial.status != "TERMINATED"]
-    if unfinished:
-        counted = ", ".join(f"{unfinished.count(status)} {status}" for status in dict.fromkeys(unfinished))
-        notes.append(f"{group.label}: not all trials are done ({counted})")
-    return notes
+def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: float) -> list[str]:
+    """Returns what a reader should know of trials that are not like the others, a sentence for each kind of them."""
+    reached = {group.label: max(xs[-1] for xs, _ in points[group.label]) for group in groups}
+    shortest = min(reached, key=reached.__getitem__)
+    is_cut = bool(max(reached.values()) * CLEARLY > stop)
+    valueless = [group.label for group in groups if len(group.samples) > len(points[group.label])]
+    early = [group.label for group in groups if any(xs[-1] < CLEARLY * stop for xs, _ in points[group.label])]
+    unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
+    return [
+        *_gathered(f"{{}}: has come no farther than {stop:,.6g}, so nothing is seen beyond it", [shortest] * is_cut),
+        *_gathered("{}: some seeds have no value yet and are left out", valueless),
+        *_gathered(f"{{}}: some seeds ended before {stop:,.6g} and count with their last value", early),
+        *_gathered("{}: not all trials are done", unfinished),
+    ]
+
+
+def _gathered(sentence: str, labels: Sequence[str]) -> list[str]:
+    """Returns a sentence about some groups, none about none; many of them are counted instead of named."""
+    if not labels:
+        return []
+    return [sentence.format("; ".join(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} of them")]
 
 
 def _side(label: str, courses: list[list[Points]], start: float, stop: float) -> Side:

@@ -89,16 +89,18 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         # Resampling the seeds of a configuration takes at least two; else the configurations are what is resampled.
         strata = found if all(len(trials) > 1 for trials in found) else [list(run.trials)]
         return [Group(run.name, run.name, {}, tuple(tuple((trial,) for trial in trials) for trials in strata))]
-    labels = [_label(run.name, trials[0].params, several_runs=several_runs) for trials in found]
+    # A trial that is damaged has lost its parameters; its configuration's other seeds still have them.
+    params = [next((trial.params for trial in trials if trial.params), {}) for trials in found]
+    labels = [_label(run.name, values, several_runs=several_runs) for values in params]
     counts = Counter(labels)
     return [
         Group(
             label if counts[label] == 1 else f"{label} (#{number})",
             run.name,
-            trials[0].params,
+            values,
             (tuple((trial,) for trial in trials),),
         )
-        for number, (label, trials) in enumerate(zip(labels, found, strict=True))
+        for number, (label, values, trials) in enumerate(zip(labels, params, found, strict=True))
     ]
 
 

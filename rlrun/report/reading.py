@@ -177,7 +177,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
 
     Args:
         path: Its directory.
-        metrics: Columns of the results that are wanted, besides that of its goal and those of `AXES`.
+        metrics: Columns of the results that are wanted, besides those of its goal, of what it expects, and of `AXES`.
         name: What to call it, None for the name of its directory.
 
     Raises:
@@ -186,7 +186,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     run = RunDirectory.open(path)
     problems: list[str] = []
     spec, text = _read_spec(run, problems)
-    wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *AXES.values()]))
+    wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *_expected(spec), *AXES.values()]))
     trials = tuple(_read_trial(run.trial_directory(name), wanted, problems) for name in run.table.trials)
     return RunView(
         path=run.path,
@@ -291,6 +291,12 @@ def _column(rows: Sequence[Row], metric: str) -> Floats:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _expected(spec: Mapping[str, Any]) -> list[str]:
+    """Returns the names below `expect`; those that are no metrics are columns that no row has."""
+    expect = spec.get("expect")
+    return list(expect) if isinstance(expect, dict) else []
 
 
 def _only_value(data: Any) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""Whether a run's trials have reached in training what their spec expects of them.
+
+This is read off the results as they stand. `rlrun regress` is the judge: it evaluates checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlrun.errors import SpecError
+from rlrun.report.configurations import Group
+from rlrun.report.reading import RunView, TrialView
+from rlrun.spec.experiment import ExpectConfig
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How many seeds of a configuration have reached what is expected.
+
+    Attributes:
+        label: The configuration.
+        reached: So many seeds.
+        seeds: Of so many.
+        needed: So many must.
+        when: Env steps at which each of those did, ascending.
+    """
+
+    label: str
+    reached: int
+    seeds: int
+    needed: int
+    when: list[float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether enough of them have."""
+        return self.reached >= self.needed
+
+
+def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
+    """Returns what a spec expects, None if nothing that can be read."""
+    expect = spec.get("expect")
+    try:
+        return ExpectConfig.parse(expect) if isinstance(expect, dict) else None
+    except SpecError:
+        return None
+
+
+def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
+    """Returns how each configuration stands against what the run's spec expects, [] if it expects nothing."""
+    expect = expectation_of(run.spec)
+    if expect is None:
+        return []
+    found = []
+    for group in groups:
+        firsts = [min((_first(trial, expect) for trial in sample), default=np.inf) for sample in group.samples]
+        when = sorted(first for first in firsts if np.isfinite(first))
+        found.append(Reached(group.label, len(when), len(firsts), expect.needed_passes(len(firsts)), when))
+    return found
+
+
+def expectation_text(expect: ExpectConfig) -> str:
+    """Returns what is expected as a sentence's part: "episode_return_mean >= 450 within 150,000 env steps"."""
+    parts = [" and ".join(f"{metric} >= {least:g}" for metric, least in expect.metrics.items())]
+    if expect.within_env_steps is not None:
+        parts.append(f"within {expect.within_env_steps:,} env steps")
+    if expect.within_seconds is not None:
+        parts.append(f"within {expect.within_seconds:g} s of training")
+    return " ".join(parts)
+
+
+def _first(trial: TrialView, expect: ExpectConfig) -> float:
+    """Returns the env steps at which a trial first had all of it, infinity if it never did."""
+    steps, seconds = trial.columns["env_steps"], trial.columns["time_total_s"]
+    there = np.isfinite(steps)
+    for metric, least in expect.metrics.items():
+        there &= trial.columns.get(metric, np.full(len(steps), np.nan)) >= least
+    if expect.within_env_steps is not None:
+        there &= steps <= expect.within_env_steps
+    if expect.within_seconds is not None:
+        there &= seconds <= expect.within_seconds
+    return float(steps[there].min()) if there.any() else float("inf")

@@ -1,0 +1,147 @@
+"""A population's history as a drawing takes it: stretches of training between decisions, and who copied whom.
+
+A stretch is what one member did from one generation to the next, with the settings it had then. The ancestors of the
+member that is best in the end are those stretches whose weights it has in it: their settings, one after the other, are
+the schedule that the population has found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.report.reading import Mode, RunView, TrialView
+from rlrun.tune.lineage import Generation, MemberRecord
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One member between two of its decisions.
+
+    Attributes:
+        member: Its place among the members.
+        generation: The decision it begins with.
+        start: Env steps there.
+        stop: Env steps at the next decision, or at the end.
+        score: The metric at its end, None if there is none.
+        how: What the decision was: initial, kept, perturbed, resampled, mixed, modelled.
+        parent: Place of the member whose weights it began with, None if they were its own.
+        params: Its settings.
+        is_ancestor: Whether the member that is best in the end has its weights.
+    """
+
+    member: int
+    generation: int
+    start: float
+    stop: float
+    score: float | None
+    how: str
+    parent: int | None
+    params: dict[str, Any]
+    is_ancestor: bool
+
+
+@dataclass(frozen=True)
+class Family:
+    """The history of one population.
+
+    Attributes:
+        population: Its seed.
+        members: Names of its trials.
+        best: Place of the member that is best in the end, None if none has a score.
+        copies: How many decisions had a member copy another one.
+        stretches: All of them, by generation and member.
+    """
+
+    population: int
+    members: list[str]
+    best: int | None
+    copies: int
+    stretches: list[Stretch]
+
+    @property
+    def schedule(self) -> list[Stretch]:
+        """The ancestors of the best member, oldest first."""
+        ancestors = [stretch for stretch in self.stretches if stretch.is_ancestor]
+        return sorted(ancestors, key=lambda stretch: (stretch.start, stretch.generation))
+
+
+def families(run: RunView, metric: str, mode: Mode) -> list[Family]:
+    """Returns the history of each population of a run, [] if it has none."""
+    seeds = dict.fromkeys(line.population for line in run.generations)
+    return [_family(run, [line for line in run.generations if line.population == seed], metric, mode) for seed in seeds]
+
+
+def _family(run: RunView, lines: Sequence[Generation], metric: str, mode: Mode) -> Family:
+    trials = {trial.name: trial for trial in run.trials}
+    records: dict[str, dict[int, MemberRecord]] = {}
+    for line in lines:
+        for record in line.members:
+            records.setdefault(record.trial, {})[line.generation] = record
+    known = [trial.name for trial in run.trials if trial.name in records]
+    members = known + [name for name in records if name not in trials]
+    ends = {name: trials[name].final(metric) if name in trials else None for name in members}
+    scored = [(end, place) for place, name in enumerate(members) if (end := ends[name]) is not None]
+    best = None
+    if scored:
+        best = max(scored)[1] if mode == "max" else min(scored)[1]
+    ancestors = _ancestors(records, members[best]) if best is not None else set()
+    stretches = [
+        stretch
+        for place, name in enumerate(members)
+        for stretch in _stretches(place, name, records[name], trials.get(name), ends[name], members, ancestors)
+    ]
+    stretches.sort(key=lambda stretch: (stretch.generation, stretch.member))
+    copies = sum(stretch.parent is not None for stretch in stretches)
+    return Family(lines[0].population, members, best, copies, stretches)
+
+
+def _stretches(
+    place: int,
+    name: str,
+    records: dict[int, MemberRecord],
+    trial: TrialView | None,
+    end: float | None,
+    members: list[str],
+    ancestors: set[tuple[str, int]],
+) -> list[Stretch]:
+    numbers = sorted(records)
+    reached = trial.last.get("env_steps") if trial is not None else None
+    found = []
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        record = records[number]
+        after = records[following] if following is not None else None
+        stop = after.env_steps if after else reached
+        found.append(
+            Stretch(
+                member=place,
+                generation=number,
+                start=float(record.env_steps),
+                stop=max(float(record.env_steps), float(stop)) if isinstance(stop, int | float) else record.env_steps,
+                score=after.score if after else end,
+                how=record.how,
+                parent=members.index(record.parent) if record.parent in members else None,
+                params=dict(record.params),
+                is_ancestor=(name, number) in ancestors,
+            )
+        )
+    return found
+
+
+def _ancestors(records: dict[str, dict[int, MemberRecord]], best: str) -> set[tuple[str, int]]:
+    """Returns (trial, generation) of each stretch whose weights a trial has in the end, by walking back from it."""
+    found: set[tuple[str, int]] = set()
+    name, number = best, max(records[best])
+    while (name, number) not in found:
+        found.add((name, number))
+        record = records[name][number]
+        upto = number - 1
+        if record.parent in records:
+            name = record.parent
+            upto = (number if record.parent_generation is None else record.parent_generation) - 1
+        earlier = [generation for generation in records[name] if generation <= upto]
+        if not earlier:
+            break
+        number = max(earlier)
+    return found

@@ -1,0 +1,76 @@
+"""Writes the page of a report: one file that needs nothing else and asks nobody for anything."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlrun.report.page_data import USUAL_METRICS, page_data
+from rlrun.report.reading import Mode, chosen_goal, read_runs, require_reported
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def write_report(
+    paths: Sequence[Path], output: Path, *, metrics: Sequence[str] = (), mode: Mode | None = None
+) -> list[str]:
+    """Writes a report of one run or several.
+
+    Args:
+        paths: Directories of the runs.
+        output: The page, made anew; the folders above it are made if need be.
+        metrics: What curves are shown of; trials are judged by the first one. () for what the first run is about.
+        mode: Whether more or less of that is better; None for what the run's scheduler says, else more.
+
+    Returns:
+        What could not be read, a sentence each.
+
+    Raises:
+        UsageError: If one is no run, or none reports a metric that was asked for.
+    """
+    runs = read_runs(paths, [*metrics, *USUAL_METRICS])
+    require_reported(runs, metrics)
+    metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
+    if any(run.goal[0] != metric for run in runs):
+        runs = read_runs(paths, [metric, *metrics, *USUAL_METRICS])
+    data = page_data(runs, metric, mode, [*metrics, *USUAL_METRICS])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(page_of(data), encoding="utf-8")
+    return [problem for run in data["runs"] for problem in run["problems"]]
+
+
+def page_of(data: Mapping[str, Any]) -> str:
+    """Returns the page that shows a report's data."""
+    parts = {
+        "title": html.escape(str(data["title"])),
+        "style": (ASSETS / "page.css").read_text(encoding="utf-8"),
+        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in ("drawing.js", "page.js")),
+        "data": embedded_json(data),
+    }
+    template = (ASSETS / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def embedded_json(data: Any) -> str:
+    r"""Returns data as JSON that may stand inside a script element: nothing in it can end the element.
+
+    Examples:
+        >>> print(embedded_json({"name": "</script>"}))
+        {"name":"\u003c/script>"}
+    """
+    return json.dumps(_finite(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {str(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    return data if isinstance(data, bool | int | str) or data is None else str(data)

@@ -1,0 +1,284 @@
+"""What the page of a report is made of: plain data, small enough that a sweep of a thousand trials opens at once.
+
+Curves lie on regular grids (first x, last x, values), those beyond the best few on coarse ones without a band; numbers
+have four digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.errors import UsageError
+from rlrun.report.comparison import Comparison, compare
+from rlrun.report.configurations import Group, groups_of, params_text, value_text
+from rlrun.report.curves import curve_of
+from rlrun.report.expectation import expectation_of, expectation_text, reached_by
+from rlrun.report.importance import importance
+from rlrun.report.lineage import Family, families
+from rlrun.report.reading import AXES, DEFAULT_METRIC, Mode, RunView, TrialView
+from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
+from rlrun.spec.search_space import find_spaces
+from rlrun.spec.trial_names import short_names
+
+FEATURED = 8
+"""Curves that have a colour, a band and a place in the legend."""
+FEATURED_POINTS, OTHER_POINTS = 120, 50
+MOST_SEEDS_DRAWN = 10
+MOST_COMPARED = 12
+LOGARITHMIC_FROM = 50.0
+"""A number of which no search space says it is drawn on a logarithmic axis if its largest value is so many times its
+smallest."""
+
+MOST_CHOICES = 6
+"""A number with so many values at most, as in a grid, is drawn as choices."""
+
+EVALUATION_METRIC = "evaluation/episode_return_mean"
+USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, "episode_len_mean")
+"""What curves are shown of, besides what a user names, where a run reports it."""
+
+
+def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str]) -> dict[str, Any]:
+    """Returns everything that the page shows.
+
+    Args:
+        runs: The runs, with the columns of all metrics.
+        metric: What trials are judged by.
+        mode: Whether more or less of it is better.
+        metrics: What curves can be shown of; those that no run reports are left out.
+    """
+    reported = {name for run in runs for name in run.reported}
+    shown = [name for name in dict.fromkeys([metric, *metrics]) if name in reported] or [metric]
+    groups = [group for run in runs for group in groups_of(run, several_runs=len(runs) > 1)]
+    ranking = {summary.label: place for place, summary in enumerate(summarise(groups, metric, mode))}
+    if len(groups) > FEATURED:
+        groups.sort(key=lambda group: ranking[group.label])
+    members = [group for run in runs for group in _member_groups(run)]
+    return {
+        "title": ", ".join(run.name for run in runs),
+        "made": datetime.now(UTC).isoformat(timespec="minutes"),
+        "rlrun": rlrun_version(),
+        "metric": metric,
+        "mode": mode,
+        "metrics": shown,
+        "groups": [_group_data(group, shown, mode, featured=ranking[group.label] < FEATURED) for group in groups]
+        + [_group_data(group, shown, mode, featured=False) for group in members],
+        "configurations": _configurations_data(groups, metric, mode),
+        "comparison": _comparison_data(groups, metric, mode),
+        "trials": [_trial_data(run, trial, metric, mode) for run in runs for trial in run.trials],
+        "runs": [_run_data(run, metric, mode) for run in runs],
+    }
+
+
+def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
+    """Returns numbers with four digits, None for what is no finite number.
+
+    Examples:
+        >>> rounded([1.23456, math.nan, 12345.6])
+        [1.235, None, 12350.0]
+    """
+    return [None if value is None or not math.isfinite(value) else float(f"{value:.4g}") for value in values]
+
+
+def _member_groups(run: RunView) -> list[Group]:
+    """Returns each member of the run's populations as a group of its own, for the curves behind the best one's."""
+    members = [trial for trial in run.trials if trial.population is not None]
+    return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
+
+
+def _group_data(group: Group, metrics: Sequence[str], mode: Mode, *, featured: bool) -> dict[str, Any]:
+    curves = {
+        metric: {name: _curve_data(group, metric, axis, mode, featured=featured) for name, axis in AXES.items()}
+        for metric in metrics
+    }
+    return {
+        "label": group.label,
+        "run": group.run,
+        "seeds": len(group.samples),
+        "featured": featured,
+        "curves": curves,
+    }
+
+
+def _curve_data(group: Group, metric: str, axis: str, mode: Mode, *, featured: bool) -> dict[str, Any] | None:
+    points = FEATURED_POINTS if featured else OTHER_POINTS
+    curve = curve_of(group, metric, axis, mode=mode, grid_points=points)
+    if curve is None:
+        return None
+    data: dict[str, Any] = {"from": float(curve.xs[0]), "to": float(curve.xs[-1]), "mean": rounded(curve.mean)}
+    if featured and len(curve.ys) > 1:
+        data |= {
+            "low": rounded(curve.low),
+            "high": rounded(curve.high),
+            "whole": int((curve.xs <= curve.whole_until).sum()),
+        }
+        if len(curve.ys) <= MOST_SEEDS_DRAWN:
+            data["seeds"] = [rounded(ys) for ys in curve.ys]
+    return data
+
+
+def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> list[dict[str, Any]]:
+    by_label = {group.label: group for group in groups}
+    return [
+        {
+            "label": summary.label,
+            "run": by_label[summary.label].run,
+            "params": params_text(summary.params),
+            "values": _plain(summary.params),
+            "seeds": summary.seeds,
+            "status": summary.status,
+            "env_steps": summary.env_steps,
+            "mean": None if summary.mean is None else asdict(summary.mean),
+            "iqm": None if summary.iqm is None else asdict(summary.iqm),
+            "best": summary.best,
+        }
+        for summary in summarise(groups, metric, mode)
+    ]
+
+
+def _comparison_data(groups: Sequence[Group], metric: str, mode: Mode) -> dict[str, Any] | None:
+    """Returns what is said of which group is better; None where each is a single trial, or there are too many."""
+    if not 2 <= len(groups) <= MOST_COMPARED or all(len(group.samples) < 2 for group in groups):
+        return None
+    try:
+        found: Comparison = compare(groups, metric, AXES["env_steps"], mode)
+    except UsageError as error:
+        return {"verdict": str(error), "notes": [], "pairs": [], "sides": []}
+    return asdict(found)
+
+
+def _trial_data(run: RunView, trial: TrialView, metric: str, mode: Mode) -> dict[str, Any]:
+    return {
+        "name": trial.name,
+        "run": run.name,
+        "seed": trial.seed,
+        "params": _plain(trial.params),
+        "status": trial.status.lower(),
+        "env_steps": trial.last.get("env_steps"),
+        "last": trial.final(metric),
+        "best": trial.best(metric, mode),
+        "evaluation": trial.last.get(EVALUATION_METRIC),
+        "seconds": trial.last.get("time_total_s"),
+        "stopped": trial.stop_reason,
+        "error": trial.error,
+    }
+
+
+def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
+    groups = groups_of(run)
+    best, damaged = best_trial(run, metric, mode)
+    return {
+        "name": run.name,
+        "path": str(run.path),
+        "algorithm": str(run.spec.get("algorithm", "?")),
+        "env": _env_text(run.spec.get("env")),
+        "shape": shape_text(run),
+        "status": status_text(run.trials) or "no trials yet",
+        "created": run.table.created,
+        "command": run.table.command,
+        "versions": run.table.versions,
+        "spec": run.spec_text,
+        "varied": varied_text(run),
+        "problems": [*run.problems, *damaged],
+        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "expect": _expect_data(run, groups),
+        "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
+        "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
+        "stops": [asdict(stop) for stop in run.stops],
+        "scheduler": _name_of(run.spec.get("scheduler")),
+    }
+
+
+def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None:
+    expect = expectation_of(run.spec)
+    if expect is None:
+        return None
+    found = reached_by(run, groups)
+    return {
+        "text": expectation_text(expect),
+        "rows": [{**asdict(reached), "passed": reached.passed} for reached in found],
+    }
+
+
+def _sweep_data(
+    groups: Sequence[Group], metric: str, mode: Mode, logarithmic: Mapping[str, bool]
+) -> dict[str, Any] | None:
+    """Returns what the parallel axes and the bars of importance show; None where nothing varies."""
+    scored = [
+        (summary.params, summary.mean.value, summary.label)
+        for summary in summarise(groups, metric, mode)
+        if summary.mean is not None and summary.params
+    ]
+    names = list(dict.fromkeys(name for params, _, _ in scored for name in params))
+    found = [_axis_data(name, [params.get(name) for params, _, _ in scored], logarithmic) for name in names]
+    axes = [axis for axis in found if axis is not None]
+    if len(scored) < 2 or not axes:
+        return None
+    return {
+        "axes": axes,
+        "scores": rounded([score for _, score, _ in scored]),
+        "labels": [label for _, _, label in scored],
+        "importance": asdict(importance([params for params, _, _ in scored], [score for _, score, _ in scored])),
+    }
+
+
+def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]) -> dict[str, Any] | None:
+    """Returns a parameter as an axis: a linear or logarithmic range, or a list of choices; None if it never varies."""
+    texts = [value_text(value) for value in values]
+    if len(set(texts)) < 2:
+        return None
+    numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) == len(values) and len(set(texts)) > MOST_CHOICES:
+        is_log = min(numbers) > 0 and logarithmic.get(name, max(numbers) / min(numbers) >= LOGARITHMIC_FROM)
+        return {"name": name, "kind": "log" if is_log else "linear", "values": [float(f"{n:.6g}") for n in numbers]}
+    choices = sorted(set(texts), key=lambda text: numbers[texts.index(text)] if len(numbers) == len(texts) else text)
+    return {"name": name, "kind": "choice", "choices": choices, "values": [choices.index(text) for text in texts]}
+
+
+def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
+    """Returns by parameter whether its search space, or how it mutates, is logarithmic."""
+    found, _ = find_spaces({key: spec.get(key) for key in ("env", "config")})
+    known = {name: found[location].kind.name for location, name in short_names(found).items()}
+    settings = (spec.get("scheduler") or {}).get("pbt") if isinstance(spec.get("scheduler"), dict) else None
+    mutations = settings.get("mutations") if isinstance(settings, dict) else None
+    if isinstance(mutations, dict):
+        known |= {str(path): next(iter(space), "") for path, space in mutations.items() if isinstance(space, dict)}
+    return {name: "log" in kind for name, kind in known.items() if kind not in ("choice", "grid_search")}
+
+
+def _family_data(family: Family, logarithmic: Mapping[str, bool]) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for stretch in family.stretches for name in stretch.params))
+    axes = [_axis_data(name, [s.params.get(name) for s in family.stretches], logarithmic) for name in names]
+    return {
+        **{key: value for key, value in asdict(family).items() if key != "stretches"},
+        "settings": [axis for axis in axes if axis is not None],
+        "stretches": [{**asdict(stretch), "params": _plain_texts(stretch.params)} for stretch in family.stretches],
+    }
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    """Returns parameters as cells of a table: numbers as they are, all else as text."""
+    return {name: value if _is_number(value) else value_text(value) for name, value in params.items()}
+
+
+def _plain_texts(params: dict[str, Any]) -> dict[str, str]:
+    return {name: value_text(value) for name, value in params.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _env_text(env: Any) -> str:
+    return str(env.get("id", "?")) if isinstance(env, dict) else str(env or "?")
+
+
+def _name_of(setting: Any) -> str:
+    return next(iter(setting), "") if isinstance(setting, dict) else str(setting or "")

@@ -43,6 +43,7 @@ class Suggestions:
         self._failed = {name for name in directory.table.trials if directory.record(name).status == "ERROR"}
         self._over = {name for name in directory.table.trials if directory.record(name).status == "TERMINATED"}
         self._over |= self._failed
+        self._waiting: set[str] = set()
         self._seen: dict[tuple[int, float], dict[str, float]] = defaultdict(dict)
         for configuration in sorted(set(self._configuration.values())):
             self._complete_if_over(configuration)
@@ -57,8 +58,20 @@ class Suggestions:
         return len(set(self._configuration.values())) >= self._experiment.num_samples
 
     def running(self) -> int:
-        """Returns how many configurations have trials that have not ended."""
-        return len({number for name, number in self._configuration.items() if name not in self._over})
+        """Returns how many configurations have trials that have neither ended nor wait.
+
+        Those that wait may do so for configurations that are yet to be suggested.
+        """
+        idle = self._over | self._waiting
+        return len({number for name, number in self._configuration.items() if name not in idle})
+
+    def waits(self, trial: str) -> None:
+        """Hears that a trial waits for others."""
+        self._waiting.add(trial)
+
+    def goes_on(self, trial: str) -> None:
+        """Hears that a trial waits no longer."""
+        self._waiting.discard(trial)
 
     def next_trials(self) -> list[TrialSpec]:
         """Asks for another configuration and writes its trials, one for each seed, into the run's table."""

@@ -134,6 +134,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         name = trial_name(trial)
         if decision.verdict == "wait":
             self._held[name] = trial
+            if self._suggestions is not None:
+                self._suggestions.waits(name)
             self._run.tell(TrialEvent(name, "PAUSED"))
             return str(TrialScheduler.NOOP)
         if decision.verdict == "stop":
@@ -148,6 +150,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         """Lets a trial that waits go on, or ends it."""
         held = self._held.pop(name, None)
         trial = held or self._paused.pop(name)
+        if self._suggestions is not None:
+            self._suggestions.goes_on(name)
         if decision.verdict == "stop":
             self._write_stop(name, decision)
             if held is not None:

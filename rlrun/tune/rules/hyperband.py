@@ -151,12 +151,14 @@ class HyperBand:
 
     def _reason(self, rung: float, mine: float, least: float, places: int, trials: int) -> str:
         measure = self._measure
-        best = f"the best {places} of {trials} trials" if places > 1 else f"the best of {trials} trials"
-        verb = "have" if places > 1 else "has"
-        more = "" if least == -math.inf else " or more" if measure.mode == "max" else " or less"
+        best = f"the best of {trials} trials has"
+        more = ""
+        if places > 1:
+            best = f"the best {places} of {trials} trials have"
+            more = "" if least == -math.inf else " or more" if measure.mode == "max" else " or less"
         return (
             f"{self._name}: {measure.value(mine)} at the rung of {measure.moment(rung)}; "
-            f"{best} {verb} {measure.value(least)}{more}"
+            f"{best} {measure.value(least)}{more}"
         )
 
 

@@ -46,6 +46,13 @@ def test_the_spec_of_a_run_is_a_spec_file_that_means_the_same(tmp_path: Path) ->
     assert again.trials() == first.trials() == [run.trial(name) for name in TRIALS]
 
 
+def test_the_spec_of_an_immense_run_that_was_allowed_is_read_again(tmp_path: Path) -> None:
+    immense = {**SPEC, "config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 6_000}
+    (experiment,) = parse_experiments({"sweep": immense}, max_trials=12_000)
+    run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
+    assert run.experiment().to_data() == experiment.to_data()
+
+
 def test_a_taken_name_gets_company(tmp_path: Path) -> None:
     assert [new_run(tmp_path).path.name for _ in range(3)] == ["sweep", "sweep-2", "sweep-3"]
 

@@ -31,7 +31,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers check format regress
+.PHONY: help install train test test-loggers check format regress chaos
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -40,6 +40,7 @@ help:
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
+	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."
 
@@ -67,6 +68,9 @@ format: $(VENV)/.installed-dev
 regress: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress --seeds $(SEEDS) $(addprefix -f ,$(REGRESS_SPECS))
 	$(BIN)/python -m pytest -m regress $(PYTEST_ARGS)
+
+chaos: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m chaos tests/chaos $(PYTEST_ARGS)
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

@@ -1,0 +1,9 @@
+"""Lets the chaos tests import what they share with the integration tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]

@@ -1,0 +1,100 @@
+"""Sweeps that are killed and interrupted at random moments end as if nothing had happened.
+
+Every spec in `specs/` is run undisturbed once, and then again and again with disturbances. Where nothing depends on
+which trial is quicker, the numbers of all trials must be the same, and the lineage of populations; where a rule such as
+ASHA stops trials by what it has heard so far, each trial must have gone the way that it goes alone, as far as it went.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from disturbed_run import ROOT, DisturbedRun
+
+from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.trial.results import is_timing, read_results
+from rlrun.tune.run_directory import RunDirectory
+
+SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))
+SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))
+DISTURBANCES = 8
+BY_RACE = ("asha", "hyperband", "median")
+"""Rules whose decisions depend on which result comes first."""
+
+Numbers = dict[str, list[dict[str, Any]]]
+
+
+def numbers(run: RunDirectory) -> Numbers:
+    """Returns the rows of all trials without what the clock decides."""
+    return {
+        name: [
+            {key: value for key, value in row.items() if not is_timing(key)} for row in read_results(run.path / name)
+        ]
+        for name in run.table.trials
+    }
+
+
+def lineage(run: RunDirectory) -> str:
+    path = run.path / "lineage.jsonl"
+    return path.read_text() if path.exists() else ""
+
+
+def is_by_race(spec: Path) -> bool:
+    (entry,) = yaml.safe_load(spec.read_text()).values()
+    scheduler = entry.get("scheduler") or {}
+    return any(name in scheduler for name in BY_RACE)
+
+
+def without_scheduler(spec: Path, folder: Path) -> Path:
+    data = yaml.safe_load(spec.read_text())
+    for entry in data.values():
+        entry.pop("scheduler", None)
+    copy = folder / spec.name
+    copy.write_text(yaml.safe_dump(data))
+    return copy
+
+
+@pytest.fixture(scope="module", params=SPECS, ids=lambda spec: spec.stem)
+def undisturbed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, RunDirectory, float]:
+    """A spec, its run without disturbances, and the seconds that took."""
+    spec = request.param
+    folder = tmp_path_factory.mktemp("undisturbed")
+    wanted = without_scheduler(spec, folder) if is_by_race(spec) else spec
+    command = [sys.executable, "-m", "rlrun", "train", "-f", str(wanted), "--runs-dir", str(folder / "runs")]
+    began = time.monotonic()
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    (run,) = (folder / "runs").iterdir()
+    return spec, RunDirectory.open(run), time.monotonic() - began
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sweep_that_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
+    seed: int, undisturbed: tuple[Path, RunDirectory, float], tmp_path: Path
+) -> None:
+    spec, calm, seconds = undisturbed
+    (tmp_path / "runs").mkdir()
+    disturbed = DisturbedRun(spec, tmp_path / "runs", f"{spec.stem} {seed}")
+    run = disturbed.until_complete(DISTURBANCES, within_s=seconds)
+    expected, found = numbers(calm), numbers(run)
+    assert list(found) == list(expected)
+    if is_by_race(spec):
+        expected = {name: rows[: len(found[name])] for name, rows in expected.items()}
+    assert found == expected, str(disturbed)
+    assert lineage(run) == lineage(calm), str(disturbed)
+    for trial in run.results():
+        assert (trial.status, trial.error) == ("TERMINATED", ""), str(disturbed)
+        assert trial.checkpoint is not None
+        verify_checkpoint(trial.checkpoint)
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in listed, str(disturbed)

@@ -85,6 +85,17 @@ class TrialProgress:
         if mean is not None and (self.best is None or mean > self.best):
             self.best = mean
 
+    def read(self, result: Result | None, changed: float) -> None:
+        """Takes in what the trial's files say, instead of what a run tells.
+
+        Args:
+            result: The newest result, None before the first.
+            changed: When they were last written.
+        """
+        self.result, self._last_time = result, changed
+        self._first_share, self._first_time = self.share, changed
+        self.ended_at = changed if self.ended else None
+
     @property
     def ended(self) -> bool:
         """Whether nothing more will come."""
@@ -235,11 +246,11 @@ class RunProgress:
         trials = list(self.trials.values())
         known = [seconds for trial in trials if (seconds := trial.seconds_in_all()) is not None]
         typical = sum(known) / len(known) if known else None
-        waiting, lefts = max(0, self.expected - len(trials)), []
+        waiting, lefts = [1.0] * max(0, self.expected - len(trials)), []
         for trial in trials:
             left = trial.seconds_left(now)
             if trial.status == "PENDING" or (trial.status == "PAUSED" and left is None):
-                waiting += 1
+                waiting.append(1 - trial.share)
             elif not trial.ended and left is not None:
                 lefts.append(left)
             elif not trial.ended and typical is not None:
@@ -250,8 +261,8 @@ class RunProgress:
             return None
         lefts += [0.0] * (max(1, self._slots) - len(lefts))
         heapq.heapify(lefts)
-        for _ in range(waiting):
-            heapq.heappush(lefts, heapq.heappop(lefts) + typical)
+        for share in waiting:
+            heapq.heappush(lefts, heapq.heappop(lefts) + share * typical)
         return max(lefts)
 
     def leader(self) -> Leader | None:
@@ -268,7 +279,7 @@ class RunProgress:
             return None
         value, group = max(means, key=lambda pair: pair[0])
         known = sum(trial.best is not None for trial in group)
-        seeds = f"mean of {counted(known, 'seed')}{f' of {len(group)}' if known < len(group) else ''}"
+        seeds = f"mean of {f'{known} of ' if known < len(group) else ''}{counted(len(group), 'seed')}"
         words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in group[0].params.items())
         what = [words or group[0].name] if len(groups) > 1 else []
         return Leader(value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))

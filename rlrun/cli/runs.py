@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,7 @@ from rlrun.cli.options import json_option, print_json, runs_dir_option
 from rlrun.cli.tables import duration, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.trial.trial_directory import TrialDirectory
-
-KILLED = "KILLED"  # trial.json says RUNNING, but no process does: `rlrun resume` goes on with it
+    from rlrun.tune.run_state import RunState
 
 
 @click.command()
@@ -25,8 +22,9 @@ KILLED = "KILLED"  # trial.json says RUNNING, but no process does: `rlrun resume
 def runs(runs_dir: Path, as_json: bool) -> None:
     """List the runs: status, trials, best return, env steps, age."""
     from rlrun.cli.targets import run_names
+    from rlrun.tune.run_state import read_run_state
 
-    found = [_run_data(runs_dir / name) for name in run_names(runs_dir)]
+    found = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
     found.sort(key=lambda run: float(run["age_s"]))
     if as_json:
         print_json(found)
@@ -37,7 +35,7 @@ def runs(runs_dir: Path, as_json: bool) -> None:
     rows = [
         [
             run["name"],
-            _counted(run["trials"]),
+            _status_text(run),
             len(run["trials"]),
             run["best_return"],
             run["env_steps"],
@@ -46,48 +44,40 @@ def runs(runs_dir: Path, as_json: bool) -> None:
         for run in found
     ]
     click.echo(table(["run", "status", "trials", "best", "env steps", "last change"], rows, stdout_width(), ["trials"]))
+    for run in found:
+        for problem in _problems(run):
+            click.echo(f"{run['name']}: {problem}", err=True)
 
 
-def _run_data(run: Path) -> dict[str, Any]:
-    from rlrun.cli.targets import RUN_FILE, trial_directories
-    from rlrun.trial.results import RESULT_FILE
-    from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
-
-    directories = trial_directories(run)
-    trials = [_trial_data(TrialDirectory(directory)) for directory in directories]
-    files = [run / RUN_FILE, *(trial / name for trial in directories for name in (TRIAL_FILE, RESULT_FILE))]
-    changed = max(file.stat().st_mtime for file in files if file.exists())
+def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
+    trials = [
+        {
+            "name": trial.name,
+            "status": trial.status,
+            "env_steps": trial.env_steps,
+            "best_return": trial.best_return,
+            "problem": trial.error if trial.is_damaged else "",
+        }
+        for trial in run.trials
+    ]
+    best = [trial.best_return for trial in run.trials if trial.best_return is not None]
     return {
-        "name": run.name,
-        "directory": str(run),
-        "best_return": max(
-            (trial["best_return"] for trial in trials if trial["best_return"] is not None), default=None
-        ),
-        "env_steps": sum(trial["env_steps"] for trial in trials),
-        "age_s": max(0.0, time.time() - changed),
+        "name": directory.name,
+        "directory": str(directory),
+        "best_return": max(best, default=None),
+        "env_steps": sum(trial.env_steps for trial in run.trials),
+        "age_s": max(0.0, time.time() - run.changed),
         "trials": trials,
+        "problem": run.problem,
     }
 
 
-def _trial_data(trial: TrialDirectory) -> dict[str, Any]:
-    from rlrun.trial.results import read_results
-
-    record = trial.read_record()
-    if record is None:  # removed between listing and reading
-        return {"name": trial.path.name, "status": "PENDING", "env_steps": 0, "best_return": None}
-    rows = read_results(trial.path)
-    returns = [row["episode_return_mean"] for row in rows if row.get("episode_return_mean") is not None]
-    return {
-        "name": record.name,
-        "status": KILLED if record.status == "RUNNING" and not trial.is_claimed() else record.status,
-        "env_steps": rows[-1]["env_steps"] if rows else record.env_steps,
-        "best_return": max(returns, default=None),
-    }
-
-
-def _counted(trials: Iterable[dict[str, Any]]) -> str:
+def _status_text(run: dict[str, Any]) -> str:
     """Returns "terminated", or "3 terminated, 1 running" where the trials differ."""
-    counts = Counter(str(trial["status"]).lower() for trial in trials)
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "empty"
+    counts = Counter(str(trial["status"]).lower() for trial in run["trials"])
+    told = ", ".join(f"{count} {status}" for status, count in counts.items()) if len(counts) > 1 else "".join(counts)
+    return ", ".join(filter(None, ["damaged" if run["problem"] else "", told])) or "empty"
+
+
+def _problems(run: dict[str, Any]) -> list[str]:
+    return [run["problem"]] * bool(run["problem"]) + [trial["problem"] for trial in run["trials"] if trial["problem"]]

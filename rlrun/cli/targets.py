@@ -95,7 +95,10 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]
     trust = trust or (run is not None and run.parent == runs_dir.resolve())
     make_importable(Path.cwd())
     if run is not None and trust:
-        follow_import_paths(RunDirectory.open(run).table.import_paths)
+        try:
+            follow_import_paths(RunDirectory.open(run).table.import_paths)
+        except UsageError as error:  # a checkpoint is whole without it
+            click.echo(f"{error}; goes on without it", err=True)
     restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=trust, eager=True)
     return restored
 

@@ -84,7 +84,7 @@ def test_the_best_is_a_configuration_with_the_mean_over_its_seeds() -> None:
     run = run_of(trial(0, 1, 90.0), trial(1, 1, 10.0), trial(2, 2, 60.0), trial(3, 2, 70.0))
     assert str(run.leader()) == "best return 65 (lr=0.01, mean of 2 seeds)"
     run = run_of(trial(0, 1, 90.0), trial(1, 1, None), trial(2, 2, None))
-    assert str(run.leader()) == "best return 90 (lr=0.1, mean of 1 seed of 2)"
+    assert str(run.leader()) == "best return 90 (lr=0.1, mean of 1 of 2 seeds)"
     run = run_of(trial(0, 1, 90.0), trial(1, 1, 10.0))
     assert str(run.leader()) == "best return 50 (mean of 2 seeds)"
     assert str(run_of(trial(0, 1, 90.0)).leader()) == "best return 90"

@@ -23,7 +23,8 @@ from rlrun.tune.run_directory import RunTable
 def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus = "TERMINATED") -> Path:
     """Writes a trial with one row and one checkpoint per return, 100 env steps each."""
     run.mkdir(parents=True, exist_ok=True)
-    table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), {}, (name,))
+    names = (*sorted(path.parent.name for path in run.glob("*/trial.json")), name)
+    table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), {}, names)
     (run / "run.json").write_text(json.dumps(asdict(table)))
     trial = TrialDirectory(run / name)
     trial.write_record(TrialRecord(name, status, seed=0))
@@ -194,6 +195,39 @@ def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path:
         assert "running" in rlrun("runs", "--runs-dir", tmp_path).stdout
     finally:
         trial.release()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', '{"format": 1, "trials": [3], "import_paths": []}'])
+def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(tmp_path: Path, content: str) -> None:
+    make_trial(tmp_path / "whole", "000", [1.0])
+    make_trial(tmp_path / "damaged", "000", [2.0])
+    (tmp_path / "damaged/run.json").write_text(content)
+    result = rlrun("runs", "--runs-dir", tmp_path)
+    assert result.exit_code == 0
+    rows = {line.split()[0]: line for line in result.stdout.splitlines()}
+    assert rows["damaged"].split()[:4] == ["damaged", "damaged,", "terminated", "1"]
+    assert rows["whole"].split()[:2] == ["whole", "terminated"]
+    assert result.stderr.startswith(f"damaged: {tmp_path}/damaged/run.json: cannot be understood: ")
+    (told,) = [run for run in json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout) if run["problem"]]
+    assert (told["name"], told["best_return"], told["env_steps"]) == ("damaged", 2.0, 100)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"name": 3}', '{"name": "001", "status": "GOOD", "seed": 0}', "\0\0\0"])
+def test_a_damaged_trial_is_told_of_and_the_others_are_listed_all_the_same(tmp_path: Path, content: str) -> None:
+    make_trial(tmp_path / "run", "000", [1.0])
+    damaged = make_trial(tmp_path / "run", "001", [2.0]) / "trial.json"
+    damaged.write_text(content)
+    result = rlrun("runs", "--runs-dir", tmp_path)
+    assert "1 terminated, 1 damaged" in result.stdout
+    assert result.stderr.startswith(f"run: {damaged}: cannot be understood: ")
+    damaged.unlink()
+    assert rlrun("runs", "--runs-dir", tmp_path).stderr == f"run: {damaged.parent}: there is no trial.json\n"
+
+
+def test_a_checkpoint_is_found_in_a_run_with_a_damaged_table(tmp_path: Path) -> None:
+    make_trial(tmp_path / "pole", "000", [10.0])
+    (tmp_path / "pole/run.json").write_text("{")
+    assert checkpoint_named("pole", tmp_path, best=False).name == "iteration_000001"
 
 
 def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:

@@ -1,0 +1,184 @@
+"""``rlrun status RUN``: how a run stands, from another shell than the one that runs it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import json_option, print_json, runs_dir_option
+from rlrun.cli.tables import duration
+
+if TYPE_CHECKING:
+    from rlrun.cli.progress import RunProgress
+    from rlrun.tune.run_state import RunState
+
+REFRESH_S = 2.0
+MOST_ERRORS = 3
+LONGEST_ERROR = 200
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--watch", "watches", is_flag=True, help="Show it again every two seconds until the run ends.")
+@runs_dir_option
+@json_option("the run")
+def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
+    """Show how a run stands, also while another shell runs it.
+
+    That is its trials, the best so far and the time left. Only files
+    are read, so it can be asked at any time.
+    """
+    from rlrun.cli.targets import run_named
+    from rlrun.tune.run_state import read_run_state
+
+    if watches and as_json:
+        raise click.UsageError("--watch shows a run again and again, which --json does not; leave one of them out")
+    directory = run_named(run, runs_dir)
+    if watches and sys.stdout.isatty():
+        _watch(directory)
+    state = read_run_state(directory)
+    while watches and state.driver is not None:
+        click.echo(_in_words(state, progress_of(state).summary(time.time())))
+        time.sleep(REFRESH_S)
+        state = read_run_state(directory)
+    if as_json:
+        print_json(run_data(state))
+    else:
+        _print(state)
+
+
+def progress_of(state: RunState) -> RunProgress:
+    """Returns a run's state in the form in which the live view shows it; its times are seconds since 1970."""
+    from rlrun.cli.progress import RunProgress, TrialProgress
+
+    run = RunProgress(state.experiment or state.path.name, {})
+    for trial in state.trials:
+        run.trials[trial.name] = progress = TrialProgress(
+            trial.name,
+            state.stop,
+            trial.params,
+            seed=trial.seed if trial.population is None else trial.population,
+            group=trial.configuration if trial.population is None else None,
+            status=trial.status,
+            place=trial.place if trial.status == "RUNNING" else "",
+            best=trial.best_return,
+        )
+        progress.read(trial.last_row, trial.changed)
+    run.count_slots()
+    return run
+
+
+def run_data(state: RunState) -> dict[str, Any]:
+    """Returns a run's state as JSON-able data."""
+    run = progress_of(state)
+    leader = run.leader()
+    return {
+        "name": state.path.name,
+        "directory": str(state.path),
+        "experiment": state.experiment,
+        "driver": {"alive": state.driver is not None, "pid": state.driver or None},
+        "stop": dict(state.stop),
+        "age_s": max(0.0, time.time() - state.changed),
+        "seconds_left": run.seconds_left(time.time()) if state.driver is not None else None,
+        "best": None if leader is None else {"return": leader.value, "what": leader.what},
+        "trials": [
+            {
+                "name": trial.name,
+                "status": trial.status,
+                "seed": trial.seed,
+                "params": dict(trial.params),
+                "where": trial.place,
+                "iteration": (trial.last_row or {}).get("iteration", 0),
+                "env_steps": trial.env_steps,
+                "env_steps_per_s": (trial.last_row or {}).get("env_steps_per_s"),
+                "return": (trial.last_row or {}).get("episode_return_mean"),
+                "best_return": trial.best_return,
+                "error": trial.error,
+            }
+            for trial in state.trials
+        ],
+        "resume": _resume_command(state),
+        "problem": state.problem,
+    }
+
+
+def _in_words(state: RunState, text: str) -> str:
+    """Puts before a text what run it is about and who runs it."""
+    is_over = state.driver is None and state.is_over
+    driver = "over" if is_over else "nobody runs it" if state.driver is None else f"run by process {state.driver}"
+    age = duration(max(0.0, time.time() - state.changed))
+    return f"{state.experiment or state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
+
+
+def _notes(state: RunState) -> list[str]:
+    """Returns what there is to say beneath the table, a line each."""
+    lines = [state.problem] if state.problem else []
+    wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
+    for trial in wrong[:MOST_ERRORS]:
+        text = trial.error.strip().splitlines()[-1].strip()
+        lines.append(f"{trial.name}: {text if len(text) <= LONGEST_ERROR else f'{text[:LONGEST_ERROR]}…'}")
+    if len(wrong) > MOST_ERRORS:
+        lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
+    command = _resume_command(state)
+    return [*lines, *([f"Go on with it: {command}"] if command else [])]
+
+
+def _resume_command(state: RunState) -> str | None:
+    from rlrun.cli.watch import shown_path
+
+    if state.driver is not None or state.is_over or state.problem:
+        return None
+    return f"rlrun resume {shlex.quote(shown_path(state.path))}"
+
+
+def _print(state: RunState) -> None:
+    """Prints the whole table once, coloured and cut to its width on a terminal."""
+    from rich.console import Console
+
+    from rlrun.cli.progress import shown_first
+    from rlrun.cli.trial_table import columns_of, drawn_table, text_table, that_fit
+
+    run, now = progress_of(state), time.time()
+    left = run.left_text(now) if state.driver is not None else ""
+    click.echo(_in_words(state, left))
+    trials = shown_first(run.trials.values())
+    columns = columns_of(run, trials, now) if trials else []
+    if trials and sys.stdout.isatty():
+        console = Console(highlight=False, markup=False)
+        console.print(drawn_table(that_fit(columns, console.width), [trial.status for trial in trials]))
+    elif trials:
+        click.echo(text_table(columns))
+    leader = run.leader()
+    for line in (run.counts_text(), "" if leader is None else str(leader), *_notes(state)):
+        if line:
+            click.echo(line)
+
+
+def _watch(directory: Path) -> None:
+    """Draws a run in place until nobody runs it any more."""
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+    from rlrun.cli.trial_table import drawn_run
+    from rlrun.tune.run_state import read_run_state
+
+    console = Console(highlight=False, markup=False)
+    bar = "━" if console.encoding.startswith("utf") else "="
+
+    def drawn(state: RunState) -> RenderableType:
+        size = console.size
+        return drawn_run(
+            progress_of(state), _in_words(state, ""), str(directory), time.time(), size.width, size.height, bar=bar
+        )
+
+    state = read_run_state(directory)
+    with Live(drawn(state), console=console, auto_refresh=False, transient=True) as live:
+        while state.driver is not None:
+            time.sleep(REFRESH_S)
+            state = read_run_state(directory)
+            live.update(drawn(state), refresh=True)

@@ -1,0 +1,136 @@
+"""`rlrun status` from another shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+from rlrun.spec.load import parse_experiments
+from rlrun.trial.results import ResultWriter
+from rlrun.trial.trial_directory import TrialStatus
+from rlrun.tune.run_directory import RunDirectory
+
+SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 3, "stop": {"env_steps": 1000}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    return RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "ray")
+
+
+def write(run: RunDirectory, number: int, status: TrialStatus, *, error: str = "") -> None:
+    name = run.table.trials[number]
+    writer = ResultWriter(run.path / name)
+    row = {"iteration": 2, "env_steps": 500, "episode_return_mean": 10.0 * (number + 1), "env_steps_per_s": 100.0}
+    writer.write({**row, "time_total_s": 60.0})
+    writer.close()
+    run.trial_directory(name).write_record(replace(run.record(name), status=status, error=error))
+
+
+def status(run: RunDirectory, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["status", "pole", "--runs-dir", str(run.path.parent), *words])
+
+
+def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
+    write(run, 0, "TERMINATED")
+    write(run, 1, "RUNNING")
+    for number, name in enumerate(run.table.trials):
+        os.utime(run.path / name / "trial.json", (1_000_000_000 + number,) * 2)
+        if number < 2:
+            os.utime(run.path / name / "result.json", (1_000_000_000 + number,) * 2)
+    lines = status(run).stdout.splitlines()
+    assert lines[0].startswith("pole: nobody runs it, last change ")
+    assert lines[1:] == [
+        "trial  status      seed  iter  env steps     of  done  return  steps/s",
+        "001    KILLED         1     2        500  1,000   50%    20.0      100",
+        "000    TERMINATED     0     2        500  1,000   50%    10.0      100",
+        "3 trials: 1 pending, 1 terminated, 1 killed",
+        "best return 15 (mean of 2 of 3 seeds)",
+        f"Go on with it: rlrun resume {run.path}",
+    ]
+
+
+def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None:
+    write(run, 0, "ERROR", error="Traceback\n  ...\nValueError: too deep")
+    for number in (1, 2):
+        write(run, number, "TERMINATED")
+    stdout = status(run).stdout
+    assert stdout.startswith("pole: over, last change ")
+    assert "000-seed=0: ValueError: too deep\n" in stdout
+    assert "rlrun resume" not in stdout
+
+
+def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory) -> None:
+    write(run, 0, "RUNNING")
+    directory = run.trial_directory(run.table.trials[0])
+    directory.claim()
+    try:
+        with run.locked():
+            result = status(run)
+            data = json.loads(status(run, "--json").stdout)
+    finally:
+        directory.release()
+    assert result.stdout.startswith(f"pole: run by process {os.getpid()}, last change ")
+    # At most a minute of the first, and two trials of two minutes each behind it.
+    assert "; about 5 min left\n" in result.stdout or "; about 4 min left\n" in result.stdout
+    assert data["driver"] == {"alive": True, "pid": os.getpid()}
+    assert 240 <= data["seconds_left"] <= 300
+    assert data["resume"] is None
+    assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]
+    assert data["trials"][0]["return"] == 10.0
+    assert data["best"] == {"return": 10.0, "what": "mean of 1 of 3 seeds"}
+
+
+def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.cli.status.REFRESH_S", 0.05)
+    write(run, 0, "TERMINATED")
+    locked, watched = threading.Event(), threading.Event()
+
+    def drive() -> None:
+        with run.locked():
+            locked.set()
+            watched.wait(20)
+            time.sleep(0.2)
+
+    driver = threading.Thread(target=drive)
+    driver.start()
+    locked.wait(20)
+    watched.set()
+    lines = status(run, "--watch").stdout.splitlines()
+    driver.join()
+    assert lines[0].startswith(f"pole: run by process {os.getpid()}, last change ")
+    assert "3 trials: 2 pending, 1 terminated" in lines[0]
+    assert any(line.startswith("pole: nobody runs it") for line in lines)
+    assert lines[-1].startswith("Go on with it: ")
+
+
+def test_damage_is_told_beneath_the_table(run: RunDirectory) -> None:
+    for number in range(3):
+        (run.path / run.table.trials[number] / "trial.json").write_text("{")
+    (run.path / "run.json").write_text("[]")
+    result = status(run)
+    assert result.exit_code == 0
+    assert result.stdout.count("trial.json: cannot be understood") == 3
+    assert "run.json: cannot be understood" in result.stdout
+    assert "rlrun resume" not in result.stdout
+
+
+def test_watching_and_json_exclude_each_other(run: RunDirectory) -> None:
+    result = status(run, "--watch", "--json")
+    assert result.exit_code == 2
+    assert "leave one of them out" in result.stderr
+
+
+def test_a_run_that_does_not_exist_is_answered_with_the_nearest(run: RunDirectory) -> None:
+    result = CliRunner().invoke(cli, ["status", "poel", "--runs-dir", str(run.path.parent)])
+    assert result.exit_code == 2
+    assert "did you mean 'pole'?" in result.stderr

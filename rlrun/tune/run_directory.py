@@ -14,8 +14,8 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +28,7 @@ from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import RESULT_FILE, Row, read_results
+from rlrun.trial.results import RESULT_FILE, Row, read_last_row, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.tune.events import Executor
 
@@ -90,6 +90,7 @@ class RunTable:
         import_paths: Folders outside the Python installation that were importable, such as that of the spec file.
         versions: Versions of Python and of the packages that matter.
         trials: Names of its trials so far, in order; also the names of their directories.
+        copy: Where a copy of the run's directory is kept, or None.
         format: Version of this format.
     """
 
@@ -100,6 +101,7 @@ class RunTable:
     import_paths: tuple[str, ...]
     versions: dict[str, str]
     trials: tuple[str, ...]
+    copy: str | None = None
     format: int = FORMAT
 
 
@@ -125,6 +127,8 @@ class RunDirectory:
         trials: Sequence[TrialSpec],
         executor: Executor,
         from_checkpoint: Path | None = None,
+        *,
+        is_taken: Callable[[str], bool] = lambda name: False,
     ) -> RunDirectory:
         """Makes the directory of a new run, with every trial PENDING in it.
 
@@ -135,8 +139,9 @@ class RunDirectory:
             trials: Its trials.
             executor: Where they will run.
             from_checkpoint: The checkpoint whose weights they start from, or None.
+            is_taken: Tells whether a run has the name elsewhere, in a storage.
         """
-        path = _new_directory(runs_dir.absolute(), name)
+        path = _new_directory(runs_dir.absolute(), name, is_taken)
         table = RunTable(
             experiment=experiment.name,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -186,8 +191,15 @@ class RunDirectory:
                 TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
             )
         names = tuple(trial.name for trial in trials)
-        self.table = replace(self.table, trials=(*self.table.trials, *names))
-        write_file(self.path / RUN_FILE, json.dumps(asdict(self.table), indent=2).encode() + b"\n")
+        self._write_table(replace(self.table, trials=(*self.table.trials, *names)))
+
+    def note_copy(self, uri: str) -> None:
+        """Notes where a copy of the directory is kept.
+
+        Args:
+            uri: The copy's own path or URI.
+        """
+        self._write_table(replace(self.table, copy=uri))
 
     def experiment(self) -> Experiment:
         """Returns the experiment as it was resolved.
@@ -320,12 +332,15 @@ class RunDirectory:
         finally:
             os.close(lock)
 
+    def _write_table(self, table: RunTable) -> None:
+        self.table = table
+        write_file(self.path / RUN_FILE, json.dumps(asdict(table), indent=2).encode() + b"\n")
+
     def _result(self, name: str) -> TrialResult:
         record = self.record(name)
         directory = self.trial_directory(name)
         checkpoint = self.trial(name).checkpoint
         store = CheckpointStore(directory.checkpoints, checkpoint.keep, checkpoint.best)
-        rows = read_results(directory.path)
         return TrialResult(
             name=name,
             experiment=self.table.experiment,
@@ -335,7 +350,7 @@ class RunDirectory:
             status=record.status,
             stop_reason=record.stop_reason,
             error=record.error,
-            last_result=rows[-1] if rows else {},
+            last_result=read_last_row(directory.path) or {},
             checkpoint=store.newest_valid(),
             best_checkpoint=store.best(),
         )
@@ -358,7 +373,7 @@ def follow_import_paths(paths: Sequence[str]) -> None:
     sys.path.extend(path for path in paths if path not in sys.path)
 
 
-def _new_directory(runs_dir: Path, name: str) -> Path:
+def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:
     """Makes ``name``, ``name-2``, ... whichever is the first that is free; making a directory is atomic.
 
     Raises:
@@ -372,11 +387,11 @@ def _new_directory(runs_dir: Path, name: str) -> Path:
     number = 1
     while True:
         path = runs_dir / (plain if number == 1 else f"{plain}-{number}")
-        try:
+        number += 1
+        if path.exists() or is_taken(path.name):
+            continue
+        with suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
             return path
 
 

@@ -22,6 +22,9 @@ from rlrun.spec.yaml_source import Document, read_document
 DEFAULT_ENV_STEPS = 100_000
 """Where an experiment stops that is made from an algorithm's defaults."""
 
+NOT_FOR_AN_ENV = ("pbt", "regression", "search")
+"""Folders of configs/ that are named by what their specs are for; the others are each tuned for an env."""
+
 
 def load_experiments(
     files: Sequence[Path | str], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
@@ -87,7 +90,7 @@ def shipped_experiment(
         SpecError: If there is no such algorithm or env, or an override is wrong.
         EnvironmentUnusable: If a package that the env needs is missing.
     """
-    for path in shipped_configs():
+    for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         document = _experiments_of(read_document(path))
         for name, entry in document.data.items():
             if _is_tuned_for(entry, algorithm, env):

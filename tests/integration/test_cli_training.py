@@ -1,4 +1,4 @@
-"""The commands on real runs: train, resume, evaluate, record, regress, runs, doctor."""
+"""The commands on real runs: train, resume, evaluate, record, runs, doctor."""
 
 from __future__ import annotations
 
@@ -176,29 +176,6 @@ def test_resuming_a_finished_run_changes_nothing(runs_dir: Path) -> None:
     result = rlrun("resume", "cartpole-ppo", "--runs-dir", runs_dir, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout) == json.loads((runs_dir / "printed.json").read_text())
-
-
-@pytest.mark.parametrize(("least", "code"), [(5, 0), (10_000, 3)])
-def test_regress_holds_a_spec_to_what_it_expects(tmp_path: Path, least: int, code: int) -> None:
-    words = [
-        "--set",
-        f"expect.episode_return_mean={least}",
-        "--set",
-        "expect.within_env_steps=600",
-        "--runs-dir",
-        tmp_path,
-    ]
-    result = rlrun("regress", "-f", SPEC, *words)
-    assert result.exit_code == code, result.stderr
-    assert ("passed" if code == 0 else "missed") in result.stdout
-    assert ("cartpole-ppo" in result.stderr.splitlines()[-1]) == (code == 3)
-
-
-def test_regress_of_a_spec_that_expects_nothing_is_refused_before_it_runs(tmp_path: Path) -> None:
-    result = rlrun("regress", "-f", SPEC, "--set", "expect=null", "--runs-dir", tmp_path / "runs")
-    assert result.exit_code == 2
-    assert "expects nothing" in result.stderr
-    assert not (tmp_path / "runs").exists()
 
 
 def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path: Path) -> None:

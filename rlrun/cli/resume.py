@@ -35,14 +35,16 @@ def resume(
     """Go on with a run that was interrupted or killed, or that shall go further.
 
     Each trial goes on from its newest whole checkpoint; finished ones are left as
-    they are. RUN is a run's directory or its name in the runs folder (`rlrun runs`).
+    they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`), or
+    the URI of its copy in a storage, from where it is fetched into the runs folder.
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import run_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.tune.run import resume as resume_run
+    from rlrun.tune.run_copy import fetch_run
 
-    directory = run_named(run_name, runs_dir)
+    directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
     with RunWatcher() as watcher:
         trials = resume_run(
             directory,

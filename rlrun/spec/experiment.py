@@ -159,8 +159,7 @@ class RunSettings(ConfigModel):
     failure: FailureConfig = FailureConfig()
     """What becomes of a trial that fails."""
     storage: NonEmptyText | None = None
-    """Where results and checkpoints land, a path or a URI that every machine of a cluster reaches; null for the run
-    directory."""
+    """Where a copy of the run's directory is kept, a path or a URI such as s3://bucket/runs; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Which services hear the results besides the run directory."""
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from rlrun.tune.ray_session import (
     warn_if_open_to_everyone,
 )
 from rlrun.tune.resources import check_fits, machine_capacity
+from rlrun.tune.run_copy import copied, is_taken, place_of_copy
 from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
 from rlrun.tune.searchers.choice import check_installed
 
@@ -106,7 +108,7 @@ def run(
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts = []
     for experiment, trials, chosen in plans:
-        directory = RunDirectory.create(folder, name or experiment.name, experiment, trials, chosen, start)
+        directory = _new_directory(folder, name, experiment, trials, chosen, start)
         parts.append(_Part(directory, experiment, trials, chosen, resumed=False))
     return _run_all(parts, address=address, from_checkpoint=start, eager=False, watch=watch)
 
@@ -151,6 +153,9 @@ def resume(
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not _still_to_suggest(experiment, opened):
+        if opened.table.copy is not None:  # the process before may have been killed before it was in step
+            with opened.locked(), copied(opened):
+                pass
         return opened.results()
     demand_loggers(experiment.loggers)
     _check_place(trials or [experiment.first_trial()], address)
@@ -160,6 +165,30 @@ def resume(
     chosen = _choose_executor(experiment, trials, executor, address)
     part = _Part(opened, experiment, trials, chosen, resumed=True)
     return _run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
+
+
+def _new_directory(
+    folder: Path,
+    name: str | None,
+    experiment: Experiment,
+    trials: Sequence[TrialSpec],
+    executor: Executor,
+    start: Path | None,
+) -> RunDirectory:
+    """Makes the directory of a new run, of a name that is free in its storage as well.
+
+    Raises:
+        UsageError: If the storage cannot be reached.
+    """
+    storage, name = experiment.storage, name or experiment.name
+    if storage is None:
+        return RunDirectory.create(folder, name, experiment, trials, executor, start)
+    place = partial(place_of_copy, storage)
+    directory = RunDirectory.create(
+        folder, name, experiment, trials, executor, start, is_taken=lambda name: is_taken(place(name))
+    )
+    directory.note_copy(place(directory.path.name))
+    return directory
 
 
 def _check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
@@ -284,15 +313,21 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[Trial
         active.interrupts.listen()  # Ray has just taken SIGTERM for itself
     if active.interrupts.received:
         active.tell(RunStopping(active.interrupts.received))
-    elif part.executor == "ray":
+    else:
+        with copied(part.directory):
+            _run_trials(part, active, session)
+    results = part.directory.results()
+    active.tell(RunFinished(part.directory.path, tuple(results), time.monotonic() - began))
+    return results
+
+
+def _run_trials(part: _Part, active: ActiveRun, session: RaySession) -> None:
+    if part.executor == "ray":
         from rlrun.tune.tune_executor import run_under_tune
 
         run_under_tune(active, session.spans_machines)
     else:
         run_locally(active)
-    results = part.directory.results()
-    active.tell(RunFinished(part.directory.path, tuple(results), time.monotonic() - began))
-    return results
 
 
 def _what_is_left(parts: Sequence[_Part]) -> list[str]:

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +22,7 @@ from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.errors import RlrunError, UsageError
 from rlrun.trial.trial_directory import TRIAL_FILE
 from rlrun.tune.file_items import Item, files_of_checkpoint, items_of
-from rlrun.tune.run_directory import RUN_FILE
+from rlrun.tune.run_directory import RUN_FILE, RunDirectory
 
 COPY_EVERY_S = 10.0
 """Seconds between two looks at what has changed."""
@@ -101,7 +101,7 @@ class RunCopy:
         """Completes the copy, unless the user wants everything to end at once.
 
         Raises:
-            RlrunError: If that fails.
+            RlrunError: If that fails and nothing else has.
         """
         self._over.set()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
@@ -110,6 +110,9 @@ class RunCopy:
         try:
             self.bring_in_step()
         except (OSError, ValueError) as failure:
+            if error is not None:
+                _log.warning("storage %s: %s", self.uri, failure)
+                return
             raise RlrunError(
                 f"the run is whole in {self._run}, but its copy {self.uri} is not in step: {failure}; "
                 f"rlrun resume {self._run} tries again"
@@ -193,6 +196,30 @@ class RunCopy:
             return data == (self._run / checkpoint / MANIFEST_FILE).read_bytes()
         except FileNotFoundError:
             return False
+
+
+@contextmanager
+def copied(directory: RunDirectory) -> Iterator[None]:
+    """Keeps the copy of a run in step, if it has one; a run that was resumed in its copy's place has none.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        UsageError: If the copy cannot be written at the beginning.
+        RlrunError: If it is not in step at the end.
+    """
+    uri = directory.table.copy
+    if uri is None or _is_here(uri, directory.path):
+        yield
+        return
+    with RunCopy(directory.path, uri):
+        yield
+
+
+def _is_here(uri: str, run: Path) -> bool:
+    files, root = _file_system(uri)
+    return files.type_name == "local" and Path(root).resolve() == run.resolve()
 
 
 def place_of_copy(storage: str, name: str) -> str:

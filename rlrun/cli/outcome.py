@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.options import print_json
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.watch import shown_path
@@ -16,6 +18,9 @@ from rlrun.errors import TrainingFailed
 
 if TYPE_CHECKING:
     from rlrun.tune.run_directory import TrialResult
+
+MOST_BEST = 10
+"""Trials of a large run that are listed for having done best."""
 
 
 def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
@@ -31,12 +36,41 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
     if as_json:
         print_json([trial_data(trial) for trial in trials])
     else:
-        click.echo(results_table(trials))
+        click.echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
         click.echo()
         click.echo("\n".join(next_steps(trials)))
     errors = [f"{trial.name}: {trial.error}" for trial in trials if trial.status == "ERROR"]
     if errors:
         raise TrainingFailed("\n\n".join(errors))
+
+
+def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
+    """Returns for each run with several configurations of several seeds, or several populations, a table of them."""
+    from rlrun.report.configurations import groups_of
+    from rlrun.report.reading import read_run
+    from rlrun.report.summary import summarise
+
+    tables = []
+    for directory in dict.fromkeys(trial.directory.parent for trial in trials):
+        run = read_run(directory)
+        groups = groups_of(run)
+        is_population = any(trial.population is not None for trial in run.trials)
+        if (len(groups) > 1 and len(groups) < len(run.trials)) or is_population:
+            metric, mode = run.goal
+            listed = configurations_table(summarise(groups, metric, mode), metric, more=_show_all(directory))
+            tables.append(f"{run.name}: {listed}" if listed else "")
+    return [listed for listed in tables if listed]
+
+
+def few_trials(trials: Sequence[TrialResult]) -> list[str]:
+    """Returns the table of trials; of many only the best ones and those that failed, and how to see the rest."""
+    if len(trials) <= MOST_ROWS:
+        return [results_table(trials)]
+    ordered = sorted(trials, key=_rank, reverse=True)
+    kept = {trial.directory for trial in [*ordered[:MOST_BEST], *(one for one in ordered if one.status == "ERROR")]}
+    shown = [trial for trial in ordered if trial.directory in kept][:MOST_ROWS]
+    more = " and ".join(dict.fromkeys(_show_all(trial.directory.parent) for trial in trials))
+    return [results_table(shown) + left_out(len(trials) - len(shown), more)]
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
@@ -101,6 +135,10 @@ def trial_data(trial: TrialResult) -> dict[str, Any]:
         "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
         "error": trial.error,
     }
+
+
+def _show_all(run: Path) -> str:
+    return f"rlrun show {shlex.quote(shown_path(run))} --all"
 
 
 def _rank(trial: TrialResult) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.options import json_option, metric_options, print_json, runs_dir_option
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rlrun.report.reading import Mode, RunView, TrialView
     from rlrun.report.summary import BestTrial, GroupSummary
 
-MOST_ROWS = 20
 LONGEST_ERROR = 300
 
 
@@ -46,7 +46,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         return
     parts = [
         _heading(view),
-        _configurations_table(summaries, metric, whole=whole),
+        configurations_table(summaries, metric, whole=whole),
         _trials_table(view, metric, mode, whole=whole),
     ]
     parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
@@ -73,28 +73,6 @@ def _heading(run: RunView) -> str:
     return "\n".join([f"{run.name}: {lines['']}", *told, *(["  varies", *varied] if varied else [])])
 
 
-def _configurations_table(summaries: list[GroupSummary], metric: str, *, whole: bool) -> str:
-    """Lays out the configurations, a row each; nothing where each is a single trial, which has a table of its own."""
-    if all(summary.seeds == 1 for summary in summaries):
-        return ""
-    rows = [
-        [
-            summary.label,
-            summary.seeds,
-            summary.status,
-            None if summary.env_steps is None else round(summary.env_steps),
-            None if summary.mean is None else summary.mean.value,
-            "-" if summary.mean is None else f"{cell_text(summary.mean.low)} to {cell_text(summary.mean.high)}",
-            None if summary.iqm is None else summary.iqm.value,
-            summary.best,
-        ]
-        for summary in (summaries if whole else summaries[:MOST_ROWS])
-    ]
-    headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best"]
-    listed = table(headings, rows, stdout_width(), ["status", "env steps"])
-    return f"{metric} at the end, over seeds\n{listed}{_left_out(len(summaries) - len(rows))}"
-
-
 def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
     shown = ordered if whole else ordered[:MOST_ROWS]
@@ -116,11 +94,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         ["trial", "status", "env steps", "last", "best", "evaluation", "time", "stopped by"], rows
     )
     listed = table(headings, rows, stdout_width(), ["stopped by", "time", "evaluation"])
-    return listed + _left_out(len(ordered) - len(shown))
-
-
-def _left_out(rows: int) -> str:
-    return f"\n{rows:,} more: --all" if rows else ""
+    return listed + left_out(len(ordered) - len(shown))
 
 
 def _errors(run: RunView) -> str:

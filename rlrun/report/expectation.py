@@ -65,12 +65,13 @@ def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
 
 def expectation_text(expect: ExpectConfig) -> str:
     """Returns what is expected as a sentence's part: "episode_return_mean >= 450 within 150,000 env steps"."""
-    parts = [" and ".join(f"{metric} >= {least:g}" for metric, least in expect.metrics.items())]
+    limits = []
     if expect.within_env_steps is not None:
-        parts.append(f"within {expect.within_env_steps:,} env steps")
+        limits.append(f"within {expect.within_env_steps:,} env steps")
     if expect.within_seconds is not None:
-        parts.append(f"within {expect.within_seconds:g} s of training")
-    return " ".join(parts)
+        limits.append(f"within {expect.within_seconds:g} s of training")
+    wanted = " and ".join(f"{metric} >= {least:g}" for metric, least in expect.metrics.items())
+    return " ".join([wanted, *([" and ".join(limits)] if limits else [])])
 
 
 def _first(trial: TrialView, expect: ExpectConfig) -> float:

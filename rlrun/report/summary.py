@@ -95,7 +95,7 @@ def shape_text(run: RunView) -> str:
         return f"{_counted(len(populations), 'population')} of {_counted(members, 'member')}"
     groups = groups_of(run)
     seeds = Counter(len(group.samples) for group in groups)
-    if len(run.trials) == 1:
+    if len(run.trials) < 2:
         return trials
     if len(seeds) == 1:
         return f"{_counted(len(groups), 'configuration')} x {_counted(next(iter(seeds)), 'seed')} = {trials}"

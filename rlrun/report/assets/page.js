@@ -235,15 +235,15 @@ function parallelAxes(sweep) {
   const shares = goodness(sweep.scores);
   const order = sweep.scores.map((_, i) => i).sort((a, b) => shares[a] - shares[b]);
   const brushes = new Map();
-  const chart = el("div", { class: "chart" });
+  const chart = el("div", { class: "chart wide-chart" });
   const tip = tipOf(chart);
   const told = el("p", { class: "soft small" });
   const height = 340, top = 44, bottom = height - 22;
   let lines = [];
 
   function render() {
-    const width = Math.max(320, chart.clientWidth || 1000);
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "parallel coordinates" });
+    const width = Math.max(95 * columns.length, chart.clientWidth || 1000);
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "parallel coordinates", style: `min-width: ${95 * columns.length}px` });
     const place = (n) => 64 + (n * (width - 150)) / (columns.length - 1);
     const scales = columns.map((column) => {
       const span = column.kind === "choice" ? { low: 0, high: 1 } : extent([column.values], column.kind === "log" ? 0 : 0.03);

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from rlrun.cli.outcome import results_table
+import pytest
+
+import rlrun
+from rlrun.cli.outcome import few_trials, over_seeds, print_outcome, results_table
 from rlrun.tune.run_directory import TrialResult
 
 
@@ -26,3 +30,48 @@ def test_trials_of_several_runs_can_be_told_apart() -> None:
         "a/000-seed=0",
         "b/000-seed=0",
     ]
+
+
+def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
+    """Runs a tiny sweep for one iteration."""
+    config = {"train_batch_size": 16, "minibatch_size": 16, "num_epochs": 1, "num_envs_per_worker": 2}
+    rates = [0.001 * (n + 1) for n in range(configurations)]
+    spec = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": seeds,
+        "stop": {"iteration": 1},
+        "config": {**config, "model": {"hiddens": [4]}, "lr": {"grid_search": rates}},
+        "checkpoint": {"every": None, "at_end": False},
+    }
+    return rlrun.run({"tiny": spec}, runs_dir=runs, executor="local")
+
+
+def test_seeds_are_taken_together_where_there_are_several_configurations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_outcome(swept(tmp_path, 2, 2), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tiny: episode_return_mean at the end, over seeds"
+    assert {line.split()[0] for line in lines[2:4]} == {"lr=0.001", "lr=0.002"}
+    assert [line.split()[0] for line in lines[6:10]] == [f"00{n}-lr=0.00{1 + n // 2}-seed={n % 2}" for n in range(4)]
+
+
+def test_seeds_of_a_single_configuration_have_one_table(tmp_path: Path) -> None:
+    assert over_seeds(swept(tmp_path, 1, 2)) == []
+
+
+def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trials = []
+    for number in range(25):
+        status = "ERROR" if number == 3 else "TERMINATED"
+        one = replace(trial("many", f"{number:03d}"), directory=tmp_path / f"runs/many/{number:03d}", status=status)
+        one.directory.mkdir(parents=True)
+        (one.directory / "result.json").write_text(f'{{"episode_return_mean": {number}.0}}\n')
+        trials.append(one)
+    lines = few_trials(trials)[0].splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == [f"{n:03d}" for n in (*range(24, 14, -1), 3)]
+    assert lines[-1] == "14 more: rlrun show runs/many --all"

@@ -1,0 +1,141 @@
+"""`rlrun show`, `rlrun compare` and `rlrun report` on runs in all states."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.cli.main import cli
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+from rlrun.tune.run_directory import RunTable
+
+
+def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **spec: Any) -> Path:
+    """Writes a run: values of ``lr`` -> the returns of each seed, 100 env steps each."""
+    path = runs / name
+    index = 0
+    for number, (lr, seeds) in enumerate(returns.items()):
+        for seed, values in enumerate(seeds):
+            trial = TrialDirectory(path / f"{index:03d}-lr={lr}-seed={seed}")
+            trial.write_record(TrialRecord(trial.path.name, "TERMINATED", seed, {"lr": lr}))
+            trial.write_spec({"configuration": number})
+            rows = [
+                {"env_steps": 100 * (n + 1), "time_total_s": 1.0, "episode_return_mean": v}
+                for n, v in enumerate(values)
+            ]
+            (trial.path / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            index += 1
+    trials = tuple(sorted(trial.parent.name for trial in path.glob("*/trial.json")))
+    table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), {"rlrun": "0.1.0"}, trials)
+    (path / "run.json").write_text(json.dumps(asdict(table)))
+    entry = {"algorithm": "ppo", "env": {"id": "CartPole-v1"}, "stop": {"env_steps": 200.0}, **spec}
+    (path / "spec.yaml").write_text(dump_plain_yaml({"pole": entry}))
+    return path
+
+
+def rlrun(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    make_run(folder, "sweep", {0.1: [[1, 2], [3, 4]], 0.2: [[5, 8], [7, 6]]})
+    make_run(folder, "other", {0.1: [[1, 1], [1, 1]]})
+    return folder
+
+
+def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path) -> None:
+    done = rlrun("show", "sweep", "--runs-dir", runs)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0] == "sweep: ppo on CartPole-v1, 2 configurations x 2 seeds = 4 trials"
+    assert "  stop        env_steps 200" in lines
+    assert "    lr: 0.1, 0.2" in lines
+    table = lines[lines.index("episode_return_mean at the end, over seeds") :]
+    assert table[2].split() == ["lr=0.2", "2", "terminated", "200", "7", "6", "to", "8", "7", "8"]
+    assert [line.split()[0] for line in table[6:10]] == [
+        "002-lr=0.2-seed=0", "003-lr=0.2-seed=1", "001-lr=0.1-seed=1", "000-lr=0.1-seed=0",
+    ]  # fmt: skip
+    assert lines[-2:] == ["best: 8 by 002-lr=0.2-seed=0", "  it has no checkpoint"]
+
+
+def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
+    shown = json.loads(
+        rlrun("show", runs / "sweep", "--json", "--metric", "episode_return_mean", "--mode", "min").stdout
+    )
+    assert (shown["metric"], shown["mode"]) == ("episode_return_mean", "min")
+    assert [row["label"] for row in shown["configurations"]] == ["lr=0.1", "lr=0.2"]
+    assert shown["best"] == {"trial": "000-lr=0.1-seed=0", "value": 1, "checkpoint": None}
+    assert shown["trials"][3]["params"] == {"lr": 0.2}
+    assert shown["problems"] == []
+
+
+def test_what_failed_was_stopped_or_cannot_be_read_is_shown(runs: Path) -> None:
+    path = runs / "sweep"
+    names = [f"{n:03d}-lr={lr}-seed={n % 2}" for n, lr in enumerate([0.1, 0.1, 0.2, 0.2])]
+    error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: boom'
+    TrialDirectory(path / names[0]).write_record(TrialRecord(names[0], "ERROR", 0, {"lr": 0.1}, error=error))
+    TrialDirectory(path / names[1]).write_record(TrialRecord(names[1], "RUNNING", 1, {"lr": 0.1}))
+    (path / names[2] / "trial.json").write_text("{")
+    stop = {"trial": names[3], "time": 100.0, "score": None, "reason": "asha: last"}
+    (path / "decisions.jsonl").write_text(json.dumps(stop) + "\n")
+    (path / "spec.yaml").write_text((path / "spec.yaml").read_text() + "  scheduler: {asha: {}}\n")
+    done = rlrun("show", "sweep", "--runs-dir", runs)
+    assert done.exit_code == 0, done.output
+    assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
+    assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
+    assert "asha stopped 1 of 4 trials" in done.stdout
+    assert "cannot be read:\n" in done.stdout
+    assert "trial.json: cannot be understood" in done.stdout
+
+
+def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
+    make_run(tmp_path, "long", {n / 100: [[1.0 * n]] for n in range(23)})
+    assert "3 more: --all" in rlrun("show", "long", "--runs-dir", tmp_path).stdout
+    assert "more: --all" not in rlrun("show", "long", "--all", "--runs-dir", tmp_path).stdout
+
+
+def test_configurations_runs_and_trials_can_be_compared(runs: Path) -> None:
+    done = rlrun("compare", "sweep", "--runs-dir", runs)
+    assert done.exit_code == 0, done.output
+    assert "episode_return_mean at 200 env steps" in done.stdout
+    assert "area under the curve, as mean height over 100 to 200 env steps" in done.stdout
+    assert done.stdout.rstrip().splitlines()[-1].startswith("Verdict: lr=0.2 is ahead of lr=0.1")
+    both = json.loads(rlrun("compare", "sweep", "other", "--pool", "--json", "--runs-dir", runs).stdout)
+    assert [(side["label"], side["samples"]) for side in both["sides"]] == [("sweep", 4), ("other", 2)]
+    one = json.loads(
+        rlrun("compare", "sweep/000-lr=0.1-seed=0", "other", "--x", "env_steps", "--json", "--runs-dir", runs).stdout
+    )
+    assert [side["label"] for side in one["sides"]] == ["sweep/000-lr=0.1-seed=0", "other, lr=0.1"]
+
+
+def test_a_single_group_cannot_be_compared(runs: Path) -> None:
+    done = rlrun("compare", "other", "--runs-dir", runs)
+    assert done.exit_code == 2
+    assert "a comparison takes two runs, trials or configurations" in done.stderr
+    assert rlrun("compare", "nowhere", "--runs-dir", runs).exit_code == 2
+
+
+def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Path) -> None:
+    (runs / "sweep" / "000-lr=0.1-seed=0" / "trial.json").write_text("{")
+    page = tmp_path / "new" / "page.html"
+    done = rlrun("report", "sweep", "other", "-o", page, "--runs-dir", runs)
+    assert done.exit_code == 0, done.output
+    assert page.read_text().startswith("<!doctype html>")
+    assert done.stdout.startswith(f"Written: {page}")
+    assert "left out: " in done.stderr
+    assert "trial.json: cannot be understood" in done.stderr
+
+
+def test_a_report_that_is_no_page_is_refused(runs: Path, tmp_path: Path) -> None:
+    done = rlrun("report", "sweep", "-o", tmp_path / "page.pdf", "--runs-dir", runs)
+    assert done.exit_code == 2
+    assert "a report is written as .html" in done.stderr
+    assert rlrun("report", "swep", "--runs-dir", runs).stderr.strip().endswith("did you mean 'sweep'?")

@@ -1,0 +1,120 @@
+"""Who is better, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.report.comparison import Comparison, compare, mean_height
+from rlrun.report.configurations import groups_of
+from rlrun.report.reading import Mode, read_run
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+
+MakeRun = Callable[..., Path]
+RETURN = "episode_return_mean"
+
+
+def compared(path: Path, mode: Mode = "max") -> Comparison:
+    return compare(groups_of(read_run(path)), RETURN, "env_steps", mode)
+
+
+def straight(ends: Sequence[float], rows: int = 4) -> list[list[float]]:
+    """Returns for each end a trial that rises to it in a straight line."""
+    return [[end * n / rows for n in range(1, rows + 1)] for end in ends]
+
+
+def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}))
+    assert [side.label for side in found.sides] == ["lr=0.2", "lr=0.1"]
+    assert found.sides[0].end == [6, 7, 8, 9, 10]
+    assert found.sides[0].at_end["iqm"].value == 8
+    assert found.sides[0].at_end["median"].value == 8
+    (pair,) = found.pairs
+    assert pair.settled
+    assert pair.p_value == pytest.approx(2 / 252)
+    assert found.verdict == "lr=0.2 is better than lr=0.1: it wins in 100% of pairs (p = 0.0079)"
+    assert found.notes == ()
+
+
+def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
+    assert not found.pairs[0].settled
+    assert found.verdict == (
+        "lr=0.2 is ahead of lr=0.1 (it wins in 100% of pairs), which so few seeds cannot settle; 4 on each side can"
+    )
+    assert "intervals from 3 seeds come out too narrow; the p values allow for that" in found.notes
+
+
+def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1, 5, 3, 7, 9]), 0.2: straight([2, 6, 4, 8, 10])}))
+    assert found.verdict.startswith("no difference between lr=0.2 and lr=0.1 can be shown: the first wins in 60%")
+
+
+def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1, 2, 3, 4]), 0.2: straight([1, 2, 3, 4])}))
+    assert found.verdict == "lr=0.1 and lr=0.2 cannot be told apart: each wins as often as the other"
+
+
+def test_less_can_be_better(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}), "min")
+    assert found.sides[0].label == "lr=0.1"
+    assert (found.pairs[0].ahead, found.pairs[0].probability.value) == ("lr=0.1", 1.0)
+
+
+def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun) -> None:
+    ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17), 0.4: range(20, 26), 0.5: range(30, 36)}
+    found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
+    assert [pair.ahead for pair in found.pairs] == ["lr=0.5"] * 4
+    assert found.verdict == "lr=0.5 is better than each of the other 4"
+
+
+def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun) -> None:
+    ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
+    found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
+    assert len(found.pairs) == 3
+    assert found.verdict == "lr=0.3 leads and is better than 1 of 2; its lead over lr=0.2 may be chance"
+
+
+def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: [[1, 2, 3, 4]] * 2, 0.2: [[5, 6]] * 2}))
+    assert (found.start, found.stop) == (100, 200)
+    assert found.sides[1].end == [2, 2]
+    assert "lr=0.2: has come no farther than 200, so nothing is seen beyond it" in found.notes
+
+
+def test_a_seed_that_ended_early_counts_with_its_last_value(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: [[1, 9], [1, 2, 3, 4]], 0.2: [[1, 2, 3, 4]] * 2}))
+    assert found.stop == 400
+    assert found.sides[0].end == [9, 4]
+    assert "lr=0.1: some seeds ended before 400 and count with their last value" in found.notes
+
+
+def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1, 2], [2, 3]], 0.2: [[1, 2], []], 0.3: [[], []]})
+    TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("x", "ERROR", 0, {"lr": 0.1}, error="boom"))
+    found = compared(path)
+    assert {side.label: side.samples for side in found.sides} == {"lr=0.1": 2, "lr=0.2": 1}
+    assert f"lr=0.3: no value of {RETURN} yet, left out" in found.notes
+    assert "lr=0.2: some seeds have no value yet and are left out" in found.notes
+    assert "lr=0.1: not all trials are done" in found.notes
+
+
+def test_one_group_is_nothing_to_compare(make_sweep: MakeRun) -> None:
+    with pytest.raises(UsageError, match="a comparison takes two runs, trials or configurations with values of"):
+        compared(make_sweep({0.1: [[1, 2]], 0.2: [[]]}))
+
+
+def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:
+    with pytest.raises(UsageError, match="no stretch of env_steps in common: one begins at 300, another ends at 200"):
+        compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))
+
+
+def test_the_mean_height_is_that_of_the_area_between_two_points() -> None:
+    course = (np.array([0.0, 10.0, 20.0]), np.array([0.0, 10.0, 0.0]))
+    assert mean_height(course, 0, 20) == 5
+    assert mean_height(course, 5, 15) == 7.5
+    assert mean_height(course, 10, 40) == pytest.approx(50 / 30)

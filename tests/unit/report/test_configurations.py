@@ -1,0 +1,62 @@
+"""Which trials are taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlrun.report.configurations import groups_of
+from rlrun.report.reading import read_run
+
+MakeRun = Callable[..., Path]
+
+
+def test_seeds_of_a_configuration_are_one_group(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}))
+    groups = groups_of(run)
+    assert [group.label for group in groups] == ["lr=0.1", "lr=0.2"]
+    assert [[trial.name[:3] for trial in group.trials] for group in groups] == [["000", "001"], ["002", "003"]]
+    assert groups[1].params == {"lr": 0.2}
+    assert [group.label for group in groups_of(run, several_runs=True)] == ["sweep, lr=0.1", "sweep, lr=0.2"]
+
+
+def test_configurations_that_were_drawn_alike_stay_apart(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1]], 0.2: [[2]]})
+    second = path / "001-lr=0.2-seed=0" / "trial.json"
+    second.write_text(second.read_text().replace('"lr": 0.2', '"lr": 0.1'))
+    assert [group.label for group in groups_of(read_run(path))] == ["lr=0.1 (#0)", "lr=0.1 (#1)"]
+
+
+def test_runs_from_before_there_were_numbers_are_grouped_by_their_parameters(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
+    for spec in path.glob("*/spec.yaml"):
+        spec.write_text("name: x\n")
+    assert [len(group.samples) for group in groups_of(read_run(path))] == [2, 1]
+
+
+def test_a_run_in_which_nothing_varies_goes_by_its_name(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1], [2]]})
+    for record in path.glob("*/trial.json"):
+        record.write_text(record.read_text().replace('"lr": 0.1', ""))
+    assert [group.label for group in groups_of(read_run(path))] == ["sweep"]
+
+
+def test_a_damaged_seed_does_not_take_its_configuration_s_parameters_along(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1], [2]]})
+    (path / "000-lr=0.1-seed=0" / "trial.json").write_text("{")
+    (group,) = groups_of(read_run(path))
+    assert (group.label, group.params, len(group.samples)) == ("lr=0.1", {"lr": 0.1}, 2)
+
+
+def test_a_whole_run_is_resampled_by_configuration_where_each_has_seeds_to_draw_from(make_sweep: MakeRun) -> None:
+    (seeds,) = groups_of(read_run(make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}, name="a")), pool=True)
+    assert [len(stratum) for stratum in seeds.strata] == [2, 2]
+    (single,) = groups_of(read_run(make_sweep({0.1: [[1]], 0.2: [[3]]}, name="b")), pool=True)
+    assert [len(stratum) for stratum in single.strata] == [2]
+    assert (seeds.label, single.label) == ("a", "b")
+
+
+def test_a_population_counts_as_one(make_population: MakeRun) -> None:
+    (group,) = groups_of(read_run(make_population()))
+    assert group.label == "population, best of 3 members"
+    assert [len(sample) for sample in group.samples] == [3]

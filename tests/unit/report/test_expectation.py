@@ -1,0 +1,45 @@
+"""What a spec expects, read off the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.report.configurations import groups_of
+from rlrun.report.expectation import expectation_of, expectation_text, reached_by
+from rlrun.report.reading import read_run
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("expect", "reached", "when", "passed"),
+    [
+        ({"episode_return_mean": 5}, 2, [200, 300], True),
+        ({"episode_return_mean": 5, "within_env_steps": 200}, 1, [200], False),
+        ({"episode_return_mean": 5, "within_seconds": 4.0, "passes": 1}, 1, [200], True),
+        ({"episode_return_mean": 5, "env_steps": 300}, 1, [300], False),
+        ({"episode_return_mean": 50}, 0, [], False),
+    ],
+)
+def test_seeds_are_counted_that_have_reached_it_in_time(
+    make_sweep: MakeRun, expect: dict[str, Any], reached: int, when: list[float], passed: bool
+) -> None:
+    run = read_run(make_sweep({0.1: [[1, 9, 2], [1, 2, 5], [None, 1, 2]]}, spec={"expect": expect}))
+    (found,) = reached_by(run, groups_of(run))
+    assert (found.reached, found.seeds, found.when, found.passed) == (reached, 3, when, passed)
+
+
+def test_without_an_expectation_there_is_no_verdict(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[1]]}, spec={"expect": None}))
+    assert reached_by(run, groups_of(run)) == []
+    assert expectation_of({"expect": {"nonsense": []}}) is None
+
+
+def test_an_expectation_is_told_in_words() -> None:
+    expect = expectation_of({"expect": {"a": 4.5, "within_env_steps": 150_000, "within_seconds": 60.0}})
+    assert expect is not None
+    assert expectation_text(expect) == "a >= 4.5 within 150,000 env steps and within 60 s of training"

@@ -1,0 +1,69 @@
+"""A population's history as it is drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rlrun.report.lineage import families
+from rlrun.report.reading import read_run
+
+MakeRun = Callable[..., Path]
+RETURN = "episode_return_mean"
+
+
+def test_the_ancestors_of_the_best_member_are_its_weights_history(make_population: MakeRun) -> None:
+    (family,) = families(read_run(make_population()), RETURN, "max")
+    assert family.members[family.best or 0] == "001-population=0-member=1"
+    assert family.copies == 2
+    course = [(s.member, s.generation, s.start, s.stop, s.params["lr"]) for s in family.schedule]
+    # It took over member 2's weights at 400 env steps, and member 2 those of member 0 at 200.
+    assert course == [(0, 0, 0, 200, 0.1), (2, 1, 200, 400, 0.12), (1, 2, 400, 600, 0.5)]
+
+
+def test_a_stretch_ends_with_the_score_of_the_next_decision_or_with_the_last_one(make_population: MakeRun) -> None:
+    (family,) = families(read_run(make_population()), RETURN, "max")
+    mine = [stretch for stretch in family.stretches if stretch.member == 2]
+    assert [(stretch.how, stretch.parent, stretch.score) for stretch in mine] == [
+        ("initial", None, 6),
+        ("perturbed", 0, 60),
+        ("kept", None, 75),
+    ]
+
+
+def test_the_best_may_be_the_lowest(make_population: MakeRun) -> None:
+    (family,) = families(read_run(make_population()), RETURN, "min")
+    assert family.best == 0
+    assert [stretch.member for stretch in family.schedule] == [0, 0, 0]
+
+
+def test_members_that_do_not_wait_for_each_other_have_generations_of_their_own(make_population: MakeRun) -> None:
+    path = make_population()
+    a, b, c = sorted(trial.name for trial in path.glob("*-member=*"))
+
+    def line(generation: int, trial: str, steps: int, parent: str | None = None, of: int | None = None) -> str:
+        how = "initial" if generation == 0 else "kept" if parent is None else "perturbed"
+        member = {"trial": trial, "score": 1.0, "env_steps": steps, "how": how, "parent": parent}
+        members = [{**member, "parent_generation": of, "params": {"lr": 0.1}}]
+        return json.dumps({"population": 0, "generation": generation, "members": members}) + "\n"
+
+    text = "".join(line(0, trial, 0) for trial in (a, b, c))
+    text += line(1, a, 200) + line(2, a, 400) + line(1, b, 210, parent=a, of=2) + line(1, c, 220)
+    (path / "lineage.jsonl").write_text(text)
+    (family,) = families(read_run(path), RETURN, "max")
+    assert [(stretch.member, stretch.generation) for stretch in family.schedule] == [(0, 0), (0, 1), (1, 1)]
+
+
+def test_a_torn_lineage_and_a_member_without_a_trial_do_no_harm(make_population: MakeRun) -> None:
+    path = make_population()
+    with (path / "lineage.jsonl").open("a") as file:
+        file.write('{"population": 0, "gener')
+    (path / "001-population=0-member=1" / "trial.json").unlink()
+    (path / "001-population=0-member=1" / "result.json").unlink()
+    (family,) = families(read_run(path), RETURN, "max")
+    assert family.members[family.best or 0] == "002-population=0-member=2"
+
+
+def test_a_run_without_populations_has_no_families(make_sweep: MakeRun) -> None:
+    assert families(read_run(make_sweep({0.1: [[1]]})), RETURN, "max") == []

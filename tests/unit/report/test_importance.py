@@ -1,0 +1,82 @@
+"""How much of the differences goes with each parameter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlrun.report.importance import importance, variance_share
+
+
+def test_the_share_is_epsilon_squared() -> None:
+    bins, scores = np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 2, 4, 5, 9, 9])
+    within, total = 0.5 + 0.5 + 0.0, float(np.sum((scores - scores.mean()) ** 2))
+    assert variance_share(bins, scores) == pytest.approx(1 - (within / 3) / (total / 5))
+
+
+def test_a_parameter_that_decides_stands_out_and_one_that_does_not_does_not() -> None:
+    draws = np.random.default_rng(0)
+    lr, noise = 10 ** draws.uniform(-5, -1, 60), draws.uniform(size=60)
+    scores = -((np.log10(lr) + 3) ** 2) + 0.1 * draws.normal(size=60)  # neither rising nor falling
+    found = importance([{"noise": float(n), "lr": float(x)} for n, x in zip(noise, lr, strict=True)], list(scores))
+    assert [effect.name for effect in found.effects] == ["lr", "noise"]
+    first, second = found.effects
+    assert first.stands_out
+    assert first.low < first.share < first.high
+    assert first.share > 0.7
+    assert not second.stands_out
+    assert second.low == 0
+    assert [count for _, count, _ in first.bins] == [12] * 5
+    assert first.bins[0][0].endswith(f"to {np.sort(lr)[11]:.4g}")
+    assert found.caveat == ""
+
+
+def test_chance_rarely_stands_out() -> None:
+    draws = np.random.default_rng(5)
+    told = [
+        any(e.stands_out for e in importance([{"a": float(a), "b": int(b)} for a, b in values], list(scores)).effects)
+        for values, scores in (
+            (zip(draws.uniform(size=20), draws.integers(3, size=20), strict=True), draws.normal(size=20))
+            for _ in range(60)
+        )
+    ]
+    assert np.mean(told) < 0.12  # 0.05 is meant
+
+
+def test_choices_and_the_points_of_a_grid_are_bins_of_their_own() -> None:
+    params = [{"act": act, "lr": lr} for act in ("relu", "tanh") for lr in (1e-3, 1e-4, 1e-5) for _ in range(3)]
+    found = importance(params, [float(n % 5 + 10 * (p["act"] == "tanh")) for n, p in enumerate(params)])
+    bins = {effect.name: [(label, count) for label, count, _ in effect.bins] for effect in found.effects}
+    assert bins == {"act": [("relu", 9), ("tanh", 9)], "lr": [("1e-05", 6), ("0.0001", 6), ("0.001", 6)]}
+    assert "fewer than 20 configurations the intervals come out too narrow" in found.caveat
+
+
+@pytest.mark.parametrize(
+    ("params", "scores", "caveat"),
+    [
+        ([], [], "no parameter varies"),
+        ([{"a": 1}] * 20, list(range(20)), "no parameter varies"),
+        ([{"a": n} for n in range(9)], list(range(9)), "9 configurations are too few to say which parameter matters"),
+        ([{"a": n} for n in range(20)], [1.0] * 20, "all configurations have the same score"),
+    ],
+)
+def test_where_nothing_can_be_said_the_reason_is(
+    params: list[dict[str, int]], scores: list[float], caveat: str
+) -> None:
+    found = importance(params, scores)
+    assert found.effects == []
+    assert found.caveat.startswith(caveat)
+
+
+def test_a_text_that_hardly_repeats_is_left_out_aloud() -> None:
+    params = [{"name": f"x{n}", "a": n % 2} for n in range(20)]
+    found = importance(params, [float(n % 2) for n in range(20)])
+    assert [effect.name for effect in found.effects] == ["a"]
+    assert "name: nearly every configuration has a value of its own" in found.caveat
+
+
+def test_missing_and_mixed_values_are_bins_like_others() -> None:
+    params = [{"a": [None, "auto", 3, True][n % 4]} for n in range(40)]
+    (effect,) = importance(params, [float(n % 4) for n in range(40)]).effects
+    assert effect.share == pytest.approx(1)
+    assert {label for label, _, _ in effect.bins} == {"null", "auto", "3", "true"}

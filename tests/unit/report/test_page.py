@@ -1,0 +1,172 @@
+"""The page: all of its data inside it, nothing that can break out of it, nothing that is fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.report.page import ASSETS, write_report
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+
+MakeRun = Callable[..., Path]
+
+
+class Elements(HTMLParser):
+    """Collects a page's elements and the text of its scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.title = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and self.found[-1][0] == "script":
+            self.scripts.append(data)
+        if self.found and self.found[-1][0] == "title":
+            self.title += data.strip()
+
+
+def report(tmp_path: Path, *runs: Path, **said: Any) -> tuple[dict[str, Any], Elements]:
+    output = tmp_path / "out" / "report.html"
+    write_report(runs, output, **said)
+    page = Elements(output.read_text())
+    return json.loads(page.scripts[0]), page
+
+
+def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_sweep: MakeRun, tmp_path: Path) -> None:
+    data, _ = report(tmp_path, make_sweep({0.1: [[1, 2], [3, 4]], 0.2: [[5, 6], [7, 8]]}))
+    assert [group["label"] for group in data["groups"]] == ["lr=0.1", "lr=0.2"]
+    curve = data["groups"][0]["curves"]["episode_return_mean"]["env_steps"]
+    assert (curve["from"], curve["to"], curve["mean"][0], curve["mean"][-1]) == (100, 200, 2, 3)
+    assert (curve["low"][-1], curve["high"][-1], len(curve["seeds"])) == (2, 4, 2)
+    assert data["groups"][0]["curves"]["episode_return_mean"]["time"]["to"] == 4.0
+    assert [(row["label"], row["mean"]["value"]) for row in data["configurations"]] == [("lr=0.2", 7), ("lr=0.1", 3)]
+    assert [trial["last"] for trial in data["trials"]] == [2, 4, 6, 8]
+    assert data["comparison"]["verdict"].startswith("lr=0.2 is ahead of lr=0.1")
+    (run,) = data["runs"]
+    assert run["shape"] == "2 configurations x 2 seeds = 4 trials"
+    assert "algorithm: ppo" in run["spec"]
+    assert run["versions"]["torch"] == "2.13.0"
+    assert run["command"] == "rlrun train"
+    assert run["sweep"]["axes"] == [{"name": "lr", "kind": "choice", "choices": ["0.1", "0.2"], "values": [1, 0]}]
+    assert run["sweep"]["importance"]["caveat"].startswith("2 configurations are too few")
+
+
+def test_the_page_fetches_nothing_and_forbids_itself_to(make_sweep: MakeRun, tmp_path: Path) -> None:
+    _, page = report(tmp_path, make_sweep({0.1: [[1, 2]]}))
+    assert {name for _, attributes in page.found for name in attributes} & {"src", "href", "action"} == set()
+    (policy,) = [said["content"] for tag, said in page.found if said.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    text = "".join(page.scripts[1:]) + (ASSETS / "page.css").read_text()
+    assert set(re.findall(r"\w+://[\w./]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert re.findall(r"\b(fetch|XMLHttpRequest|import|eval|innerHTML|WebSocket)\b", text) == []
+
+
+def test_what_a_user_names_cannot_break_out_of_the_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><!-- {{data}}"
+    path = make_sweep({0.1: [[1, 2]]}, name="x<script>")
+    TrialDirectory(path / "000-lr=0.1-seed=0").write_record(
+        TrialRecord("000-lr=0.1-seed=0", "ERROR", 0, {evil: evil}, error=evil)
+    )
+    data, page = report(tmp_path, path)
+    assert [tag for tag, _ in page.found].count("script") == 2
+    assert data["trials"][0]["error"] == evil
+    assert data["trials"][0]["params"] == {evil: evil}
+    assert page.title == "x<script>"
+
+
+def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: MakeRun, tmp_path: Path) -> None:
+    data, _ = report(tmp_path, make_population())
+    (family,) = data["runs"][0]["families"]
+    assert (family["best"], family["copies"], len(family["stretches"])) == (1, 2, 9)
+    assert [stretch["member"] for stretch in family["stretches"] if stretch["is_ancestor"]] == [0, 2, 1]
+    assert family["settings"][0]["name"] == "lr"
+    assert family["stretches"][0]["params"] == {"lr": "0.1"}
+    assert [(group["label"], group["featured"]) for group in data["groups"]][:2] == [
+        ("population, best of 3 members", True),
+        ("population: 000-population=0-member=0", False),
+    ]
+    assert data["runs"][0]["sweep"] is None
+
+
+def test_of_many_curves_the_best_are_fine_and_the_others_coarse(make_sweep: MakeRun, tmp_path: Path) -> None:
+    sweep = {round(0.1 * n, 1): [[1, n], [2, n]] for n in range(1, 13)}
+    data, _ = report(tmp_path, make_sweep(sweep))
+    curves = [group["curves"]["episode_return_mean"]["env_steps"] for group in data["groups"]]
+    assert [group["label"] for group in data["groups"]][:2] == ["lr=1.2", "lr=1.1"]
+    assert [len(curve["mean"]) for curve in curves] == [120] * 8 + [50] * 4
+    assert ["low" in curve for curve in curves] == [True] * 8 + [False] * 4
+
+
+def test_what_a_scheduler_stopped_and_what_is_expected_are_told(make_sweep: MakeRun, tmp_path: Path) -> None:
+    spec = {"scheduler": {"asha": {"metric": "episode_return_mean"}}, "expect": {"episode_return_mean": 4}}
+    path = make_sweep({0.1: [[1]], 0.2: [[5]]}, spec=spec)
+    stop = {"trial": "000-lr=0.1-seed=0", "time": 100.0, "score": 1.0, "reason": "asha: worse"}
+    (path / "decisions.jsonl").write_text(json.dumps(stop) + "\n")
+    run = report(tmp_path, path)[0]["runs"][0]
+    assert run["scheduler"] == "asha"
+    assert run["stops"] == [stop]
+    assert run["expect"]["text"] == "episode_return_mean >= 4"
+    assert [(row["label"], row["passed"]) for row in run["expect"]["rows"]] == [("lr=0.1", False), ("lr=0.2", True)]
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [({"loguniform": [1e-4, 1.0]}, "log"), ({"uniform": [0.0, 1.0]}, "linear"), ({"choice": [1, 2]}, "log")],
+)
+def test_an_axis_is_logarithmic_where_the_search_space_is(
+    make_sweep: MakeRun, tmp_path: Path, space: Mapping[str, Any], kind: str
+) -> None:
+    values = [0.001, 0.002, 0.004, 0.01, 0.1, 0.3, 1.0]
+    path = make_sweep({lr: [[n]] for n, lr in enumerate(values)}, spec={"config": {"lr": space}})
+    (axis,) = report(tmp_path, path)[0]["runs"][0]["sweep"]["axes"]
+    assert (axis["kind"], sorted(axis["values"])) == (kind, values)
+
+
+def test_several_runs_share_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+    runs = [make_sweep({0.1: [[1, 2], [3, 4]]}, name=name) for name in ("a", "b")]
+    data, page = report(tmp_path, *runs)
+    assert page.title == "a, b"
+    assert [group["label"] for group in data["groups"]] == ["a, lr=0.1", "b, lr=0.1"]
+    assert [trial["run"] for trial in data["trials"]] == ["a", "a", "b", "b"]
+
+
+def test_runs_in_any_state_have_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+    path = make_sweep({0.1: [[]], 0.2: [[None, None]]})
+    TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("000", "RUNNING", 0))
+    (path / "001-lr=0.2-seed=0" / "trial.json").write_text("")
+    (path / "spec.yaml").unlink()
+    data, _ = report(tmp_path, path)
+    assert [trial["status"] for trial in data["trials"]] == ["killed", "damaged"]
+    assert len(data["runs"][0]["problems"]) == 2
+    assert data["runs"][0]["best"] is None
+    assert data["comparison"] is None
+
+
+def test_a_run_whose_trials_are_still_to_come_has_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
+    data, _ = report(tmp_path, make_sweep({}))
+    assert (data["trials"], data["groups"], data["runs"][0]["status"]) == ([], [], "no trials yet")
+
+
+def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tmp_path: Path) -> None:
+    path = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4, 5]]})
+    data, _ = report(tmp_path, path, metrics=["iteration", "time_total_s"], mode="min")
+    assert data["metrics"] == ["iteration", "time_total_s", "episode_return_mean"]
+    assert (data["metric"], data["mode"]) == ("iteration", "min")
+    assert data["configurations"][0]["label"] == "lr=0.1"
+    with pytest.raises(UsageError, match="did you mean 'iteration'"):
+        report(tmp_path, path, metrics=["iterations"])

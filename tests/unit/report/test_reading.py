@@ -1,0 +1,133 @@
+"""Runs in every state can be read, and what cannot is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.report.reading import chosen_goal, read_run, read_runs, require_reported
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+
+MakeRun = Callable[..., Path]
+
+
+def test_a_run_is_read_with_its_trials_in_order_and_the_columns_that_are_wanted(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[1, 2], [3, None, 5]], 0.2: [[7]]}))
+    assert [trial.name for trial in run.trials] == ["000-lr=0.1-seed=0", "001-lr=0.1-seed=1", "002-lr=0.2-seed=0"]
+    assert [trial.configuration for trial in run.trials] == [0, 0, 1]
+    assert run.trials[1].seed == 1
+    np.testing.assert_array_equal(run.trials[1].columns["episode_return_mean"], [3, np.nan, 5])
+    xs, ys = run.trials[1].points("episode_return_mean", "env_steps")
+    assert (xs.tolist(), ys.tolist()) == ([100, 300], [3, 5])
+    assert run.trials[1].final("episode_return_mean") == 5
+    assert run.trials[1].best("episode_return_mean", "min") == 3
+    assert run.problems == ()
+    assert run.reported == ("iteration", "env_steps", "time_total_s", "episode_return_mean")
+
+
+def test_a_trial_without_rows_has_no_values(make_sweep: MakeRun) -> None:
+    (trial,) = read_run(make_sweep({0.1: [[]]})).trials
+    assert trial.last == {}
+    assert trial.final("episode_return_mean") is None
+    assert trial.best("episode_return_mean") is None
+    assert len(trial.points("episode_return_mean", "env_steps")[0]) == 0
+
+
+def test_a_torn_last_row_is_left_out(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1, 2]]})
+    with (path / "000-lr=0.1-seed=0" / "result.json").open("a") as file:
+        file.write('{"iteration": 3, "env_st')
+    assert read_run(path).trials[0].final("episode_return_mean") == 2
+
+
+def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
+    (path / "001-lr=0.1-seed=1" / "trial.json").write_text('{"name": ')
+    (path / "002-lr=0.2-seed=0" / "trial.json").unlink()
+    run = read_run(path)
+    assert [trial.status for trial in run.trials] == ["TERMINATED", "DAMAGED", "DAMAGED"]
+    assert run.trials[1].configuration == 0
+    assert len(run.problems) == 2
+    assert "001-lr=0.1-seed=1/trial.json: cannot be understood" in run.problems[0]
+    assert run.problems[1] == "002-lr=0.2-seed=0: its trial.json is gone"
+
+
+def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1]]})
+    for file in (path / "000-lr=0.1-seed=0").iterdir():
+        file.unlink()
+    (path / "000-lr=0.1-seed=0").rmdir()
+    run = read_run(path)
+    assert [trial.status for trial in run.trials] == ["DAMAGED"]
+    assert run.problems == ("000-lr=0.1-seed=0: its trial.json is gone",)
+
+
+def test_a_damaged_spec_is_told(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1]]})
+    (path / "spec.yaml").write_text("pole: [")
+    run = read_run(path)
+    assert run.spec == {}
+    assert len(run.problems) == 1
+    assert "spec.yaml: cannot be read" in run.problems[0]
+
+
+def test_a_trial_that_nobody_runs_any_more_was_killed(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1]], 0.2: [[1]], 0.3: [[1]]})
+    directories = [TrialDirectory(trial) for trial in sorted(path.glob("*-seed=0"))]
+    for directory, host in zip(directories, ["", "", "another-machine"], strict=True):
+        directory.write_record(TrialRecord(directory.path.name, "RUNNING", seed=0, host=host))
+    directories[1].claim()
+    try:
+        assert [trial.status for trial in read_run(path).trials] == ["KILLED", "RUNNING", "RUNNING"]
+    finally:
+        directories[1].release()
+
+
+def test_runs_are_read_once_and_told_apart_where_they_share_a_name(make_sweep: MakeRun, tmp_path: Path) -> None:
+    first = make_sweep({0.1: [[1]]}, name="here/pole")
+    second = make_sweep({0.1: [[1]]}, name="there/pole")
+    assert [run.name for run in read_runs([first, second, first])] == ["here/pole", "there/pole"]
+    assert [run.name for run in read_runs([first, first])] == ["pole"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "goal"),
+    [
+        ({}, ("episode_return_mean", "max")),
+        ({"checkpoint": {"best": "info/score"}}, ("info/score", "max")),
+        ({"scheduler": {"asha": {"metric": "info/cost", "mode": "min"}}}, ("info/cost", "min")),
+        ({"scheduler": "median", "searcher": {"optuna": {"metric": "a", "mode": "max"}}}, ("a", "max")),
+        ({"checkpoint": {"best": None}, "scheduler": None}, ("episode_return_mean", "max")),
+    ],
+)
+def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
+    make_sweep: MakeRun, spec: dict[str, object], goal: tuple[str, str]
+) -> None:
+    run = read_run(make_sweep({0.1: [[1]]}, spec=spec))
+    assert run.goal == goal
+    assert chosen_goal([run], None, None) == goal
+    assert chosen_goal([run], "env_steps", None) == ("env_steps", "max")
+    assert chosen_goal([run], None, "min") == (goal[0], "min")
+    assert goal[0] in run.trials[0].columns
+
+
+def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: MakeRun) -> None:
+    one, two = read_run(make_sweep({0.1: [[1]]}, name="a")), read_run(make_sweep({0.1: [[1]]}, name="b"))
+    with pytest.raises(UsageError, match=r"^a does not report 'env_step'; did you mean 'env_steps'\?$"):
+        require_reported([one], ["env_step"])
+    with pytest.raises(UsageError, match=r"^none of the runs reports 'env_step'; did you mean 'env_steps'\?$"):
+        require_reported([one, two], ["env_step"])
+    require_reported([read_run(make_sweep({0.1: [[]]}, name="c"))], ["whatever"])
+
+
+def test_what_a_scheduler_stopped_is_read(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1]]})
+    lines = [{"trial": "000-lr=0.1-seed=0", "time": 100.0, "score": None, "reason": "asha: last"}]
+    (path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"tri')
+    (stop,) = read_run(path).stops
+    assert (stop.trial, stop.time, stop.score, stop.reason) == ("000-lr=0.1-seed=0", 100.0, None, "asha: last")

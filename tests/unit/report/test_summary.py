@@ -1,0 +1,92 @@
+"""What a run is, in numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.report.configurations import groups_of
+from rlrun.report.reading import read_run
+from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+
+MakeRun = Callable[..., Path]
+RETURN = "episode_return_mean"
+
+
+def save(trial: Path, returns: dict[int, float]) -> CheckpointStore:
+    store = CheckpointStore(trial / "checkpoints", keep=9)
+    for iteration, value in returns.items():
+        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {RETURN: value})
+    return store
+
+
+def test_configurations_are_summarised_over_their_seeds_the_best_first(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[9, 1], [9, 3]], 0.2: [[1, 5], [1, 2, 7]], 0.3: [[None], []]}))
+    summaries = summarise(groups_of(run), RETURN, "max")
+    assert [(s.label, s.seeds, s.mean and s.mean.value, s.iqm and s.iqm.value, s.best) for s in summaries] == [
+        ("lr=0.2", 2, 6.0, 6.0, 7.0),
+        ("lr=0.1", 2, 2.0, 2.0, 9.0),
+        ("lr=0.3", 2, None, None, None),
+    ]
+    assert summaries[0].mean is not None
+    assert (summaries[0].mean.low, summaries[0].mean.high) == (5, 7)
+    assert summaries[0].env_steps == 250
+    assert [s.label for s in summarise(groups_of(run), RETURN, "min")] == ["lr=0.1", "lr=0.2", "lr=0.3"]
+
+
+def test_the_best_trial_comes_with_its_best_checkpoint(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1, 9, 3]], 0.2: [[5]]})
+    save(path / "000-lr=0.1-seed=0", {1: 1.0, 2: 9.0, 3: 3.0})
+    best, problems = best_trial(read_run(path), RETURN, "max")
+    assert best is not None
+    assert (best.trial, best.value, problems) == ("000-lr=0.1-seed=0", 9.0, [])
+    assert best.checkpoint is not None
+    assert best.checkpoint.name == "iteration_000002"
+
+
+def test_a_damaged_best_checkpoint_is_told_and_the_next_one_named(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1, 9]], 0.2: [[5]]})
+    store = save(path / "000-lr=0.1-seed=0", {1: 1.0, 2: 9.0})
+    (store.directory / "iteration_000002" / "state.npz").write_bytes(b"")
+    best, problems = best_trial(read_run(path), RETURN, "max")
+    assert best is not None
+    assert best.checkpoint is not None
+    assert best.checkpoint.name == "iteration_000001"
+    assert len(problems) == 1
+    assert "state.npz" in problems[0]
+
+
+def test_without_checkpoints_the_best_trial_has_none_and_without_values_there_is_no_best(make_sweep: MakeRun) -> None:
+    best, _ = best_trial(read_run(make_sweep({0.1: [[1]]}, name="a")), RETURN, "max")
+    assert best is not None
+    assert best.checkpoint is None
+    assert best_trial(read_run(make_sweep({0.1: [[]]}, name="b")), RETURN, "max") == (None, [])
+
+
+def test_a_run_s_shape_is_told(make_sweep: MakeRun, make_population: MakeRun) -> None:
+    def shape(path: Path) -> str:
+        return shape_text(read_run(path))
+
+    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1], [1]]}, name="a")) == "2 configurations x 2 seeds = 4 trials"
+    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1]]}, name="b")) == "2 configurations, 3 trials"
+    assert shape(make_sweep({0.1: [[1], [1]]}, name="c")) == "1 configuration x 2 seeds = 2 trials"
+    assert shape(make_sweep({0.1: [[1]]}, name="d")) == "1 trial"
+    assert shape(make_sweep({}, name="e")) == "0 trials"
+    assert shape(make_population()) == "1 population of 3 members"
+
+
+def test_statuses_are_counted_where_they_differ(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1], [1]], 0.2: [[1]]})
+    assert status_text(read_run(path).trials) == "terminated"
+    TrialDirectory(path / "002-lr=0.2-seed=0").write_record(TrialRecord("x", "ERROR", 0))
+    assert status_text(read_run(path).trials) == "2 terminated, 1 error"
+    assert status_text([]) == ""
+
+
+def test_what_varies_is_told_by_its_values_or_by_their_range(make_sweep: MakeRun) -> None:
+    few = read_run(make_sweep({0.1: [[1]], 0.2: [[1]]}, name="a"))
+    many = read_run(make_sweep({n / 10: [[1]] for n in range(9)}, name="b"))
+    assert (varied_text(few), varied_text(many)) == ({"lr": "0.1, 0.2"}, {"lr": "0 to 0.8"})

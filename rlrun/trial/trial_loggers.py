@@ -20,6 +20,9 @@ MAX_WAITING_ROWS = 10_000
 DELIVERY_TIMEOUT_S = 30.0
 """How long the end of a trial waits for its loggers."""
 
+START_TIMEOUT_S = 10.0
+"""How long it waits for one that has not so much as started: its service is out of reach."""
+
 
 class TrialLoggers:
     """The loggers of one trial while one process runs it. All methods return at once, but for `finish`."""
@@ -57,7 +60,9 @@ class TrialLoggers:
             thread.finish(status)
         deadline = time.monotonic() + self._delivery_timeout_s
         for thread in self._threads:
-            if not thread.has_ended_by(deadline):
+            if not thread.has_started_by(deadline - self._delivery_timeout_s + START_TIMEOUT_S):
+                thread.complain("cannot be reached: results may be missing there")
+            elif not thread.has_ended_by(deadline):
                 thread.complain(
                     f"has not taken everything within {self._delivery_timeout_s:.0f} s: results may be missing there"
                 )
@@ -80,6 +85,7 @@ class _LoggerThread:
         self._trial = trial
         self._directory = directory
         self._waiting: queue.Queue[Row | TrialStatus] = queue.Queue()
+        self._started = threading.Event()
         self._complaint = ""
         self._has_complained = False
         self._thread = threading.Thread(target=self._run, name=f"logger {name}", daemon=True)
@@ -95,6 +101,9 @@ class _LoggerThread:
 
     def finish(self, status: TrialStatus) -> None:
         self._waiting.put(status)
+
+    def has_started_by(self, deadline: float) -> bool:
+        return self._started.wait(max(0.0, deadline - time.monotonic()))
 
     def has_ended_by(self, deadline: float) -> bool:
         self._thread.join(max(0.0, deadline - time.monotonic()))
@@ -112,12 +121,14 @@ class _LoggerThread:
         try:
             logger = self._make()
             self._start(logger)
+            self._started.set()
             while isinstance(told := self._waiting.get(), dict):
                 logger.log(told)
             logger.finish(told)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             self.complain(f"failed, and training goes on without it: {reason}")
+            self._started.set()
 
     def _start(self, logger: TrialLogger) -> None:
         file = self._directory / f"{self._name}_id.txt"

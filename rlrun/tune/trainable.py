@@ -114,10 +114,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             return {DIVERGED: str(error), **self._taken_notes()}
         if self._awaits_orders(loop) and not loop.done:
             loop.save()  # another may be told to go on from here as soon as the driver has heard of it
-        heard = {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
         if loop.done:
-            self._close()
-        return heard
+            self._close()  # what its loggers complain of at the end is among the notes then
+        return {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def take_orders(self, orders: dict[str, Any]) -> None:
         """Takes what the trial's population wants of it; it is carried out with the next step."""

@@ -22,9 +22,10 @@ from rlrun.trial.trial_loggers import TrialLoggers
 class Notebook:
     """Writes down what it is told; fails or waits where a test wants it to."""
 
-    def __init__(self, fails_at: str = "", waits_for: threading.Event | None = None) -> None:
+    def __init__(self, fails_at: str = "", waits_at: str = "", waits_for: threading.Event | None = None) -> None:
         self.told: list[Any] = []
         self._fails_at = fails_at
+        self._waits_at = waits_at
         self._waits_for = waits_for
 
     def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
@@ -40,7 +41,7 @@ class Notebook:
     def _note(self, kind: str, what: Any) -> None:
         if kind == self._fails_at:
             raise ConnectionError(f"the network is down\nat {kind}")
-        if self._waits_for is not None:
+        if self._waits_for is not None and kind == self._waits_at:
             self._waits_for.wait(20)
         self.told.append(what)
 
@@ -89,8 +90,9 @@ def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
     small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_loggers, "MAX_WAITING_ROWS", 5)
+    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05)
     answer = threading.Event()
-    notebook = Notebook(waits_for=answer)
+    notebook = Notebook(waits_at="start", waits_for=answer)
     announced: list[str] = []
     loggers = TrialLoggers(
         {"cloud": lambda: notebook}, small_trial(), tmp_path, announced.append, delivery_timeout_s=0.05
@@ -103,14 +105,28 @@ def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
     answer.set()
 
 
-def test_an_end_without_an_answer_is_told_of(small_trial: Callable[..., TrialSpec], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("waits_at", "told"),
+    [
+        ("start", "cloud cannot be reached: results may be missing there"),
+        ("log", "cloud has not taken everything within 0 s: results may be missing there"),
+    ],
+)
+def test_an_end_without_an_answer_is_told_of(
+    small_trial: Callable[..., TrialSpec],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    waits_at: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05 if waits_at == "start" else 20)
     answer = threading.Event()
     announced: list[str] = []
-    loggers = TrialLoggers(
-        {"cloud": lambda: Notebook(waits_for=answer)}, small_trial(), tmp_path, announced.append, delivery_timeout_s=0.0
-    )
+    notebook = Notebook(waits_at=waits_at, waits_for=answer)
+    loggers = TrialLoggers({"cloud": lambda: notebook}, small_trial(), tmp_path, announced.append, delivery_timeout_s=0)
+    loggers.log({"iteration": 1})
     loggers.finish("TERMINATED")
-    assert announced == ["cloud has not taken everything within 0 s: results may be missing there"]
+    assert announced == [told]
     answer.set()
 
 

@@ -1,0 +1,188 @@
+"""Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill changes nothing of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.errors import UsageError
+from rlrun.trial.results import is_timing
+from rlrun.tune.decisions import read_stops
+from rlrun.tune.events import RunEvent, TrialAdded, TrialEvent, TrialNote
+from rlrun.tune.lineage import LINEAGE_FILE, newest_records, read_generations
+from rlrun.tune.run_directory import RunDirectory, TrialResult
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = Path(__file__).with_name("run_until_signal.py")
+TINY = {
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 1,
+    "num_envs_per_worker": 4,
+    "model": {"hiddens": [8]},
+}
+INTERVAL = 150
+BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
+
+
+def spec(stop: dict[str, float], config: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    data = {"algorithm": "ppo", "env": "CartPole-v1", "stop": stop, "config": {**TINY, **(config or {})}}
+    return {"steered": {**data, **settings}}
+
+
+def population(**settings: Any) -> dict[str, Any]:
+    mutations = {"lr": {"loguniform": [1e-4, 1e-1]}, "num_epochs": {"choice": [1, 2]}}
+    pbt = {"interval_env_steps": INTERVAL, "mutations": mutations, "quantile_fraction": 0.34, **settings}
+    return spec({"env_steps": 5 * INTERVAL}, num_samples=3, scheduler={"pbt": pbt}, resources={"cpus": 2})
+
+
+def numbers(trial: TrialResult) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
+
+
+def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
+    """Runs a spec until every process of it is killed after so many results; returns the run's directory."""
+    ended = subprocess.run(
+        [sys.executable, CHILD, json.dumps(spec), str(runs), "ray", str(results), "SIGKILL", "tree"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+    )
+    assert ended.returncode == -9, ended.stderr
+    return runs / "steered"
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_members_of_a_population_really_run_with_what_they_were_told_also_when_killed_and_resumed(
+    tmp_path: Path,
+) -> None:
+    events: list[RunEvent] = []
+    first = rlrun.run(population(), runs_dir=tmp_path / "first", watch=events.append)
+    assert {trial.status for trial in first} == {"TERMINATED"}
+    run = first[0].directory.parent
+    generations = read_generations(run)
+    assert [line.generation for line in generations] == [0, 1, 2, 3, 4]
+    copies = [member for line in generations for member in line.members if member.parent is not None]
+    assert len(copies) >= 3
+
+    lr = {
+        trial.name: {
+            line.generation: member.params
+            for line in generations
+            for member in line.members
+            if member.trial == trial.name
+        }
+        for trial in first
+    }
+    for trial in first:
+        generation = 0
+        for row in trial.results():
+            assert row["learner/lr"] == lr[trial.name][generation]["lr"], (trial.name, row["iteration"])
+            generation = max(generation, row["env_steps"] // INTERVAL)
+    for trial in first:
+        _, newest = newest_records(generations)[trial.name]
+        assert {name: trial.params[name] for name in newest.params} == newest.params
+    told = [event.text for event in events if isinstance(event, TrialNote) and "goes on from" in event.text]
+    assert len(told) == len(copies)
+    assert any(isinstance(event, TrialEvent) and event.status == "PAUSED" for event in events)
+    assert not (run / "generations").exists()
+
+    for results in (9, 23):  # in the first generation, and behind some copies
+        directory = killed(population(), tmp_path / f"killed-{results}", results)
+        again = rlrun.resume(directory)
+        assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text(), results
+        assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first], results
+        assert [trial.params for trial in again] == [trial.params for trial in first]
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
+    trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    lines = read_generations(tmp_path / "steered")
+    assert {len(line.members) for line in lines if line.generation > 0} == {1}
+    assert any(member.parent for line in lines for member in line.members)
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        {"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
+        {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
+        {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
+    ],
+    ids=lambda scheduler: next(iter(scheduler)),
+)
+def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
+    tmp_path: Path, scheduler: dict[str, Any]
+) -> None:
+    whole = {"config": {"lr": {"loguniform": [1e-7, 1e-1]}}, "num_samples": 6, "resources": {"cpus": 2}}
+    steered = rlrun.run(spec({"iteration": 8}, **whole, scheduler=scheduler), runs_dir=tmp_path)
+    assert {trial.status for trial in steered} == {"TERMINATED"}
+    stops = read_stops(tmp_path / "steered")
+    reasons = {trial.name: trial.stop_reason for trial in steered if not trial.stop_reason.startswith("iteration")}
+    assert stops
+    assert reasons == {name: stop.reason for name, stop in stops.items()}
+    best = max(steered, key=lambda trial: trial.params["lr"])
+    assert best.name not in stops
+    alone = rlrun.run(spec({"iteration": 8}, **whole), runs_dir=tmp_path, executor="local")
+    for trial, other in zip(steered, alone, strict=True):
+        rows = numbers(trial)
+        assert rows == numbers(other)[: len(rows)]
+        assert len(rows) == 8 or trial.name in stops
+        assert trial.checkpoint is not None
+        assert trial.checkpoint.name == f"iteration_{len(rows):06d}"
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
+    search = spec(
+        {"iteration": 3},
+        {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
+        seeds=2,
+        num_samples=4,
+        searcher={"optuna": {"startup_trials": 1, "max_concurrent": 1}},
+    )
+    events: list[RunEvent] = []
+    first = rlrun.run(search, runs_dir=tmp_path / "first", watch=events.append)
+    assert {trial.status for trial in first} == {"TERMINATED"}
+    assert [event.trial.name for event in events if isinstance(event, TrialAdded)] == [trial.name for trial in first]
+    assert len({str(trial.params) for trial in first}) == 4
+    assert [trial.seed for trial in first] == [0, 1] * 4
+
+    directory = killed(search, tmp_path / "killed", 14)
+    assert 4 <= len(RunDirectory.open(directory).table.trials) <= 6
+    again = rlrun.resume(directory)
+    assert [trial.params for trial in again] == [trial.params for trial in first]
+    assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
+    short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
+    rlrun.run(short, runs_dir=tmp_path / "short")
+    extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5})
+    straight = rlrun.run(spec({"iteration": 5, "env_steps": 5000}, seeds=2), runs_dir=tmp_path, executor="local")
+    assert [numbers(trial) for trial in extended] == [numbers(trial) for trial in straight]
+    assert {trial.stop_reason for trial in extended} == {"iteration 5 >= 5"}
+
+    with pytest.raises(UsageError, match="iteration is 5 already"):
+        rlrun.resume(tmp_path / "short/steered", extend={"iteration": 4})
+    with pytest.raises(UsageError, match="does not stop by iterations; did you mean 'iteration'"):
+        rlrun.resume(tmp_path / "short/steered", extend={"iterations": 9})
+
+
+@pytest.mark.parametrize("steering", [{"scheduler": "asha"}, {"searcher": "optuna"}])
+def test_what_needs_ray_is_not_run_without(tmp_path: Path, steering: dict[str, Any]) -> None:
+    steered = spec({"env_steps": 1000}, {"lr": {"loguniform": [1e-5, 1e-1]}}, num_samples=2, **steering)
+    with pytest.raises(UsageError, match=f"leave it out for the {next(iter(steering))} to work"):
+        rlrun.run(steered, runs_dir=tmp_path, executor="local")
+    assert list(tmp_path.iterdir()) == []

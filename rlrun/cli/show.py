@@ -139,7 +139,7 @@ def _populations(run: RunView) -> str:
         return ""
     copies = sum(member.parent is not None for line in run.generations for member in line.members)
     newest = max(line.generation for line in run.generations)
-    return f"{newest} generations so far, {copies} copies"
+    return f"{newest} generation{'s' * (newest != 1)} so far, {copies} {'copy' if copies == 1 else 'copies'}"
 
 
 def _env_text(env: Any) -> str:

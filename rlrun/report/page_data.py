@@ -181,6 +181,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "env": _env_text(run.spec.get("env")),
         "shape": shape_text(run),
         "status": status_text(run.trials) or "no trials yet",
+        "is_done": all(trial.status in ("TERMINATED", "ERROR") for trial in run.trials),
         "created": run.table.created,
         "command": run.table.command,
         "versions": run.table.versions,

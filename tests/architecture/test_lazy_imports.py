@@ -55,3 +55,31 @@ def test_help_imports_click_and_nothing_heavy(words: list[str]) -> None:
 )
 def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str]) -> None:
     assert packages_after(*words) & HEAVY == set()
+
+
+@pytest.fixture(scope="module")
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a folder with one run of two trials, written by hand."""
+    folder = tmp_path_factory.mktemp("runs")
+    names = ["000-lr=0.1-seed=0", "001-lr=0.2-seed=0"]
+    for number, name in enumerate(names):
+        (folder / "pole" / name).mkdir(parents=True)
+        record = {"name": name, "status": "TERMINATED", "seed": 0, "params": {"lr": 0.1 * (number + 1)}}
+        (folder / "pole" / name / "trial.json").write_text(json.dumps(record))
+        rows = [{"env_steps": steps, "time_total_s": 1.0, "episode_return_mean": 1.0} for steps in (100, 200)]
+        (folder / "pole" / name / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = {"experiment": "pole", "created": "2026-01-01T00:00:00+00:00", "command": "", "executor": "local"}
+    table |= {"import_paths": [], "versions": {}, "trials": names, "format": 1}
+    (folder / "pole" / "run.json").write_text(json.dumps(table))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["show", "pole"], ["compare", "pole"], ["plot", "pole"], ["report", "pole", "-o", "pole.html"]],
+    ids=" ".join,
+)
+def test_commands_that_look_at_runs_import_neither_torch_nor_ray(
+    words: list[str], runs_folder: Path, tmp_path: Path
+) -> None:
+    assert packages_after(*words, "--runs-dir", str(runs_folder), cwd=tmp_path) & HEAVY == set()

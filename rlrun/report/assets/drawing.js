@@ -173,7 +173,7 @@ function curveChart({ height = 380, content }) {
     state = null;
     if (spanX && spanY) {
       const x = scaleOf(spanX, left, right), y = scaleOf({ ...spanY, ...yAxis }, bottom, top);
-      axes(svg, x, y, { left, right, top, bottom, xName, yName, xTicks: width / 110, yTicks: (bottom - top) / 52 });
+      axes(svg, x, y, { left, right, top, bottom, xName, yName, xTicks: width / 110, yTicks: Math.max(4, (bottom - top) / 52) });
       for (const curve of [...curves].sort((a, b) => rank(a) - rank(b))) drawCurve(svg, curve, x, y);
       const cursor = svg.appendChild(draw("line", { class: "axis", y1: top, y2: bottom, "stroke-dasharray": "2 3", visibility: "hidden" }));
       state = { x, y, cursor, curves, width, xName, left, right };

@@ -99,7 +99,7 @@ function learningCurves() {
 
 function curvesNote(featured) {
   const parts = [];
-  if (featured.some((group) => group.seeds > 1)) parts.push("A line is the mean over seeds, its band reaches from the worst to the best of them. Where a seed has ended, its last value counts on and the line is dashed.");
+  if (featured.some((group) => group.seeds > 1)) parts.push("A line is the mean over seeds, its band reaches from the worst to the best of them. It is dashed where not every seed has come to; one that is done counts on with its last value.");
   if (DATA.groups.some((group) => !group.featured)) parts.push("The best ones by their ends are coloured.");
   if (DATA.runs.some((run) => run.families.length)) parts.push("A population is shown by the best of its members at each point; single members are grey.");
   parts.push("Values are as reported in training, not smoothed.");
@@ -223,7 +223,7 @@ function trials() {
     differ && { name: "stopped by", value: (trial) => trial.stopped, show: (trial) => trial.stopped || "–", wide: DATA.trials.some((trial) => trial.stopped.length > 40) },
   ].filter(Boolean);
   section(`Trials`, ...sortable(columns, DATA.trials, { filter: true }),
-    el("p", { class: "soft small", text: `last and best: ${DATA.metric}${has("evaluation") ? "; evaluation: the newest evaluation/episode_return_mean" : ""}.` }));
+    el("p", { class: "soft small", text: `last and best: ${DATA.metric}${has("evaluation") ? "; evaluation: the newest evaluation/episode_return_mean" : ""}.${DATA.runs.some((run) => run.families.length) ? " Settings are those that members started with." : ""}` }));
   const failed = DATA.trials.filter((trial) => trial.error);
   if (failed.length) section(`Failures`, ...failed.slice(0, 50).map((trial) => el("details", failed.length < 4 ? { open: "" } : {}, el("summary", { text: trial.name }), el("pre", { text: trial.error }))), failed.length > 50 ? el("p", { text: `${failed.length - 50} more: see the error.txt of each trial.` }) : null);
 }
@@ -426,9 +426,9 @@ function populations() {
     for (const family of run.families) {
       const which = [DATA.runs.length > 1 ? run.name : "", run.families.length > 1 ? `population of seed ${family.population}` : ""].filter(Boolean).join(", ");
       section(`Lineage${which ? ": " + which : ""}`,
-        el("p", { text: `${plural(family.members.length, "member")}, ${family.copies === 1 ? "1 copy" : `${family.copies} copies`}${family.best === null ? "" : `; best in the end: ${family.members[family.best]}`}.` }),
+        el("p", { text: `${plural(family.members.length, "member")}, ${family.copies === 1 ? "1 copy" : `${family.copies} copies`}${family.best === null ? "" : `; ${run.is_done ? "best in the end" : "best so far"}: ${family.members[family.best]}`}.` }),
         lineage(family),
-        el("p", { class: "soft small", text: "Each row is a member; the darker (in the dark: the brighter) a stretch, the better it was at its end. A line into a dot is a copy of weights, after which settings change. Orange: the stretches whose weights the best member has in the end." }),
+        el("p", { class: "soft small", text: "Each row is a member; the darker (in the dark: the brighter) a stretch, the better it was at its end. A line into a dot is a copy of weights, after which settings change. Orange: the stretches whose weights the best member has." }),
         ...(family.settings.length ? [el("h3", { text: "The schedule it found" }), ...family.settings.map((setting) => schedule(family, setting)), el("p", { class: "soft small", text: "Orange: the settings under which the best member's weights were trained, one after the other. Grey: all members." })] : []));
     }
   }

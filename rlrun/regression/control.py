@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.spec.experiment import Experiment
+from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
 
 CONTROL_ITERATIONS = 3
@@ -14,14 +15,16 @@ thousand, and these few give the observation filter something to go by."""
 def frozen(experiment: Experiment) -> Experiment:
     """Returns an experiment whose policies keep the parameters they begin with.
 
-    Its learning rate is 0, whatever the spec says or searches there, and no scheduler changes that. Where the gate
+    Its learning rates are 0, whatever the spec says or searches there, and no scheduler changes that; no service hears
+    of it. Where the gate
     looks at nothing but what an evaluation measures, it takes `CONTROL_ITERATIONS` iterations; else as long as the
     experiment itself, so that what is measured only while training has a value.
 
     Args:
         experiment: With what it expects.
     """
-    still = {"lr": 0.0, "compile": False}  # for so few updates nothing is compiled
+    rates = [name for name in type(experiment.config).model_fields if name == "lr" or name.endswith("_lr")]
+    still = {**dict.fromkeys(rates, 0.0), "compile": False}  # for so few updates nothing is compiled
     template = {**experiment.template, "config": {**experiment.template["config"], **still}}
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = dict(experiment.stop)
@@ -34,6 +37,7 @@ def frozen(experiment: Experiment) -> Experiment:
         stop=stop,
         num_samples=experiment.num_samples if draws else 1,
         scheduler=None,
+        loggers=LoggersConfig(),
     )
 
 

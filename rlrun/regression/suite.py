@@ -79,8 +79,9 @@ def _run_all(
 
     try:
         run([gate.experiment for gate in gates], runs_dir=runs_dir, executor=executor, watch=collect)
-    except Interrupted:
-        raise
+    except Interrupted as interrupted:
+        signal = str(interrupted).partition(":")[0]
+        raise Interrupted(f"{signal}: stopped before anything was judged; run it again from the start") from None
     except Exception:
         if len(runs) < len(gates):
             raise

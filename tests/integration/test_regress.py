@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,6 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.errors import Interrupted
+from rlrun.regression import suite
+from rlrun.spec.load import load_experiments
+from rlrun.tune.events import RunEvent, TrialEvent
 
 # A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
 MATCH = """
@@ -114,6 +120,16 @@ def test_training_ends_when_the_seconds_are_used_up(folder: Path) -> None:
         assert case["env_steps"] <= 512  # one iteration
         record = json.loads((Path(case["directory"]) / "trial.json").read_text())
         assert record["stop_reason"].startswith("time_total_s ")
+
+
+def test_an_interrupt_ends_it_without_a_verdict(folder: Path) -> None:
+    def interrupt(event: RunEvent) -> None:
+        if isinstance(event, TrialEvent) and event.result is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    experiments = load_experiments([folder / "specs/match.yaml"])
+    with pytest.raises(Interrupted, match=r"^SIGINT: stopped before anything was judged; run it again from the start$"):
+        suite.regress(experiments, runs_dir=folder / "interrupted", executor="local", watch=interrupt)
 
 
 @pytest.mark.parametrize(

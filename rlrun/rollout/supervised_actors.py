@@ -147,7 +147,8 @@ class SupervisedActors:
 
         Raises:
             RlrunError: What an object raised, as it was.
-            TrainingFailed: If an object raised something else, or the restarts are used up.
+            TrainingFailed: If an object raised something else, the restarts are used up, or the cluster has become too
+                small.
         """
         ready = self._ready_references()
         for index, place in self._places.items():
@@ -275,6 +276,11 @@ class SupervisedActors:
             return
         if place.ready is None:
             self._renew(index, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
+        elif _is_homeless():
+            raise TrainingFailed(
+                f"{self._what} {index}: its machine is gone, and for {self._start_timeout_s:g} s no other had room for it; "
+                "with failure.max_restarts the trial lets go of what it has and waits for its turn"
+            )
         else:
             self._renew(index, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
 
@@ -306,6 +312,14 @@ def _references(place: _Place) -> list[Any]:
     if place.calls and place.calls[0].reference is not None:
         watched.append(place.calls[0].reference)
     return watched
+
+
+def _is_homeless() -> bool:
+    """Tells whether this process's placement group has lost a machine and found no room elsewhere yet."""
+    import ray
+
+    group = ray.util.get_current_placement_group()
+    return group is not None and ray.util.placement_group_table(group)["state"] == "RESCHEDULING"
 
 
 def _first_line(error: Exception) -> str:

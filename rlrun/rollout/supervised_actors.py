@@ -278,8 +278,8 @@ class SupervisedActors:
             self._renew(index, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
         elif _is_homeless():
             raise TrainingFailed(
-                f"{self._what} {index}: its machine is gone, and for {self._start_timeout_s:g} s no other had room for it; "
-                "with failure.max_restarts the trial lets go of what it has and waits for its turn"
+                f"{self._what} {index}: its machine is gone, and for {self._start_timeout_s:g} s no other had room for "
+                "it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
             )
         else:
             self._renew(index, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")

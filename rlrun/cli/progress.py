@@ -280,7 +280,8 @@ class RunProgress:
         value, group = max(means, key=lambda pair: pair[0])
         known = sum(trial.best is not None for trial in group)
         seeds = f"mean of {f'{known} of ' if known < len(group) else ''}{counted(len(group), 'seed')}"
-        words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in group[0].params.items())
+        settings = {} if group[0].group is None else group[0].params  # in a population they are not what made it good
+        words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
         what = [words or group[0].name] if len(groups) > 1 else []
         return Leader(value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
 

@@ -79,6 +79,10 @@ class ActiveRun:
             self.directory.mark(trial, "ERROR", str(error))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
+    def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
+        """Tells the watcher that a trial has failed and starts again."""
+        self.note(trial, f"starts again (restart {restart} of {of}): {error}")
+
     def ended(self, trial: str) -> None:
         """Tells the watcher how a trial ended."""
         # A trial that a scheduler has ended may still be about to write that down.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
+from rlrun.errors import DiskFull
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.active_run import ActiveRun
@@ -22,18 +23,31 @@ def run_locally(run: ActiveRun) -> None:
             return
         run.tell(TrialEvent(trial.name, "RUNNING", place=f"{platform.node()}:{os.getpid()}"))
         try:
-            _run_trial(run, trial)
+            _run_with_restarts(run, trial)
         except Exception as error:
             run.failed(trial.name, error)
         else:
             run.ended(trial.name)
 
 
-def _run_trial(run: ActiveRun, trial: TrialSpec) -> None:
+def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
+    for restart in range(1, trial.max_restarts + 1):
+        try:
+            _run_trial(run, trial, resume=run.resumed or restart > 1)
+        except DiskFull:
+            raise
+        except Exception as error:
+            run.restarts(trial.name, restart, trial.max_restarts, error)
+        else:
+            return
+    _run_trial(run, trial, resume=run.resumed or trial.max_restarts > 0)
+
+
+def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
     loop = TrialLoop(
         trial,
         run.directory.path / trial.name,
-        resume=run.resumed,
+        resume=resume,
         from_checkpoint=run.from_checkpoint,
         eager=run.eager,
         announce=lambda text: run.note(trial.name, text),

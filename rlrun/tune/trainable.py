@@ -23,6 +23,7 @@ from rlrun.rollout.actor import Failure
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.divergence import Diverged
 from rlrun.trial.orders import TrialOrders
+from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.resources import TrialResources
 from rlrun.tune.run_directory import follow_import_paths
@@ -110,6 +111,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         except Diverged as error:
             if self.config["interval_env_steps"] is None:
                 raise
+            files = TrialDirectory(loop.directory)
+            if (record := files.read_record()) is not None:
+                files.write_record(replace(record, status="PAUSED"))  # no failure: it goes on from another member
             self._close()
             return {DIVERGED: str(error), **self._taken_notes()}
         if self._awaits_orders(loop) and not loop.done:

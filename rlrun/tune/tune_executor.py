@@ -126,8 +126,8 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells that a trial has failed and starts again."""
         self._let_go(trial)
-        failures = f"{trial.run_metadata.num_failures} of {self._run.experiment.failure.max_restarts}"
-        self._run.note(trial_name(trial), f"starts again (restart {failures}): {_error_of(trial)}")
+        allowed = self._run.experiment.failure.max_restarts
+        self._run.restarts(trial_name(trial), trial.run_metadata.num_failures, allowed, _error_of(trial))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells how a trial ended."""

@@ -9,7 +9,7 @@ import pytest
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.trial.results import is_timing
-from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent
+from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
 from rlrun.tune.run_directory import TrialResult
 
 TINY = {
@@ -36,12 +36,12 @@ import gymnasium
 import numpy as np
 
 class Breaks(gymnasium.Env):
-    """Raises at a step, if it is told to."""
+    """Raises at a step, if it is told to; once, or until it is mended."""
     observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, at=None, mended="", render_mode=None):
-        self.at, self.mended, self.steps = at, mended, 0
+    def __init__(self, at=None, mended="", once=False, render_mode=None):
+        self.at, self.mended, self.once, self.steps = at, mended, once, 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -50,6 +50,8 @@ class Breaks(gymnasium.Env):
     def step(self, action):
         self.steps += 1
         if self.steps == self.at and not os.path.exists(self.mended):
+            if self.once:
+                open(self.mended, "w").close()
             raise OverflowError("the world is too small")
         return self.np_random.random(1, np.float32), 1.0, False, self.steps % 10 == 0, {}
 '''
@@ -120,6 +122,33 @@ def test_a_trial_that_fails_shows_the_users_traceback_and_the_others_go_on(
         rlrun.run(
             {"breaks": {**spec, "env": {**env, "kwargs": {"at": 9}}}}, runs_dir=tmp_path / "runs", executor=executor
         )
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any
+) -> None:
+    (tmp_path / f"flaky_world_{executor}.py").write_text(BREAKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    env = {"id": f"flaky_world_{executor}:Breaks"}
+    spec = {"algorithm": "ppo", "stop": {"iteration": 3}, "config": TINY, "checkpoint": {"every": 1}}
+    breaks = {"at": 20, "mended": str(tmp_path / "mended"), "once": True}
+    events: list[RunEvent] = []
+    flaky = {**spec, "env": {**env, "kwargs": breaks}, "failure": {"max_restarts": 1}}
+    (trial,) = rlrun.run({"flaky": flaky}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append)
+    assert (trial.status, trial.error, trial.last_result["iteration"]) == ("TERMINATED", "", 3)
+    again = [event.text for event in events if isinstance(event, TrialNote) and "starts again" in event.text]
+    assert len(again) == 1
+    assert again[0].startswith("starts again (restart 1 of 1): ")
+    assert "the world is too small" in again[0]
+    (whole,) = rlrun.run({"whole": {**spec, "env": env}}, runs_dir=tmp_path / "runs", executor="local")
+    assert numbers(trial) == numbers(whole)
+
+    broken = {**spec, "env": {**env, "kwargs": {"at": 20}}, "failure": {"max_restarts": 2}}
+    with pytest.raises(TrainingFailed, match="the world is too small"):
+        rlrun.run({"broken": broken}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append)
+    assert sum(isinstance(event, TrialNote) and "of 2)" in event.text for event in events) == 2
 
 
 def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from rlrun.spec.load import parse_experiments
 from rlrun.trial.orders import TrialOrders
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
-from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError, metrics_for_tune
+from rlrun.tune.trainable import DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError, metrics_for_tune
 from rlrun.tune.trial_place import leave_token
 
 PARTS = {
@@ -232,6 +232,23 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     trainable.stop()
     assert after["iteration"] == 4
     assert third["env_steps"] < after["env_steps"] <= third["env_steps"] + 64
+
+
+def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Path) -> None:
+    donor = AlgorithmTrainable(config(tmp_path, 1))
+    donor.train()
+    donor.pause()
+    trainable = AlgorithmTrainable(config(tmp_path, interval=1000, lr=1e30))
+    heard = trainable.train()
+    assert heard[DIVERGED].startswith("training has diverged")
+    assert status(tmp_path) == ("PAUSED", "")
+
+    parent = tmp_path / "000-seed=1/checkpoints/iteration_000001"
+    trainable.take_orders(TrialOrders(1, trial(), parent).to_data())
+    after = row(trainable.train())
+    trainable.stop()
+    assert (after["iteration"], after["learner/lr"]) == (1, 3e-4)
+    assert math.isfinite(after["learner/policy_loss"])
 
 
 def test_what_a_trial_raises_travels_whole(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from rlrun.report.page_data import USUAL_METRICS, page_data
 from rlrun.report.reading import Mode, chosen_goal, read_runs, require_reported
 
 ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("drawing.js", "data.js", "overview.js", "tables.js", "sweep.js", "population.js", "page.js")
+"""In the order in which the page runs them."""
 
 
 def write_report(
@@ -49,7 +51,7 @@ def page_of(data: Mapping[str, Any]) -> str:
     parts = {
         "title": html.escape(str(data["title"])),
         "style": (ASSETS / "page.css").read_text(encoding="utf-8"),
-        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in ("drawing.js", "page.js")),
+        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "data": embedded_json(data),
     }
     template = (ASSETS / "page.html").read_text(encoding="utf-8")

@@ -194,6 +194,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
         "stops": [asdict(stop) for stop in run.stops],
         "scheduler": _name_of(run.spec.get("scheduler")),
+        "time_attr": _time_attr(run.spec),
     }
 
 
@@ -275,6 +276,13 @@ def _plain_texts(params: dict[str, Any]) -> dict[str, str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _time_attr(spec: Mapping[str, Any]) -> str:
+    """Returns what a scheduler counts progress in."""
+    scheduler = spec.get("scheduler")
+    settings = next(iter(scheduler.values()), None) if isinstance(scheduler, dict) and scheduler else None
+    return str(settings.get("time_attr") or "env_steps") if isinstance(settings, dict) else "env_steps"
 
 
 def _env_text(env: Any) -> str:

@@ -31,13 +31,19 @@ function number(value) {
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   const size = Math.abs(value);
   if (size >= 100) return value.toLocaleString("en-US", { maximumFractionDigits: 1 });
-  return size !== 0 && size < 0.001 ? value.toExponential(2).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(4)));
+  return size !== 0 && size < 0.001
+    ? value.toExponential(2).replace(/\.?0+e/, "e")
+    : String(Number(value.toPrecision(4)));
 }
 
 /** A number for an axis: 40k, 1.5M, 0.25, 1e-4. */
 function tickText(value) {
   const size = Math.abs(value);
-  for (const [unit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [unit, letter] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (size >= unit) return Number((value / unit).toPrecision(4)) + letter;
   }
   return size !== 0 && size < 0.001 ? value.toExponential(1).replace(".0", "") : String(Number(value.toPrecision(4)));
@@ -50,7 +56,8 @@ function ticks(low, high, about) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
   const found = [];
-  for (let n = Math.ceil(low / step - 1e-9); n <= Math.floor(high / step + 1e-9); n += 1) found.push(Number((n * step).toPrecision(12)));
+  for (let n = Math.ceil(low / step - 1e-9); n <= Math.floor(high / step + 1e-9); n += 1)
+    found.push(Number((n * step).toPrecision(12)));
   return found;
 }
 
@@ -67,7 +74,8 @@ function logTicks(low, high) {
 
 /** A scale of an axis: call it with a value to get a place. Kinds: linear, log, choice. */
 function scaleOf({ kind = "linear", low, high, choices }, start, stop) {
-  const ends = kind === "choice" ? [-0.5, choices.length - 0.5] : kind === "log" ? [Math.log(low), Math.log(high)] : [low, high];
+  const ends =
+    kind === "choice" ? [-0.5, choices.length - 0.5] : kind === "log" ? [Math.log(low), Math.log(high)] : [low, high];
   const width = ends[1] - ends[0] || 1;
   const scale = (value) => start + (((kind === "log" ? Math.log(value) : value) - ends[0]) / width) * (stop - start);
   scale.ticks = (about) => {
@@ -84,7 +92,8 @@ function shortened(text, length) {
 
 /** Lowest and highest of the finite numbers in lists, widened a little; null if there are none. */
 function extent(lists, pad = 0) {
-  let low = Infinity, high = -Infinity;
+  let low = Infinity,
+    high = -Infinity;
   for (const list of lists) {
     for (const value of list) {
       if (value === null || value === undefined) continue;
@@ -99,10 +108,15 @@ function extent(lists, pad = 0) {
 
 /** The d of a path through points; null interrupts it. */
 function path(xs, ys, x, y, { step = false, from = 0, to = xs.length } = {}) {
-  let text = "", pen = false;
+  let text = "",
+    pen = false;
   for (let i = from; i < to; i += 1) {
-    if (ys[i] === null || ys[i] === undefined) { pen = false; continue; }
-    const px = x(xs[i]).toFixed(1), py = y(ys[i]).toFixed(1);
+    if (ys[i] === null || ys[i] === undefined) {
+      pen = false;
+      continue;
+    }
+    const px = x(xs[i]).toFixed(1),
+      py = y(ys[i]).toFixed(1);
     text += pen ? (step ? `H${px}V${py}` : `L${px},${py}`) : `M${px},${py}`;
     pen = true;
   }
@@ -113,7 +127,16 @@ function path(xs, ys, x, y, { step = false, from = 0, to = xs.length } = {}) {
 function area(xs, low, high, x, y) {
   const there = xs.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
   const edge = (i, values) => `${x(xs[i]).toFixed(1)},${y(values[i]).toFixed(1)}`;
-  return there.length < 2 ? "" : "M" + there.map((i) => edge(i, high)).join("L") + "L" + there.reverse().map((i) => edge(i, low)).join("L") + "Z";
+  return there.length < 2
+    ? ""
+    : "M" +
+        there.map((i) => edge(i, high)).join("L") +
+        "L" +
+        there
+          .reverse()
+          .map((i) => edge(i, low))
+          .join("L") +
+        "Z";
 }
 
 /** Axes with grid lines, ticks and names, into an svg. */
@@ -148,7 +171,9 @@ function tipOf(chart) {
       tip.style.left = `${px + 16 + tip.offsetWidth > box.width ? Math.max(0, px - 16 - tip.offsetWidth) : px + 16}px`;
       tip.style.top = `${Math.max(0, py - tip.offsetHeight / 2)}px`;
     },
-    hide() { tip.style.display = "none"; },
+    hide() {
+      tip.style.display = "none";
+    },
   };
 }
 
@@ -169,19 +194,35 @@ function curveChart({ height = 380, content }) {
     const [left, right, top, bottom] = [58, width - 14, 30, height - 44];
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${yName} over ${xName}` });
     const spanX = extent(curves.map((curve) => curve.xs));
-    const spanY = extent(curves.flatMap((curve) => [curve.ys, curve.low || [], curve.high || []]), yAxis.kind === "log" ? 0 : 0.04);
+    const spanY = extent(
+      curves.flatMap((curve) => [curve.ys, curve.low || [], curve.high || []]),
+      yAxis.kind === "log" ? 0 : 0.04,
+    );
     state = null;
     if (spanX && spanY) {
-      const x = scaleOf(spanX, left, right), y = scaleOf({ ...spanY, ...yAxis }, bottom, top);
-      axes(svg, x, y, { left, right, top, bottom, xName, yName, xTicks: width / 110, yTicks: Math.max(4, (bottom - top) / 52) });
+      const x = scaleOf(spanX, left, right),
+        y = scaleOf({ ...spanY, ...yAxis }, bottom, top);
+      axes(svg, x, y, {
+        left,
+        right,
+        top,
+        bottom,
+        xName,
+        yName,
+        xTicks: width / 110,
+        yTicks: Math.max(4, (bottom - top) / 52),
+      });
       for (const curve of [...curves].sort((a, b) => rank(a) - rank(b))) drawCurve(svg, curve, x, y);
-      const cursor = svg.appendChild(draw("line", { class: "axis", y1: top, y2: bottom, "stroke-dasharray": "2 3", visibility: "hidden" }));
+      const cursor = svg.appendChild(
+        draw("line", { class: "axis", y1: top, y2: bottom, "stroke-dasharray": "2 3", visibility: "hidden" }),
+      );
       state = { x, y, cursor, curves, width, xName, left, right };
     } else {
       svg.append(draw("text", { x: left, y: height / 2, text: empty }));
     }
     const old = chart.querySelector("svg");
-    if (old) old.replaceWith(svg); else chart.prepend(svg);
+    if (old) old.replaceWith(svg);
+    else chart.prepend(svg);
   }
 
   const rank = (curve) => (curve.bold ? 2 : curve.muted ? 0 : 1);
@@ -202,7 +243,8 @@ function curveChart({ height = 380, content }) {
       rows.push([curve.color, shortened(curve.label, 60), value + band, curve.ys[i]]);
     }
     if (at === null) return leave();
-    state.cursor.setAttribute("x1", state.x(at)); state.cursor.setAttribute("x2", state.x(at));
+    state.cursor.setAttribute("x1", state.x(at));
+    state.cursor.setAttribute("x2", state.x(at));
     state.cursor.setAttribute("visibility", "visible");
     rows.sort((a, b) => b[3] - a[3]);
     tip.show(event, `${number(at >= 100 ? Math.round(at) : at)} ${state.xName}`, rows.slice(0, 14));
@@ -223,7 +265,10 @@ function curveChart({ height = 380, content }) {
 function follow(node, render) {
   let width = -1;
   new ResizeObserver(() => {
-    if (node.clientWidth !== width) { width = node.clientWidth; render(); }
+    if (node.clientWidth !== width) {
+      width = node.clientWidth;
+      render();
+    }
   }).observe(node);
 }
 
@@ -231,7 +276,10 @@ function nearest(curve, px, x) {
   let best = null;
   for (let i = 0; i < curve.xs.length; i += 1) {
     if (curve.ys[i] === null) continue;
-    if (curve.step) { if (x(curve.xs[i]) <= px + 1) best = i; continue; }
+    if (curve.step) {
+      if (x(curve.xs[i]) <= px + 1) best = i;
+      continue;
+    }
     if (best === null || Math.abs(x(curve.xs[i]) - px) < Math.abs(x(curve.xs[best]) - px)) best = i;
   }
   if (best === null || curve.step) return best;
@@ -241,10 +289,24 @@ function nearest(curve, px, x) {
 function drawCurve(svg, curve, x, y) {
   const { xs, ys, color } = curve;
   const line = (values, width, extra = {}, part = {}) =>
-    svg.append(draw("path", { d: path(xs, values, x, y, { step: curve.step, ...part }), fill: "none", style: `stroke: ${color}`, "stroke-width": width, "stroke-linejoin": "round", ...extra }));
-  if (curve.low) svg.append(draw("path", { d: area(xs, curve.low, curve.high, x, y), style: `fill: ${color}`, "fill-opacity": 0.16 }));
+    svg.append(
+      draw("path", {
+        d: path(xs, values, x, y, { step: curve.step, ...part }),
+        fill: "none",
+        style: `stroke: ${color}`,
+        "stroke-width": width,
+        "stroke-linejoin": "round",
+        ...extra,
+      }),
+    );
+  if (curve.low)
+    svg.append(
+      draw("path", { d: area(xs, curve.low, curve.high, x, y), style: `fill: ${color}`, "fill-opacity": 0.16 }),
+    );
   for (const seed of curve.seeds || []) line(seed, 0.8, { "stroke-opacity": 0.6 });
   const whole = curve.whole ?? xs.length;
-  line(ys, curve.bold ? 3 : curve.muted ? 0.9 : 2, curve.muted ? { "stroke-opacity": curve.faint ? 0.35 : 0.75 } : {}, { to: whole });
+  line(ys, curve.bold ? 3 : curve.muted ? 0.9 : 2, curve.muted ? { "stroke-opacity": curve.faint ? 0.35 : 0.75 } : {}, {
+    to: whole,
+  });
   if (whole < xs.length) line(ys, 1.6, { "stroke-dasharray": "5 4" }, { from: Math.max(0, whole - 1) });
 }

@@ -1,0 +1,34 @@
+"use strict";
+// What all sections of the report use: the data in the page, words and colours.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const COLORS = 8;
+const AXIS_NAMES = { env_steps: "env steps", time: "s of training" };
+const main = document.getElementById("report");
+
+const plural = (count, noun) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
+const listed = (words) =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
+const interval = (estimate) => (estimate ? `${number(estimate.low)} to ${number(estimate.high)}` : "–");
+const gridOf = (curve) =>
+  curve.mean.map((_, i) => curve.from + ((curve.to - curve.from) * i) / Math.max(1, curve.mean.length - 1));
+const shade = (share) =>
+  `color-mix(in oklab, var(--high) ${Math.round(100 * Math.min(1, Math.max(0, share)))}%, var(--low))`;
+
+function section(title, ...children) {
+  main.append(el("section", {}, el("h2", { text: title }), ...children));
+}
+
+/** A share from 0 (worst) to 1 (best) of each score, for its colour. */
+function goodness(scores) {
+  const span = extent([scores]);
+  if (!span || span.low === span.high) return scores.map(() => 0.5);
+  return scores.map((score) =>
+    score === null
+      ? 0
+      : DATA.mode === "min"
+        ? (span.high - score) / (span.high - span.low)
+        : (score - span.low) / (span.high - span.low),
+  );
+}

@@ -1,0 +1,54 @@
+"""Curves in a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from rlrun.report.curves import Curve
+from rlrun.report.picture import COLORS, GREY, draw_picture
+
+
+def curve(number: int, label: str = "", *, seeds: int = 1, whole_until: float = 100.0) -> Curve:
+    xs = np.linspace(0, 100, 11)
+    ys = np.stack([xs * (number + 1) + seed for seed in range(seeds)])
+    return Curve(label or f"lr={number}", xs, ys, whole_until, float(ys[:, -1].mean()))
+
+
+def drawn(output: Path, curves: list[Curve]) -> str:
+    draw_picture(curves, "episode_return_mean", "env_steps", output)
+    return output.read_text()
+
+
+def test_every_curve_has_a_colour_and_its_seeds_in_the_legend(tmp_path: Path) -> None:
+    text = drawn(tmp_path / "new" / "a.svg", [curve(0, seeds=3), curve(1)])
+    assert "<!-- lr=0 (3 seeds) -->" in text
+    assert "<!-- lr=1 (1 seed) -->" in text
+    assert "<!-- env steps -->" in text
+    assert COLORS[0] in text
+    assert COLORS[1] in text
+    assert GREY not in text
+
+
+def test_of_more_curves_than_colours_the_best_are_coloured(tmp_path: Path) -> None:
+    text = drawn(tmp_path / "a.svg", [curve(number) for number in range(11)])
+    assert re.findall(r"<!-- (lr=\d+) \(1 seed\) -->", text) == [f"lr={number}" for number in range(10, 2, -1)]
+    assert "<!-- 3 others -->" in text
+
+
+def test_a_curve_is_dashed_where_some_of_its_seeds_have_ended(tmp_path: Path) -> None:
+    assert "stroke-dasharray" not in drawn(tmp_path / "whole.svg", [curve(0, seeds=2)])
+    assert "stroke-dasharray" in drawn(tmp_path / "ended.svg", [curve(0, seeds=2, whole_until=50)])
+
+
+def test_a_long_label_is_cut_and_stands_below_the_axes(tmp_path: Path) -> None:
+    def height(text: str) -> float:
+        found = re.search(r'height="([\d.]+)pt"', text)
+        assert found is not None
+        return float(found[1])
+
+    short, long = drawn(tmp_path / "s.svg", [curve(0)]), drawn(tmp_path / "l.svg", [curve(0, "x" * 300)])
+    assert f"<!-- {'x' * 99}… (1 seed) -->" in long
+    assert height(long) > height(short)

@@ -1,0 +1,194 @@
+"""A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import rlrun
+from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.trial.results import is_timing, read_results
+from rlrun.tune.trial_place import SCRATCH_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 150.0
+
+WORLD = '''
+import time
+
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+import clustered_clock
+
+
+class Slow(CartPoleEnv):
+    """CartPole at a pace at which a node can be killed in the middle."""
+
+    def step(self, action):
+        time.sleep(clustered_clock.TICK_S)
+        return super().step(action)
+'''
+SPEC = {
+    "spread": {
+        "algorithm": "ppo",
+        "env": "clustered_world:Slow",
+        "seeds": 2,
+        "stop": {"iteration": 60},
+        "failure": {"max_restarts": 2},
+        "checkpoint": {"every": 5, "best": None},
+        # 2.5 CPUs for a trial and 2 for a node: each trial is spread over several nodes.
+        "resources": {"cpus": 1},
+        "config": {
+            "train_batch_size": 192,
+            "minibatch_size": 64,
+            "num_epochs": 1,
+            "num_workers": 3,
+            "num_cpus_per_worker": 0.5,
+            "num_envs_per_worker": 2,
+            "model": {"hiddens": [8]},
+        },
+    }
+}
+
+
+class Nodes:
+    """Three nodes of two CPUs each; the driver runs on the first.
+
+    Trials on the other two work in folders of their own, as they would on machines that do not see the run's directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from ray.cluster_utils import Cluster
+
+        common = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        self.scratch = [folder / f"scratch-{number}" for number in (1, 2)]
+        self._cluster = Cluster(initialize_head=True, head_node_args=common)
+        self._nodes = [self._cluster.head_node]
+        for scratch in self.scratch:
+            own = {SCRATCH_VARIABLE: str(scratch)}
+            self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **common))
+        self._cluster.wait_for_nodes(timeout=PATIENCE_S)
+        self.address: str = self._cluster.address
+        self._raylets = [node.all_processes["raylet"][0].process.pid for node in self._nodes]
+
+    def of_process(self, pid: int) -> int | None:
+        """Returns the number of the node that a worker process belongs to, None if it is gone."""
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except FileNotFoundError:
+            return None
+        return self._raylets.index(parent)
+
+    def workers(self, number: int) -> list[str]:
+        """Returns what runs on a node, by the names that Ray gives its processes."""
+        command = ["ps", "--ppid", str(self._raylets[number]), "-o", "args=", "-ww"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+
+    def kill(self, number: int) -> None:
+        self._cluster.remove_node(self._nodes[number], allow_graceful=False)
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    nodes = Nodes(tmp_path)
+    yield nodes
+    nodes.close()
+
+
+def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
+    """Waits until something is true, and returns it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := what()):
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def numbers(directory: Path) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if not is_timing(name)} for row in read_results(directory)]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
+    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "clustered_world.py").write_text(WORLD)
+    (code / "clustered_clock.py").write_text("TICK_S = 0.002\n")
+    (code / "spread.yaml").write_text(yaml.safe_dump(SPEC))
+    runs, storage = tmp_path / "runs", tmp_path / "storage"
+    command = ["train", "-f", "code/spread.yaml", "--address", nodes.address, "--runs-dir", str(runs)]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "rlrun", *command, "--set", f"storage=file://{storage}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    run = runs / "spread"
+
+    # Before any process of a trial is there, the user's folder goes away: they have what was shipped.
+    wait_for((run / ".token").exists, driver)
+    away = shutil.move(code, tmp_path / "away")
+
+    def victim() -> tuple[str, int] | None:
+        """Returns a trial that has come some way on another node than the driver's, and the node."""
+        for trial in run.glob("0*"):
+            pid = json.loads((trial / "trial.json").read_text())["pid"]
+            node = nodes.of_process(pid) if pid is not None and len(read_results(trial)) >= 12 else None
+            if node:
+                return trial.name, node
+        return None
+
+    name, dead = wait_for(victim, driver)
+    spread_over = [number for number in range(3) if any("ActorShell" in line for line in nodes.workers(number))]
+    assert len(spread_over) >= 2
+    assert (nodes.scratch[dead - 1]).is_dir()
+    nodes.kill(dead)
+
+    output, _ = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, output
+    assert f"{name}: starts again (restart 1 of 2)" in output
+    assert f"{name}: goes on after iteration " in output
+    for trial in ("000-seed=0", "001-seed=1"):
+        assert [row["iteration"] for row in read_results(run / trial)] == list(range(1, 61))
+        assert json.loads((run / trial / "trial.json").read_text())["status"] == "TERMINATED"
+        kept = CheckpointStore(run / trial / "checkpoints").paths()
+        assert [path.name for path in kept] == [f"iteration_{iteration:06}" for iteration in (50, 55, 60)]
+        for path in kept:
+            verify_checkpoint(path)
+    living = nodes.scratch[2 - dead]
+    assert not living.exists() or list(living.iterdir()) == []
+    assert str(tmp_path / "scratch") not in output + (run / name / "trial.json").read_text()
+
+    # The copy is one from which all of it can be had again.
+    copied, original = files(storage / "spread"), files(run)
+    for log in ("driver.log", "run.json"):
+        copied.pop(log), original.pop(log)
+    assert copied == original
+
+    # As if nothing had happened.
+    monkeypatch.syspath_prepend(away)
+    seed = int(name.rpartition("=")[2])
+    (undisturbed,) = rlrun.run(SPEC, runs_dir=tmp_path / "undisturbed", executor="local", seed=seed)
+    assert numbers(run / name) == numbers(undisturbed.directory)

@@ -45,6 +45,7 @@ def compare(
     likely one beats the other (Agarwal et al. 2021).
     """
     from rlrun.report.comparison import compare as compared
+    from rlrun.report.comparison import env_notes
     from rlrun.report.reading import AXES, chosen_goal, require_reported
 
     runs, chosen = _named(targets, runs_dir, metric)
@@ -53,14 +54,14 @@ def compare(
     if any(run.goal[0] != metric for run in runs):  # what was read so far is each run's own goal
         runs, chosen = _named(targets, runs_dir, metric)
     comparison = compared(_groups(runs, chosen, pool=pool), metric, AXES[axis], mode)
-    problems = [problem for run in runs for problem in run.problems]
+    remarks = [*env_notes(runs), *(problem for run in runs for problem in run.problems)]
     if as_json:
-        print_json({**asdict(comparison), "problems": problems})
+        print_json({**asdict(comparison), "notes": [*comparison.notes, *remarks]})
     else:
-        click.echo(comparison_text(comparison, problems))
+        click.echo(comparison_text(comparison, remarks))
 
 
-def comparison_text(comparison: Comparison, problems: Sequence[str] = ()) -> str:
+def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     """Returns a comparison as text: two tables, what each pair comes to, what to know, the verdict."""
     axis = comparison.axis.replace("_", " ").replace("time total s", "s of training")
     stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
@@ -71,9 +72,9 @@ def comparison_text(comparison: Comparison, problems: Sequence[str] = ()) -> str
         + _table([(side, side.under_curve) for side in comparison.sides]),
         _pairs_table(comparison),
     ]
-    remarks = [*comparison.notes, *problems]
-    if remarks:
-        parts.append("\n".join(f"note: {remark}" for remark in remarks))
+    told = [*comparison.notes, *remarks]
+    if told:
+        parts.append("\n".join(f"note: {remark}" for remark in told))
     parts.append(f"Verdict: {comparison.verdict}.")
     return "\n\n".join(parts)
 

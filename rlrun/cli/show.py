@@ -58,7 +58,7 @@ def _heading(run: RunView) -> str:
 
     table = run.table
     lines = {
-        "": f"{run.spec.get('algorithm', '?')} on {_env_text(run.spec.get('env'))}, {shape_text(run)}",
+        "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
         "status": status_text(run.trials) or "no trials yet",
         "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
         "scheduler": _chosen(run.spec.get("scheduler")),
@@ -140,10 +140,6 @@ def _populations(run: RunView) -> str:
     copies = sum(member.parent is not None for line in run.generations for member in line.members)
     newest = max(line.generation for line in run.generations)
     return f"{newest} generation{'s' * (newest != 1)} so far, {copies} {'copy' if copies == 1 else 'copies'}"
-
-
-def _env_text(env: Any) -> str:
-    return str(env.get("id", "?")) if isinstance(env, dict) else str(env or "?")
 
 
 def _chosen(setting: Any) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlrun.errors import UsageError
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Points, sample_points
-from rlrun.report.reading import Mode
+from rlrun.report.reading import Mode, RunView
 from rlrun.report.statistics import (
     Estimate,
     bootstrapped,
@@ -152,6 +152,14 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     if 1 < fewest < FEW:
         notes.append(f"intervals from {fewest} seeds come out too narrow; the p values allow for that")
     return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(notes), _verdict(sides, pairs))
+
+
+def env_notes(runs: Sequence[RunView]) -> list[str]:
+    """Returns a note if runs were trained in different envs, whose returns mean different things."""
+    envs = sorted({run.env for run in runs})
+    return [f"the runs are of different envs ({', '.join(envs)}), whose returns mean different things"] * (
+        len(envs) > 1
+    )
 
 
 def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:

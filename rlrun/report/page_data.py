@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.errors import UsageError
-from rlrun.report.comparison import Comparison, compare
+from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, params_text, value_text
 from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
@@ -71,7 +71,7 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
         "groups": [_group_data(group, shown, mode, featured=ranking[group.label] < FEATURED) for group in groups]
         + [_group_data(group, shown, mode, featured=False) for group in members],
         "configurations": _configurations_data(groups, metric, mode),
-        "comparison": _comparison_data(groups, metric, mode),
+        "comparison": _comparison_data(runs, groups, metric, mode),
         "trials": [_trial_data(run, trial, metric, mode) for run in runs for trial in run.trials],
         "runs": [_run_data(run, metric, mode) for run in runs],
     }
@@ -143,7 +143,9 @@ def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> li
     ]
 
 
-def _comparison_data(groups: Sequence[Group], metric: str, mode: Mode) -> dict[str, Any] | None:
+def _comparison_data(
+    runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode
+) -> dict[str, Any] | None:
     """Returns what is said of which group is better; None where each is a single trial, or there are too many."""
     if not 2 <= len(groups) <= MOST_COMPARED or all(len(group.samples) < 2 for group in groups):
         return None
@@ -151,7 +153,7 @@ def _comparison_data(groups: Sequence[Group], metric: str, mode: Mode) -> dict[s
         found: Comparison = compare(groups, metric, AXES["env_steps"], mode)
     except UsageError as error:
         return {"verdict": str(error), "notes": [], "pairs": [], "sides": []}
-    return asdict(found)
+    return {**asdict(found), "notes": [*found.notes, *env_notes(runs)]}
 
 
 def _trial_data(run: RunView, trial: TrialView, metric: str, mode: Mode) -> dict[str, Any]:
@@ -177,8 +179,8 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
     return {
         "name": run.name,
         "path": str(run.path),
-        "algorithm": str(run.spec.get("algorithm", "?")),
-        "env": _env_text(run.spec.get("env")),
+        "algorithm": run.algorithm,
+        "env": run.env,
         "shape": shape_text(run),
         "status": status_text(run.trials) or "no trials yet",
         "is_done": all(trial.status in ("TERMINATED", "ERROR") for trial in run.trials),
@@ -283,10 +285,6 @@ def _time_attr(spec: Mapping[str, Any]) -> str:
     scheduler = spec.get("scheduler")
     settings = next(iter(scheduler.values()), None) if isinstance(scheduler, dict) and scheduler else None
     return str(settings.get("time_attr") or "env_steps") if isinstance(settings, dict) else "env_steps"
-
-
-def _env_text(env: Any) -> str:
-    return str(env.get("id", "?")) if isinstance(env, dict) else str(env or "?")
 
 
 def _name_of(setting: Any) -> str:

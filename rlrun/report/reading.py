@@ -134,6 +134,17 @@ class RunView:
         return tuple(dict.fromkeys(name for trial in self.trials for name in trial.reported))
 
     @property
+    def algorithm(self) -> str:
+        """Name of its algorithm, "?" if its spec cannot be read."""
+        return str(self.spec.get("algorithm", "?"))
+
+    @property
+    def env(self) -> str:
+        """Id of its env, "?" if its spec cannot be read; where several are searched over, the search space."""
+        env = self.spec.get("env")
+        return str(env.get("id", "?") if isinstance(env, dict) else env or "?")
+
+    @property
     def goal(self) -> tuple[str, Mode]:
         """The metric that the run is about, and whether more or less of it is better."""
         return goal_of(self.spec)

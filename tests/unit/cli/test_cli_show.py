@@ -116,6 +116,13 @@ def test_configurations_runs_and_trials_can_be_compared(runs: Path) -> None:
     assert [side["label"] for side in one["sides"]] == ["sweep/000-lr=0.1-seed=0", "other, lr=0.1"]
 
 
+def test_runs_of_different_envs_are_compared_with_a_warning(runs: Path) -> None:
+    make_run(runs, "pong", {0.1: [[1, 2], [3, 4]]}, env="ALE/Pong-v5")
+    done = rlrun("compare", "other", "pong", "--runs-dir", runs)
+    assert "note: the runs are of different envs (ALE/Pong-v5, CartPole-v1)" in done.stdout
+    assert "different envs" not in rlrun("compare", "other", "sweep", "--runs-dir", runs).stdout
+
+
 def test_a_single_group_cannot_be_compared(runs: Path) -> None:
     done = rlrun("compare", "other", "--runs-dir", runs)
     assert done.exit_code == 2

@@ -371,7 +371,7 @@ class Algorithm(Generic[C]):
         self._broadcast()
 
     def adopt(self, content: Content) -> None:
-        """Takes over what another run of the same algorithm has learned: weights, optimizer, filters, counters, returns.
+        """Takes over what another run of the algorithm has learned: weights, optimizer, filters, counters, returns.
 
         Its own envs and draws go on where they are, and its iterations and seconds are counted on.
 

@@ -32,7 +32,7 @@ def resume(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Go on with a run that was interrupted or killed, or that shall go further.
+    """Go on with an interrupted or killed run, or further.
 
     Each trial goes on from its newest whole checkpoint; finished ones are left as
     they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`), or

@@ -175,12 +175,15 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
     is_cut = bool(max(reached.values()) * CLEARLY > stop)
     valueless = [group.label for group in groups if len(group.samples) > len(points[group.label])]
     early = [group.label for group in groups if any(xs[-1] < CLEARLY * stop for xs, _ in points[group.label])]
+    is_mixed = len({group.members for group in groups}) > 1
+    uneven = [group.label for group in groups if is_mixed and group.members > 1]
     unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
     return [
         *_gathered(f"{{}}: has come no farther than {stop:,.6g}, so nothing is seen beyond it", [shortest] * is_cut),
         *_gathered("{}: some seeds have no value yet and are left out", valueless),
         *_gathered(f"{{}}: some seeds ended before {stop:,.6g} and count with their last value", early),
         *_gathered("{}: not all trials are done", unfinished),
+        *_gathered("{}: the best of several members counts, so single trials are no even match", uneven),
     ]
 
 

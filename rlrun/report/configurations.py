@@ -48,6 +48,11 @@ class Group:
         return tuple(sample for stratum in self.strata for sample in stratum)
 
     @property
+    def members(self) -> int:
+        """Trials of which the best one counts as a sample: 1, or the members of a population."""
+        return max((len(sample) for sample in self.samples), default=1)
+
+    @property
     def trials(self) -> tuple[TrialView, ...]:
         """All of its trials."""
         return tuple(trial for sample in self.samples for trial in sample)

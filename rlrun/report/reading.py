@@ -7,8 +7,6 @@ neither the env nor the algorithm.
 from __future__ import annotations
 
 import math
-import re
-import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,26 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.errors import RlrunError, UsageError, did_you_mean
+from rlrun.errors import UsageError, did_you_mean
 from rlrun.trial.results import Row, read_results
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.decisions import StopDecision, read_stops
 from rlrun.tune.lineage import Generation, read_generations
 from rlrun.tune.run_directory import SPEC_FILE, RunDirectory, RunTable
+from rlrun.tune.run_state import TrialState, read_run_state
 
 Floats = NDArray[np.float64]
 Mode = Literal["max", "min"]
 
-KILLED = "KILLED"
-"""trial.json says RUNNING, and no process runs it."""
-DAMAGED = "DAMAGED"
-"""trial.json is missing or cannot be read."""
-
 DEFAULT_METRIC = "episode_return_mean"
 AXES = {"env_steps": "env_steps", "time": "time_total_s"}
 """What curves are drawn over, as the command line says it -> the column of result.json."""
-
-_NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,10 +39,10 @@ class TrialView:
     Attributes:
         name: Its name.
         seed: Its root seed.
-        params: What varies, with this trial's values (with pbt and pb2 those it started with).
+        params: What varies, with this trial's values (with pbt and pb2 the newest ones).
         configuration: Number of its configuration, None where the run was made before there were any.
         population: Seed of its population, None for a trial on its own.
-        status: As trial.json says it, or KILLED, or DAMAGED.
+        status: As `rlrun.tune.run_state` tells it: that of trial.json, or KILLED, or DAMAGED.
         stop_reason: Why it is done, "" before.
         error: What went wrong, "" if nothing did.
         directory: Its directory.
@@ -198,7 +189,8 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     problems: list[str] = []
     spec, text = _read_spec(run, problems)
     wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *_expected(spec), *AXES.values()]))
-    trials = tuple(_read_trial(run.trial_directory(name), wanted, problems) for name in run.table.trials)
+    states = read_run_state(run.path).trials
+    trials = tuple(_read_trial(state, run.path / state.name, wanted, problems) for state in states)
     return RunView(
         path=run.path,
         name=name or run.path.name,
@@ -244,56 +236,29 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
     return (entry if isinstance(entry, dict) else {}), text
 
 
-def _read_trial(directory: TrialDirectory, metrics: Sequence[str], problems: list[str]) -> TrialView:
-    name = directory.path.name
-    record: TrialRecord | None = None
+def _read_trial(state: TrialState, directory: Path, metrics: Sequence[str], problems: list[str]) -> TrialView:
+    """Reads the results of a trial to what is known of it."""
+    if state.is_damaged:
+        problems.append(state.error)
     try:
-        record = directory.read_record()
-        if record is None:
-            problems.append(f"{name}: its trial.json is gone")
-    except (RlrunError, OSError) as error:
-        problems.append(str(error))
-    try:
-        rows = read_results(directory.path)
+        rows = read_results(directory)
     except OSError as error:
-        problems.append(f"{name}: its results cannot be read: {error}")
+        problems.append(f"{state.name}: its results cannot be read: {error}")
         rows = []
-    numbers = _numbers(directory)
     return TrialView(
-        name=name,
-        seed=record.seed if record else 0,
-        params=dict(record.params) if record else {},
-        configuration=numbers.get("configuration"),
-        population=numbers.get("population"),
-        status=_status(directory, record),
-        stop_reason=record.stop_reason if record else "",
-        error=record.error if record else "",
-        directory=directory.path,
+        name=state.name,
+        seed=state.seed or 0,
+        params=dict(state.params),
+        configuration=state.configuration,
+        population=state.population,
+        status=state.status,
+        stop_reason=state.stop_reason,
+        error="" if state.is_damaged else state.error,
+        directory=directory,
         last=rows[-1] if rows else {},
         columns={metric: _column(rows, metric) for metric in metrics},
         reported=tuple(dict.fromkeys(key for row in rows for key in row)),
     )
-
-
-def _numbers(directory: TrialDirectory) -> dict[str, int]:
-    """Returns the numbers of configuration and population from a trial's spec.yaml.
-
-    Only these two lines are read: to parse the YAML of a thousand trials takes a quarter of a minute.
-    """
-    try:
-        text = (directory.path / SPEC_FILE).read_text()
-    except (OSError, ValueError):
-        return {}
-    return {match[1]: int(match[2]) for match in _NUMBER_LINE.finditer(text)}
-
-
-def _status(directory: TrialDirectory, record: TrialRecord | None) -> str:
-    if record is None:
-        return DAMAGED
-    is_here = record.host in ("", socket.gethostname())  # whether another machine's process lives cannot be seen
-    if record.status == "RUNNING" and is_here and not directory.is_claimed():
-        return KILLED
-    return record.status
 
 
 def _column(rows: Sequence[Row], metric: str) -> Floats:

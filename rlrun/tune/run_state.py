@@ -51,6 +51,7 @@ class TrialState:
         best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
             the newest if that is better.
         error: What went wrong, or what is damaged; "" if nothing is.
+        stop_reason: Why it is done, "" before.
         changed: When its files were last written, in seconds since 1970; 0 if there are none.
     """
 
@@ -65,6 +66,7 @@ class TrialState:
     last_row: Row | None = None
     best_return: float | None = None
     error: str = ""
+    stop_reason: str = ""
     changed: float = 0.0
 
     @property
@@ -138,6 +140,7 @@ def driver_of(run: Path) -> int | None:
 def _read_trial(path: Path, *, has_driver: bool) -> TrialState:
     directory = TrialDirectory(path)
     changed = max(_changed(path / TRIAL_FILE), _changed(path / RESULT_FILE))
+    numbers = _numbers(path)
     try:
         record = directory.read_record()
         if record is None:
@@ -154,11 +157,16 @@ def _read_trial(path: Path, *, has_driver: bool) -> TrialState:
             last_row=row,
             best_return=_best_return(path, record, row),
             error=record.error,
+            stop_reason=record.stop_reason,
             changed=changed,
-            **_numbers(path),
+            configuration=numbers.get("configuration"),
+            population=numbers.get("population"),
         )
     except (RlrunError, OSError, ValueError, TypeError) as error:
-        return TrialState(path.name, DAMAGED, error=str(error), changed=changed)
+        configuration, population = numbers.get("configuration"), numbers.get("population")
+        return TrialState(
+            path.name, DAMAGED, error=str(error), changed=changed, configuration=configuration, population=population
+        )
 
 
 def _check(record: TrialRecord, path: Path) -> None:

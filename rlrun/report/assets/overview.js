@@ -12,7 +12,7 @@ function head() {
       [DATA.runs.length > 1 ? "run" : "what"]:
         `${DATA.runs.length > 1 ? run.name + ": " : ""}${run.algorithm} on ${run.env}, ${run.shape}`,
       status: run.status,
-      [run.families.length ? "starts with" : "varies"]: Object.entries(run.varied)
+      [run.families.length ? "settings now" : "varies"]: Object.entries(run.varied)
         .map(([name, values]) => `${name}: ${values}`)
         .join("; "),
       scheduler: run.scheduler,

@@ -29,7 +29,8 @@ function parallelAxes(sweep) {
       return scaleOf({ ...span, kind: column.kind, choices: column.choices }, bottom, top);
     });
     // Configurations with the same choice lie beside each other, so that their lines can be told apart.
-    const spread = (column, i) => (column.kind === "choice" ? (((i * 0.618) % 1) - 0.5) * 0.34 : 0);
+    const spread = (column, i) =>
+      column.kind === "choice" ? (((i * 0.618) % 1) - 0.5) * Math.min(0.34, 0.01 * order.length) : 0;
     const yOf = (n, i) => scales[n](columns[n].values[i] + spread(columns[n], i));
     lines = order.map((i) => {
       const d = columns.map((_, n) => `${n ? "L" : "M"}${place(n).toFixed(1)},${yOf(n, i).toFixed(1)}`).join("");

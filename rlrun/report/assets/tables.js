@@ -219,7 +219,7 @@ function trials() {
       value: (trial) => trial.params[name],
       number: DATA.trials.every((trial) => typeof (trial.params[name] ?? 0) === "number"),
     })),
-    { name: "seed", value: (trial) => trial.seed, number: true },
+    { name: "seed", value: (trial) => trial.seed, show: (trial) => trial.seed, number: true },
     {
       name: "status",
       value: (trial) => trial.status,
@@ -242,7 +242,7 @@ function trials() {
     ...sortable(columns, DATA.trials, { filter: true }),
     el("p", {
       class: "soft small",
-      text: `last and best: ${DATA.metric}${has("evaluation") ? "; evaluation: the newest evaluation/episode_return_mean" : ""}.${DATA.runs.some((run) => run.families.length) ? " Settings are those that members started with." : ""}`,
+      text: `last and best: ${DATA.metric}${has("evaluation") ? "; evaluation: the newest evaluation/episode_return_mean" : ""}.${DATA.runs.some((run) => run.families.length) ? " Settings are the newest ones." : ""}`,
     }),
   );
   const failed = DATA.trials.filter((trial) => trial.error);

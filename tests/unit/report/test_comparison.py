@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,14 @@ def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun)
     assert f"lr=0.3: no value of {RETURN} yet, left out" in found.notes
     assert "lr=0.2: some seeds have no value yet and are left out" in found.notes
     assert "lr=0.1: not all trials are done" in found.notes
+
+
+def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, make_population: MakeRun) -> None:
+    population = groups_of(read_run(make_population()))
+    single = groups_of(read_run(make_sweep({0.1: [[1, 2, 3]]})))
+    note = "population, best of 3 members: the best of several members counts, so single trials are no even match"
+    assert note in compare([*population, *single], RETURN, "env_steps").notes
+    assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
 
 def test_one_group_is_nothing_to_compare(make_sweep: MakeRun) -> None:

@@ -142,7 +142,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None
 def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory) -> None:
     (run.path / FIRST / "trial.json").unlink()
     assert first(read_run_state(run.path)) == TrialState(
-        FIRST, "DAMAGED", error=f"{run.path}/{FIRST}: there is no trial.json"
+        FIRST, "DAMAGED", error=f"{run.path}/{FIRST}: there is no trial.json", configuration=0
     )
 
 

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 )
 @runs_dir_option
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
-    """Write a page about runs, to open in a browser or send to someone.
+    """Write a page about runs that needs nothing else.
 
     It holds learning curves, tables of configurations and trials, a sweep's
     parallel axes and parameter importance, a population's lineage, what was stopped,
-    the spec and versions. It is one file and fetches nothing.
+    the spec and versions. It can be opened, sent, kept and printed.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError

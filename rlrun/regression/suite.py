@@ -89,8 +89,8 @@ def _run_all(
 
 
 def _verdict(gate: Gate, trials: Sequence[TrialResult], *, control: bool, best: bool) -> Verdict:
-    run = RunDirectory.open(trials[0].directory.parent)
-    judged = [(trial, run.trial(trial.name)) for trial in trials]
+    directory = RunDirectory.open(trials[0].directory.parent)
+    judged = [(trial, directory.trial(trial.name)) for trial in trials]
     population = None if gate.experiment.scheduler is None else gate.experiment.scheduler.population
     if population is not None:
         judged = leaders(judged, population.metric, population.mode)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run_name", metavar="RUN")
 @click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
-@click.option("--address", help="Join the Ray cluster at this address.")
+@click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
 @click.option("--eager", is_flag=True, help="Go on uncompiled where the run was compiled; the last digits differ.")
 @click.option("--retry-failed", is_flag=True, help="Also try again the trials that failed.")
 @click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")

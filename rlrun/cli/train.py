@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
-@click.option("--address", help="Join the Ray cluster at this address.")
+@click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
 @click.option(
     "--from",
     "from_checkpoint",

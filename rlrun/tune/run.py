@@ -73,8 +73,8 @@ def run(
         seed: Run this one seed instead of the experiments' own.
         executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
             lone trial without workers, else "ray".
-        address: A Ray cluster to join; by default Ray is started on this machine where it is needed, unless this
-            process belongs to one already.
+        address: A Ray cluster to join, which is brought the modules of the user's that the experiments name; by default
+            Ray is started on this machine where it is needed, unless this process belongs to one already.
         from_checkpoint: A checkpoint whose weights every trial starts from.
         watch: Called with each event of the run (see `rlrun.tune.events`). If it raises, running trials save and stop,
             and its exception is raised.

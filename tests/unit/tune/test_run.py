@@ -76,13 +76,36 @@ def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
     with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UsageError, match=f"there is no Ray cluster at the address {address}"):
             run({"a": SPEC}, address=address, runs_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "mode", "message"),
+    [
+        ("ray://10.0.0.1:10001", "token", "not through Ray Client; run rlrun on one, with --address auto"),
+        ("10.0.0.1:6379", "disabled", "with its token only: unset RAY_AUTH_MODE, which is disabled"),
+        ("10.0.0.1:6379", "token", "with its token only, and there is none here: set RAY_AUTH_TOKEN"),
+    ],
+)
+def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, mode: str, message: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=message):
+        run({"a": SPEC}, address=address, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path) -> None:

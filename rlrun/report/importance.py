@@ -194,8 +194,6 @@ def _caveat(count: int, effects: Sequence[ParameterEffect], skipped: Sequence[st
     parts = []
     if effects and count < NARROW_BELOW:
         parts.append(f"with fewer than {NARROW_BELOW} configurations the intervals come out too narrow")
-    if effects and not any(effect.stands_out for effect in effects):
-        parts.append("no parameter stands out from what chance alone would show")
     if skipped:
         parts.append(f"{', '.join(skipped)}: nearly every configuration has a value of its own")
     return "; ".join(parts)

@@ -46,14 +46,21 @@ function head() {
 }
 
 function expectation(run) {
-  return run.expect.rows.map((row) => {
-    const which = run.expect.rows.length > 1 ? `${row.label}: ` : "";
-    const when = row.when.length
-      ? `, after ${listed(row.when.map((steps) => number(Math.round(steps))))} env steps`
-      : "";
-    const verdict = `${which}${row.passed ? "reached" : "missed"}: ${run.expect.text}, in training by ${row.reached} of ${plural(row.seeds, "seed")} (${row.needed} must)${when}`;
-    return el("p", { class: `verdict ${row.passed ? "good" : "bad"}`, text: verdict });
-  });
+  const rows = run.expect.rows;
+  const verdict = (row) => {
+    const which = rows.length > 1 ? `${row.label}: ` : "";
+    const said = `${which}${row.passed ? "reached" : "missed"}: ${run.expect.text}`;
+    const seeds = `in training by ${row.reached} of ${plural(row.seeds, "seed")} (${row.needed} must)`;
+    const when = row.when.length ? `, after ${listed(row.when.map((at) => number(Math.round(at))))} env steps` : "";
+    return el("p", { class: `verdict ${row.passed ? "good" : "bad"}`, text: `${said}, ${seeds}${when}` });
+  };
+  if (rows.length <= 3) return rows.map(verdict);
+  const passed = rows.filter((row) => row.passed).length;
+  const text = `${passed} of ${plural(rows.length, "configuration")} reached in training: ${run.expect.text}`;
+  return [
+    el("p", { class: `verdict ${passed ? "good" : "bad"}`, text }),
+    el("details", {}, el("summary", { text: "Each configuration" }), rows.map(verdict)),
+  ];
 }
 
 function learningCurves() {

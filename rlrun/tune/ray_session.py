@@ -34,6 +34,7 @@ SWITCHES = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # nobody reads what Tune would write down of its own state
     "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start side by side; with a searcher it would be one
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }

@@ -7,9 +7,7 @@ built with the first step, so that an actor which Tune hands from one trial to t
 from __future__ import annotations
 
 import json
-import math
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +28,10 @@ from rlrun.tune.run_directory import follow_import_paths
 from rlrun.tune.trial_place import TrialPlace, open_place
 
 ROW = "row"
-"""Key in what Tune hears under which the trial's result stands as it is, as JSON; not there if nothing new was done."""
+"""Key in what Tune hears under which the trial's result stands, as JSON. Of numbers by name Tune would keep statistics
+until the sweep ends: 150 kB for each trial."""
+AGAIN = "again"
+"""Key that is there if nothing new was done, and the result is the one before."""
 NOTES = "notes"
 """Key under which stands what the user should read: a JSON list of sentences."""
 DIVERGED = "diverged"
@@ -78,9 +79,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         """Runs one iteration.
 
         Returns:
-            The metrics as numbers, NaN for those the trial does not have yet; the result itself under `ROW`; and
-            whether the trial is done. Once the run is being stopped, or if the trial was done before: only that. A
-            trial that has reached its next generation repeats its last metrics, without `ROW`, until it has orders.
+            The result under `ROW`, and whether the trial is done. Once the run is being stopped, or if the trial was
+            done before: only that. A trial that has reached its next generation repeats its last result, with `AGAIN`,
+            until it has orders.
 
         Raises:
             TrialError: If the trial fails.
@@ -105,7 +106,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._close()
             return {"done": True, **self._taken_notes()}
         if self._awaits_orders(loop):
-            return {**metrics_for_tune(loop.last_result), **self._taken_notes()}
+            return {ROW: json.dumps(loop.last_result), AGAIN: True, **self._taken_notes()}
         try:
             row = loop.step()
         except Diverged as error:
@@ -120,7 +121,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             loop.save()  # another may be told to go on from here as soon as the driver has heard of it
         if loop.done:
             self._close()  # what its loggers complain of at the end is among the notes then
-        return {**metrics_for_tune(row), "done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
+        return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def take_orders(self, orders: dict[str, Any]) -> None:
         """Takes what the trial's population wants of it; it is carried out with the next step."""
@@ -231,13 +232,3 @@ def demand_version(version: str) -> None:
         raise UsageError(
             f"{platform.node()} has rlrun {rlrun_version()} and the driver {version}: install the same on all machines"
         )
-
-
-def metrics_for_tune(row: Mapping[str, Any]) -> dict[str, float]:
-    """Returns a result's numbers as schedulers take them: always there, NaN where there is none yet.
-
-    Examples:
-        >>> metrics_for_tune({"env_steps": 64, "episode_return_mean": None})
-        {'env_steps': 64, 'episode_return_mean': nan}
-    """
-    return {name: math.nan if value is None else value for name, value in row.items()}

@@ -6,6 +6,7 @@ takes the actor over. Tune saves and restores nothing: a trial goes on from its 
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ from rlrun.tune.events import RunStopping, TrialEvent
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules.rule import Decision, Orders, Rule
 from rlrun.tune.suggestions import Suggestions
-from rlrun.tune.trainable import DIVERGED
+from rlrun.tune.trainable import DIVERGED, ROW
 
 PATIENCE_S = 5.0
 """After so long without a place for a trial that could run, one that waits gives up its actor whatever the sums say."""
@@ -116,11 +117,12 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         scheduler = self._run.experiment.scheduler
         if self._rule is None or scheduler is None:
             return None
-        moment = result.get(scheduler.time_attr)
+        row = json.loads(result.get(ROW, "{}"))
+        moment = row.get(scheduler.time_attr)
         if moment is None:
             return None
-        name, value = trial_name(trial), result.get(scheduler.settings.metric)
-        value = None if value is None or math.isnan(value) else float(value)
+        name, value = trial_name(trial), row.get(scheduler.settings.metric)
+        value = None if value is None else float(value)
         score = -value if value is not None and scheduler.settings.mode == "min" else value
         self._measured[name] = (float(moment), value)
         if isinstance(self._rule, Populations) and result.get("done"):

@@ -27,7 +27,7 @@ from rlrun.tune.events import RunResources, TrialEvent
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules_of_run import rule_of
 from rlrun.tune.suggestions import Suggestions
-from rlrun.tune.trainable import NOTES, ROW, AlgorithmTrainable, TrialError
+from rlrun.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
 from rlrun.tune.trial_place import leave_token
 from rlrun.tune.trial_scheduler import RuleScheduler, trial_name, trial_orders
 from rlrun.tune.trial_source import TrialSource
@@ -119,7 +119,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         """Tells a trial's result as the trial wrote it."""
         for note in json.loads(result.get(NOTES, "[]")):
             self._run.note(trial_name(trial), note)
-        if ROW in result:
+        if ROW in result and AGAIN not in result:
             place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
             self._run.tell(TrialEvent(trial_name(trial), "RUNNING", json.loads(result[ROW]), place=place))
 
@@ -132,6 +132,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells how a trial ended."""
         self._run.ended(trial_name(trial))
+        _forget(trial)
         if self._suggestions is not None and not self._run.interrupts.received:
             self._suggestions.ended(trial_name(trial), failed=False)
 
@@ -146,6 +147,14 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         """Takes a trial from its process, which may be lost, so that another one need not wait for it."""
         if self._run.disk:
             RemoteDisk(self._run.disk).release(trial_name(trial))
+
+
+def _forget(trial: Trial) -> None:
+    """Lets go of what Tune keeps of a trial until the sweep ends and nobody reads: over many trials it adds up."""
+    trial.run_metadata.metric_analysis.clear()
+    trial.run_metadata.metric_n_steps.clear()
+    trial.run_metadata.last_result.clear()
+    trial.evaluated_params.clear()
 
 
 def _error_of(trial: Trial) -> Exception:

@@ -24,6 +24,7 @@ def running_ray() -> None:
 
     if not ray.is_initialized():
         ray.init(
+            address="local",  # never one that another program on this machine has started
             num_cpus=4,
             object_store_memory=100 * 2**20,
             include_dashboard=False,

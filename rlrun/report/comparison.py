@@ -76,7 +76,7 @@ class Pair:
         ahead: The one that wins more often.
         behind: The other.
         probability: How likely a sample of the one ahead is better than one of the other.
-        p_value: How often chance alone would set them so far apart, adjusted for the number of pairs (Holm).
+        p_value: How often chance alone would set them so far apart, adjusted for the number of all pairs (Holm).
         settled: Whether that is rare enough to call one better.
         probability_of_area: As `probability`, for the area under the curve.
         verdict: All of it in a sentence.
@@ -224,8 +224,9 @@ def _pairs(sides: Sequence[Side], mode: Mode) -> list[Pair]:
         chosen = [(one, other) for place, one in enumerate(sides) for other in sides[place + 1 :]]
     else:
         chosen = [(sides[0], other) for other in sides[1:]]
-    adjusted = holm([rank_test(one.end, other.end) for one, other in chosen])
-    return [_pair(one, other, mode, p, len(chosen)) for (one, other), p in zip(chosen, adjusted, strict=True)]
+    tests = len(sides) * (len(sides) - 1) // 2  # the leader is the leader by the same values: all pairs were looked at
+    adjusted = holm([rank_test(one.end, other.end) for one, other in chosen], tests)
+    return [_pair(one, other, mode, p, tests) for (one, other), p in zip(chosen, adjusted, strict=True)]
 
 
 def _pair(one: Side, other: Side, mode: Mode, p_value: float, tests: int) -> Pair:

@@ -73,6 +73,13 @@ def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun) -> None:
     assert found.verdict == "lr=0.5 is better than each of the other 4"
 
 
+def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(make_sweep: MakeRun) -> None:
+    ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
+    found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
+    assert [pair.p_value for pair in found.pairs][0] == pytest.approx(15 * 2 / 252)
+    assert found.verdict == "lr=6 leads, but its lead over any of the other 5 may be chance"
+
+
 def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))

@@ -76,7 +76,7 @@ def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun) -> None:
 def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(make_sweep: MakeRun) -> None:
     ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
-    assert [pair.p_value for pair in found.pairs][0] == pytest.approx(15 * 2 / 252)
+    assert found.pairs[0].p_value == pytest.approx(15 * 2 / 252)
     assert found.verdict == "lr=6 leads, but its lead over any of the other 5 may be chance"
 
 

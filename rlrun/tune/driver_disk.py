@@ -89,6 +89,9 @@ class DriverDisk:
         self._claims: dict[str, tuple[str, TrialDirectory]] = {}
         self._lock = threading.Lock()
 
+    def ready(self) -> None:
+        """Returns once the object is made."""
+
     def claim(self, trial: str, *, by_force: bool) -> str | None:
         """Makes the caller the only one whose writes of a trial are taken.
 
@@ -258,14 +261,26 @@ def start_driver_disk(run: Path) -> tuple[str, Any]:
 
     Returns:
         Its name, by which trials find it, and Ray's handle.
+
+    Raises:
+        UsageError: If the cluster cannot start it. One without a token cannot: it takes our calls, but we not its own.
     """
     import ray
+    from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     name = f"rlrun-disk-{secrets.token_hex(8)}"
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = ray.remote(num_cpus=0, max_concurrency=8)(DriverDisk)
-    return name, actor.options(name=name, scheduling_strategy=here).remote(str(run.absolute()))
+    remote_disk = ray.remote(num_cpus=0, max_concurrency=8)(DriverDisk)
+    actor = remote_disk.options(name=name, scheduling_strategy=here).remote(str(run.absolute()))
+    try:
+        ray.get(actor.ready.remote())
+    except RayError as error:
+        raise UsageError(
+            "the cluster cannot run anything for this process; if it was started without a token, start each of its "
+            f"nodes anew with RAY_AUTH_MODE=token: {str(error).splitlines()[0]}"
+        ) from error
+    return name, actor
 
 
 def _needed_checkpoints(directory: Path) -> set[Path]:

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
+from cluster_nodes import PATIENCE_S, Nodes
 
 import rlrun
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.trial.results import is_timing, read_results
-from rlrun.tune.trial_place import SCRATCH_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 150.0
 
 WORLD = '''
 import time
@@ -58,46 +57,6 @@ SPEC = {
         },
     }
 }
-
-
-class Nodes:
-    """Three nodes of two CPUs each; the driver runs on the first.
-
-    Trials on the other two work in folders of their own, as they would on machines that do not see the run's directory.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        from ray.cluster_utils import Cluster
-
-        common = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
-        self.scratch = [folder / f"scratch-{number}" for number in (1, 2)]
-        self._cluster = Cluster(initialize_head=True, head_node_args=common)
-        self._nodes = [self._cluster.head_node]
-        for scratch in self.scratch:
-            own = {SCRATCH_VARIABLE: str(scratch)}
-            self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **common))
-        self._cluster.wait_for_nodes(timeout=PATIENCE_S)
-        self.address: str = self._cluster.address
-        self._raylets = [node.all_processes["raylet"][0].process.pid for node in self._nodes]
-
-    def of_process(self, pid: int) -> int | None:
-        """Returns the number of the node that a worker process belongs to, None if it is gone."""
-        try:
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except FileNotFoundError:
-            return None
-        return self._raylets.index(parent)
-
-    def workers(self, number: int) -> list[str]:
-        """Returns what runs on a node, by the names that Ray gives its processes."""
-        command = ["ps", "--ppid", str(self._raylets[number]), "-o", "args=", "-ww"]
-        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-
-    def kill(self, number: int) -> None:
-        self._cluster.remove_node(self._nodes[number], allow_graceful=False)
-
-    def close(self) -> None:
-        self._cluster.shutdown()
 
 
 @pytest.fixture
@@ -163,7 +122,7 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     name, dead = wait_for(victim, driver)
     spread_over = [number for number in range(3) if any("ActorShell" in line for line in nodes.workers(number))]
     assert len(spread_over) >= 2
-    assert (nodes.scratch[dead - 1]).is_dir()
+    assert nodes.scratch(dead).is_dir()
     nodes.kill(dead)
 
     output, _ = driver.communicate(timeout=PATIENCE_S)
@@ -177,7 +136,7 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
         assert [path.name for path in kept] == [f"iteration_{iteration:06}" for iteration in (30, 35, 40)]
         for path in kept:
             verify_checkpoint(path)
-    living = nodes.scratch[2 - dead]
+    living = nodes.scratch(3 - dead)
     assert not living.exists() or list(living.iterdir()) == []
     assert str(tmp_path / "scratch") not in output + (run / name / "trial.json").read_text()
 

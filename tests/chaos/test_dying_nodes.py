@@ -1,0 +1,70 @@
+"""Populations on a cluster whose nodes die one after the other end as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from cluster_nodes import Nodes
+from disturbed_run import ROOT
+from test_disturbed_sweeps import SEEDS, lineage, numbers
+
+from rlrun.tune.run_directory import RunDirectory
+
+SPEC = Path(__file__).with_name("specs") / "pbt.yaml"
+DEATHS = 4
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """The run on one machine that nothing happens to."""
+    runs = tmp_path_factory.mktemp("calm")
+    command = [sys.executable, "-m", "rlrun", "train", "-f", str(SPEC), "--runs-dir", str(runs)]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    return RunDirectory.open(next(runs.iterdir()))
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    nodes = Nodes(tmp_path)
+    yield nodes
+    nodes.close()
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
+    seed: int, calm: RunDirectory, nodes: Nodes, tmp_path: Path
+) -> None:
+    chance = random.Random(f"nodes {seed}")
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "rlrun", "train", "-f", str(SPEC), "--address", nodes.address]
+    log: list[str] = []
+    with (tmp_path / "output").open("w") as output:
+        driver = subprocess.Popen(
+            [*command, "--runs-dir", str(runs)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=output,
+            stderr=output,
+        )
+    alive = [1, 2]
+    for number in range(3, 3 + DEATHS):
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(timeout=chance.uniform(5, 40))
+        dead = alive.pop(chance.randrange(len(alive)))
+        log.append(f"node {dead} dies, {number} comes; the driver has ended with {driver.returncode}")
+        nodes.kill(dead)
+        nodes.add()
+        alive.append(number)
+    told = "\n".join([*log, (tmp_path / "output").read_text()])
+    assert driver.wait(timeout=1200) == 0, told
+    run = RunDirectory.open(runs / calm.path.name)
+    assert numbers(run) == numbers(calm), told
+    assert lineage(run) == lineage(calm), told

@@ -1,0 +1,73 @@
+"""A Ray cluster whose nodes are processes of this machine, and can be killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from rlrun.tune.trial_place import SCRATCH_VARIABLE
+
+# Read by Ray when it is imported, by the nodes that are started here, and by whoever joins them.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+PATIENCE_S = 150.0
+"""Seconds that anything may take on a busy machine."""
+
+OF_EACH: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
+
+
+class Nodes:
+    """Three nodes of two CPUs each; the driver runs on the first, number 0, and more can be added.
+
+    Trials on all but the first work in folders of their own, as they would on machines that do not see the run's
+    directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._folder = folder
+        self._cluster = Cluster(initialize_head=True, head_node_args={**OF_EACH, "include_dashboard": False})
+        self._nodes = [self._cluster.head_node]
+        self.address: str = self._cluster.address
+        for _ in range(2):
+            self.add()
+        self._cluster.wait_for_nodes(timeout=PATIENCE_S)
+
+    def add(self) -> None:
+        """Starts one more node, and does not wait for it."""
+        own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes)))}
+        self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **OF_EACH))
+
+    def scratch(self, number: int) -> Path:
+        """Returns where the trials of a node work."""
+        return self._folder / f"scratch-{number}"
+
+    def of_process(self, pid: int) -> int | None:
+        """Returns the number of the node that a worker process belongs to, None if it is gone."""
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except FileNotFoundError:
+            return None
+        return next((number for number in range(len(self._nodes)) if self._raylet(number) == parent), None)
+
+    def workers(self, number: int) -> list[str]:
+        """Returns what runs on a node, by the names that Ray gives its processes."""
+        command = ["ps", "--ppid", str(self._raylet(number)), "-o", "args=", "-ww"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+
+    def kill(self, number: int) -> None:
+        self._cluster.remove_node(self._nodes[number], allow_graceful=False)
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def _raylet(self, number: int) -> int | None:
+        """Returns the process that all of a node's workers are children of, None once the node was killed."""
+        processes = self._nodes[number].all_processes.get("raylet")
+        return processes[0].process.pid if processes else None

@@ -67,4 +67,5 @@ def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
     assert driver.wait(timeout=1200) == 0, told
     run = RunDirectory.open(runs / calm.path.name)
     assert numbers(run) == numbers(calm), told
-    assert lineage(run) == lineage(calm), told
+    # Which of two populations comes to its generation first is a matter of where nodes die.
+    assert sorted(lineage(run).splitlines()) == sorted(lineage(calm).splitlines()), told

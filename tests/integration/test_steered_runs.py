@@ -94,12 +94,11 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     assert any(isinstance(event, TrialEvent) and event.status == "PAUSED" for event in events)
     assert not (run / "generations").exists()
 
-    for results in (9, 23):  # in the first generation, and behind some copies
-        directory = killed(population(), tmp_path / f"killed-{results}", results)
-        again = rlrun.resume(directory)
-        assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text(), results
-        assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first], results
-        assert [trial.params for trial in again] == [trial.params for trial in first]
+    directory = killed(population(), tmp_path / "killed", 23)  # behind some copies
+    again = rlrun.resume(directory)
+    assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
+    assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]
+    assert [trial.params for trial in again] == [trial.params for trial in first]
 
 
 @pytest.mark.usefixtures("running_ray")

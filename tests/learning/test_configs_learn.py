@@ -1,4 +1,4 @@
-"""Shipped configs reach what they expect, over the seeds 0, 1, 2 that were fixed beforehand; `make regress` tries them all.
+"""Shipped configs reach what they expect over the seeds 0, 1, 2, fixed beforehand; `make regress` tries them all.
 
 The gate: two of three seeds reach it in 20 deterministic episodes of the final policy, and none is at random level. The
 control: policies that do not learn miss every one of these gates.

@@ -39,6 +39,15 @@ def items_of(directory: Path) -> dict[str, Item]:
     return found
 
 
+def item_of(file: Path) -> Item:
+    """Returns a file as `items_of` does.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+    """
+    return _item(file.stat(), is_checkpoint=False)
+
+
 def files_of_checkpoint(directory: Path) -> list[str]:
     """Returns the files of a checkpoint by their paths inside it, its manifest last."""
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -21,11 +22,14 @@ from rlrun.checkpoint.durable import partial_name
 from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.errors import RlrunError, UsageError
 from rlrun.trial.trial_directory import TRIAL_FILE
-from rlrun.tune.file_items import Item, files_of_checkpoint, items_of
+from rlrun.tune.file_items import Item, files_of_checkpoint, item_of, items_of
 from rlrun.tune.run_directory import RUN_FILE, RunDirectory
 
 COPY_EVERY_S = 10.0
-"""Seconds between two looks at what has changed."""
+"""Seconds between two looks at what has changed, at least."""
+
+SHARE = 0.05
+"""Looks and copies take this share of the time at most, as there may be thousands of trials or a slow storage."""
 
 PIECE_BYTES = 8 * 2**20
 """Files are read and written in pieces of this size."""
@@ -119,18 +123,22 @@ class RunCopy:
             ) from failure
 
     def _follow(self) -> None:
-        while not self._over.wait(COPY_EVERY_S):
+        pause_s = COPY_EVERY_S
+        while not self._over.wait(pause_s):
+            began = time.monotonic()
             try:
                 self.bring_in_step()
             except (OSError, ValueError) as error:  # tried again in a while, and at the end for good
                 _log.warning("storage %s: %s", self.uri, error)
+            pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
     def _read_what_speaks_of_others(self) -> dict[str, tuple[Item, bytes]]:
         """Reads run.json and each trial.json that has changed."""
         found = {}
-        for name, item in items_of(self._run).items():
-            if _speaks_of_others(name) and self._copied.get(name) != item:
-                with suppress(FileNotFoundError):
+        for name in [RUN_FILE, *(f"{folder.name}/{TRIAL_FILE}" for folder in self._run.iterdir())]:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                item = item_of(self._run / name)
+                if self._copied.get(name) != item:
                     found[name] = (item, (self._run / name).read_bytes())
         return found
 
@@ -179,12 +187,15 @@ class RunCopy:
     def _there(self) -> dict[str, Item | None]:
         """Returns what of an earlier copy is there: checkpoints that are the same, and None for everything else."""
         there = _names(self._files, self._root)
+        inside: dict[str, set[str]] = {}
+        for file in there:
+            for folder in PurePosixPath(file).parents:
+                inside.setdefault(str(folder), set()).add(file)
         found: dict[str, Item | None] = {}
         for name, item in items_of(self._run).items():
-            inside = [file for file in there if item.is_checkpoint and file.startswith(f"{name}/")]
-            if inside:
+            if item.is_checkpoint and name in inside:
                 found[name] = item if self._is_same(name) else None
-                there.difference_update(inside)
+                there -= inside[name]
         # What is not here any more goes file by file, the manifests of checkpoints first.
         found.update(dict.fromkeys(sorted(there, key=lambda name: PurePosixPath(name).name != MANIFEST_FILE)))
         return found

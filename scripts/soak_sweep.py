@@ -1,6 +1,6 @@
 """Runs a long sweep of many short trials and measures whether its processes grow.
 
-    python scripts/soak_sweep.py [--minutes 120] [--warm-up 15] [--trial-s 10] [--json FILE]
+    python scripts/soak_sweep.py [--minutes 120] [--warm-up 15] [--trial-s 60] [--json FILE]
 
 The resident memory of the driver and of the actors that trials follow one another in is read every ten seconds. What is
 printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between all pairs), in MB per hour
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=120, help="how long")
     parser.add_argument("--warm-up", type=float, metavar="MINUTES", help="what does not count; an eighth of the time")
-    parser.add_argument("--trial-s", type=float, default=10, help="about how long a trial takes")
+    parser.add_argument("--trial-s", type=float, default=60, help="about how long a trial takes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample to this file")
     options = parser.parse_args()
     warm_up = options.minutes / 8 if options.warm_up is None else options.warm_up

@@ -46,8 +46,9 @@ def _replay(rule: Rule, run: ActiveRun) -> None:
     sign = 1.0 if settings.mode == "max" else -1.0
     for moment, name, value in sorted(rows, key=lambda row: row[0]):
         rule.judge(name, moment, None if value is None else sign * value)
+    going_on = {trial.name for trial in run.trials}  # failed ones as well that are tried again
     for name in names:
-        if run.directory.record(name).status in ("TERMINATED", "ERROR"):
+        if name not in going_on:
             rule.remove(name)
     for name, decision in rule.released().items():
         if decision.verdict == "stop":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import platform
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,19 +87,11 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         Raises:
             TrialError: If the trial fails.
         """
-        try:
+        with self._failing():
             heard = {"done": True} if self._is_stopping else self._step()
             if self._place is not None:
                 self._place.push()
             return heard
-        except Exception as error:
-            failure = Failure.of(error)
-            if self._place is not None:
-                told = self._place.told
-                failure = replace(failure, message=told(failure.message), trace=told(failure.trace))
-            with suppress(RlrunError):  # what went wrong first is what the user must hear of
-                self._close()
-            raise TrialError(failure) from None
 
     def _step(self) -> dict[str, Any]:
         loop = self._started()
@@ -134,10 +127,15 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._close()
 
     def pause(self) -> None:
-        """Saves the trial and lets go of it; it goes on later, maybe in another process."""
-        if self._loop is not None:
-            self._loop.pause()
-        self._leave()
+        """Saves the trial and lets go of it; it goes on later, maybe in another process.
+
+        Raises:
+            TrialError: If it cannot be saved.
+        """
+        with self._failing():
+            if self._loop is not None:
+                self._loop.pause()
+            self._leave()
 
     def interrupt(self) -> None:
         """Saves the trial and ends it for now, as the user wants; the next step says that it is done."""
@@ -205,6 +203,24 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     def _taken_notes(self) -> dict[str, str]:
         notes, self._notes = self._notes, []
         return {NOTES: json.dumps(notes)} if notes else {}
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Lets go of the trial where it fails, and raises what the driver can tell the user.
+
+        Raises:
+            TrialError: If the trial fails.
+        """
+        try:
+            yield
+        except Exception as error:
+            failure = Failure.of(error)
+            if self._place is not None:
+                told = self._place.told
+                failure = replace(failure, message=told(failure.message), trace=told(failure.trace))
+            with suppress(RlrunError):  # what went wrong first is what the user must hear of
+                self._close()
+            raise TrialError(failure) from None
 
     def _close(self) -> None:
         if self._loop is not None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import ray
+from ray.exceptions import RayError, RayTaskError
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -49,6 +51,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._known = set(run.directory.table.trials) if run.resumed else set()
         self._measured: dict[str, tuple[float, float | None]] = {}
         self._held: dict[str, Trial] = {}
+        self._just_held: list[str] = []
+        self._leaving: dict[str, ray.ObjectRef] = {}
         self._paused: dict[str, Trial] = {}
         self._ready: dict[str, Trial] = {}
         self._told_to_stop: set[str] = set()
@@ -86,8 +90,13 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._remove(trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Tells the rule that a trial has failed for good."""
-        self._remove(trial)
+        """Tells the rule that a trial has failed for good; one that Tune starts again is still waited for."""
+        if trial.status == Trial.ERROR:  # Tune has ended it to start it again; what fails for good still runs here
+            self._forget(trial)
+            if isinstance(self._rule, Populations):
+                self._rule.starts_again(trial_name(trial))
+        else:
+            self._remove(trial)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """Tells the rule that a trial has ended while it was waiting."""
@@ -102,6 +111,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         if self._rule is not None:
             for name, decision in self._rule.released().items():
                 self._release(controller, name, decision)
+            self._tell_of_waiting()
+            self._leave(controller)
             self._make_room(controller)
         waiting = [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
         return next(iter([*waiting, *self._ready.values()]), None)
@@ -138,7 +149,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._held[name] = trial
             if self._suggestions is not None:
                 self._suggestions.waits(name)
-            self._run.tell(TrialEvent(name, "PAUSED"))
+            self._just_held.append(name)
             return str(TrialScheduler.NOOP)
         if decision.verdict == "stop":
             self._write_stop(name, decision)
@@ -149,9 +160,16 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
-        """Lets a trial that waits go on, or ends it."""
+        """Lets a trial that waits go on, or ends it.
+
+        One that was waiting when the run was interrupted runs an iteration before it waits again. What is decided about
+        it meanwhile it hears with its next result.
+        """
         held = self._held.pop(name, None)
-        trial = held or self._paused.pop(name)
+        self._leaving.pop(name, None)
+        trial = held or self._paused.pop(name, None)
+        if trial is None:
+            return
         if self._suggestions is not None:
             self._suggestions.goes_on(name)
         if decision.verdict == "stop":
@@ -169,6 +187,13 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         else:
             self._run.tell(TrialEvent(name, "RUNNING"))
             controller._schedule_trial_train(trial)
+
+    def _tell_of_waiting(self) -> None:
+        """Tells of trials that wait, once their last results have been told."""
+        for name in self._just_held:
+            if name in self._held:
+                self._run.tell(TrialEvent(name, "PAUSED"))
+        self._just_held.clear()
 
     def _ordered(self, trial: Trial, orders: Orders, status: TrialStatus) -> TrialOrders:
         """Puts orders into a trial's config, so that they outlast its actor, and tells the user of them."""
@@ -194,20 +219,36 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 del self._ready[name]
         wanting = [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
         wanting += [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
-        if not wanting or not self._held:
+        staying = [name for name in self._held if name not in self._leaving]
+        if not wanting or not staying:
             self._crowded_since = math.inf
             return
         self._crowded_since = min(self._crowded_since, time.monotonic())
         running = [trial for trial in controller.get_live_trials() if trial.status == Trial.RUNNING]
+        running = [trial for trial in running if trial_name(trial) not in self._leaving]
         needed = _resources([*running, *wanting])
         fits = all(amount <= self._run.capacity.get(name, 0.0) for name, amount in needed.items())
         staged = any(trial.status == Trial.PENDING for trial in wanting)  # else Tune would end the actor, not reuse it
         if staged and (not fits or time.monotonic() - self._crowded_since > PATIENCE_S):
-            name, trial = self._held.popitem()
-            _actor(trial).pause.remote()
-            controller.pause_trial(trial, should_checkpoint=False)
-            self._paused[name] = trial
+            self._leaving[staying[-1]] = _actor(self._held[staying[-1]]).pause.remote()
             self._crowded_since = math.inf
+
+    def _leave(self, controller: Any) -> None:
+        """Takes the actors of trials that have let go of them, so that nobody is given one that is lost."""
+        for name, left in list(self._leaving.items()):
+            if not ray.wait([left], timeout=0)[0]:
+                continue
+            trial = self._held.pop(name)
+            del self._leaving[name]
+            try:
+                ray.get(left)
+            except RayTaskError as error:
+                controller._trial_task_failure(trial, error)
+            except RayError:
+                controller._schedule_trial_train(trial)  # which fails, and Tune knows what to do with a lost process
+            else:
+                controller.pause_trial(trial, should_checkpoint=False)
+                self._paused[name] = trial
 
     def _stop_all(self, controller: Any) -> None:
         """Lets every trial that runs save and stop after its iteration; the others do not begin."""
@@ -226,11 +267,13 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 controller.stop_trial(trial)
 
     def _remove(self, trial: Trial) -> None:
-        name = trial_name(trial)
-        for trials in (self._held, self._paused, self._ready):
-            trials.pop(name, None)
+        self._forget(trial)
         if self._rule is not None and not self._is_stopping:  # what the user stops goes on later
-            self._rule.remove(name)
+            self._rule.remove(trial_name(trial))
+
+    def _forget(self, trial: Trial) -> None:
+        for known in (self._held, self._leaving, self._paused, self._ready):
+            known.pop(trial_name(trial), None)
 
 
 def trial_name(trial: Trial) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,11 @@ def spec(stop: dict[str, float], config: dict[str, Any] | None = None, **setting
     return {"steered": {**data, **settings}}
 
 
-def population(**settings: Any) -> dict[str, Any]:
+def population(max_restarts: int = 0, **settings: Any) -> dict[str, Any]:
     mutations = {"lr": {"loguniform": [1e-4, 1e-1]}, "num_epochs": {"choice": [1, 2]}}
     pbt = {"interval_env_steps": INTERVAL, "mutations": mutations, "quantile_fraction": 0.34, **settings}
-    return spec({"env_steps": 5 * INTERVAL}, num_samples=3, scheduler={"pbt": pbt}, resources={"cpus": 2})
+    whole = {"num_samples": 3, "scheduler": {"pbt": pbt}, "resources": {"cpus": 2}}
+    return spec({"env_steps": 5 * INTERVAL}, **whole, failure={"max_restarts": max_restarts})
 
 
 def numbers(trial: TrialResult) -> list[dict[str, Any]]:
@@ -57,6 +59,37 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
     )
     assert ended.returncode == -9, ended.stderr
     return runs / "steered"
+
+
+class Deadly:
+    """Watches a population of three, and kills the process of a waiting member and then of one that the others await.
+
+    Attributes:
+        killed: What it has done.
+    """
+
+    def __init__(self) -> None:
+        self.killed: list[str] = []
+        self._places: dict[str, int] = {}
+        self._waiting: set[str] = set()
+
+    def __call__(self, event: RunEvent) -> None:
+        if not isinstance(event, TrialEvent):
+            return
+        if event.place:
+            self._places[event.trial] = int(event.place.rpartition(":")[2])
+        if event.status == "PAUSED":
+            self._waiting.add(event.trial)
+        else:
+            self._waiting.discard(event.trial)
+        if event.status == "PAUSED" and not self.killed:
+            self._kill(event.trial, "a waiting one")
+        elif event.result and len(self._waiting) == 2 and len(self.killed) == 1:
+            self._kill(event.trial, "the last one")
+
+    def _kill(self, trial: str, what: str) -> None:
+        self.killed.append(what)
+        os.kill(self._places[trial], signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -91,7 +124,10 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
         assert {name: trial.params[name] for name in newest.params} == newest.params
     told = [event.text for event in events if isinstance(event, TrialNote) and "goes on from" in event.text]
     assert len(told) == len(copies)
-    assert any(isinstance(event, TrialEvent) and event.status == "PAUSED" for event in events)
+    for trial in first:  # what is told last before a generation is decided is that it waits, or waits no more
+        told_of = [event for event in events if isinstance(event, TrialEvent) and event.trial == trial.name]
+        decided = [place for place, event in enumerate(told_of) if event.params is not None]
+        assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
     assert not (run / "generations").exists()
 
     directory = killed(population(), tmp_path / "killed", 23)  # behind some copies

@@ -128,6 +128,10 @@ class Populations:
         member.score, member.has_diverged = None, True
         return self._arrive(member)
 
+    def starts_again(self, trial: str) -> None:
+        """Hears that a member has failed and is started again; if it was waiting, it will come there once more."""
+        self._by_trial[trial].arrived = False
+
     def remove(self, trial: str) -> None:
         """Hears that a member has ended; the others no longer wait for it, and nobody copies it any more."""
         self._present.discard(trial)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from ray.tune import PlacementGroupFactory
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.errors import DiskFull
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.orders import TrialOrders
@@ -132,6 +134,24 @@ def test_a_trial_whose_actor_ends_is_paused_and_goes_on_without_a_word(tmp_path:
     assert NOTES not in third
     assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
     assert third["time_total_s"] > json.loads(third[ROW])["time_this_iter_s"]
+
+
+def test_a_trial_that_cannot_be_saved_says_so_and_lets_go_of_its_actor(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path))
+    trainable.train()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(TrialError) as raised:
+            trainable.pause()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert isinstance(raised.value.failure.error("000-seed=0"), DiskFull)
+    assert not TrialDirectory(tmp_path / "000-seed=0").is_claimed()
+    assert trainable.reset(config(tmp_path, 1))
+    trainable.train()
+    trainable.stop()
+    assert status(tmp_path, 1) == ("PAUSED", "")
 
 
 def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) -> None:

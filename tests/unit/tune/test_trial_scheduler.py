@@ -1,0 +1,128 @@
+"""What the scheduler does with trials that fail, or that waited when a run was interrupted; told as Tune tells it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
+
+from rlrun.spec.load import parse_experiments
+from rlrun.trial.results import RESULT_FILE
+from rlrun.tune.active_run import ActiveRun
+from rlrun.tune.driver_log import DriverLog
+from rlrun.tune.events import RunEvent
+from rlrun.tune.interrupts import Interrupts
+from rlrun.tune.rules_of_run import rule_of
+from rlrun.tune.run_directory import RunDirectory
+from rlrun.tune.trainable import ROW
+from rlrun.tune.trial_scheduler import RuleScheduler
+
+HYPERBAND = {"metric": "learner/lr", "time_attr": "iteration", "grace_period": 4, "max_t": 16, "reduction_factor": 2}
+LR = [1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-4]
+CONTINUE, WAITS, STOP = TrialScheduler.CONTINUE, TrialScheduler.NOOP, TrialScheduler.STOP
+
+
+class Actor:
+    """Notes what the driver calls."""
+
+    def __init__(self) -> None:
+        self.finish = SimpleNamespace(remote=lambda reason: None)
+
+
+class OnTune:
+    """A run's scheduler, with as much of Tune's controller and trials as it looks at.
+
+    HyperBand's first bracket has three trials without a rung, the second three that wait for each other at 8 of 16.
+    """
+
+    def __init__(self, runs: Path, reached: dict[int, int] | None = None, failed: int | None = None) -> None:
+        entry = {
+            "algorithm": "ppo",
+            "env": "CartPole-v1",
+            "stop": {"iteration": 16},
+            "scheduler": {"hyperband": HYPERBAND},
+            "config": {"lr": {"grid_search": LR}},
+        }
+        (experiment,) = parse_experiments({"swept": entry})
+        directory = RunDirectory.create(runs, "swept", experiment, experiment.trials(), "ray")
+        trials = {trial.index: trial for trial in experiment.trials()}
+        for number, iterations in (reached or {}).items():
+            rows = [{"iteration": row, "learner/lr": LR[number]} for row in range(1, iterations + 1)]
+            file = directory.path / trials[number].name / RESULT_FILE
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            directory.mark(trials[number].name, "ERROR" if number == failed else "INTERRUPTED")
+        self.told: list[RunEvent] = []
+        self.run = ActiveRun(
+            directory,
+            experiment,
+            list(trials.values()),
+            resumed=reached is not None,
+            from_checkpoint=None,
+            eager=False,
+            interrupts=Interrupts(),
+            log=DriverLog(),
+            watch=self.told.append,
+        )
+        self.scheduler = RuleScheduler(self.run, rule_of(self.run), None)
+        self.trials = [
+            SimpleNamespace(
+                config={"trial": trial.to_data()},
+                status=Trial.RUNNING,
+                temporary_state=SimpleNamespace(ray_actor=Actor()),
+            )
+            for trial in trials.values()
+        ]
+        for trial in self.trials:
+            self.scheduler.on_trial_add(self, trial)
+        self.going_on: list[str] = []
+        self._tune_controller = self
+
+    def get_live_trials(self) -> list[Any]:
+        return self.trials
+
+    def stop_trial(self, trial: Any) -> None:
+        trial.status = Trial.TERMINATED
+
+    def _schedule_trial_train(self, trial: Any) -> None:
+        self.going_on.append(trial.config["trial"]["name"][:3])
+
+    def hears(self, number: int, iteration: int) -> str:
+        result = {ROW: json.dumps({"iteration": iteration, "learner/lr": LR[number]}), "done": False}
+        return str(self.scheduler.on_trial_result(self, self.trials[number], result))
+
+    def turn(self) -> None:
+        assert self.scheduler.choose_trial_to_run(self) is None
+
+
+def test_a_bracket_waits_for_a_trial_that_is_started_again_and_not_for_one_that_is_not(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path)
+    assert [tune.hears(number, 8) for number in (3, 4)] == [WAITS, WAITS]
+    tune.trials[5].status = Trial.ERROR  # as Tune leaves a trial which it is about to start again
+    tune.scheduler.on_trial_error(tune, tune.trials[5])
+    tune.turn()
+    assert tune.going_on == []
+    tune.trials[5].status = Trial.RUNNING
+    tune.scheduler.on_trial_error(tune, tune.trials[5])
+    tune.turn()
+    assert tune.going_on == ["003", "004"]
+
+
+def test_what_is_decided_about_a_trial_that_has_yet_to_come_back_after_a_resume_it_hears_then(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 7})
+    assert tune.hears(5, 8) == CONTINUE
+    tune.turn()
+    assert tune.going_on == []
+    assert [tune.hears(number, 9) for number in (3, 4)] == [STOP, CONTINUE]
+
+
+def test_a_failed_trial_that_is_tried_again_is_waited_for(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 2}, failed=5)
+    assert [tune.hears(number, 9) for number in (3, 4)] == [WAITS, WAITS]
+    assert tune.hears(5, 8) == CONTINUE
+    tune.turn()
+    assert tune.going_on == ["004"]
+    assert [name[:3] for name in tune.run.stopped] == ["003"]

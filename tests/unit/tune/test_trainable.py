@@ -140,7 +140,7 @@ def test_a_trial_that_cannot_be_saved_says_so_and_lets_go_of_its_actor(tmp_path:
     trainable = AlgorithmTrainable(config(tmp_path))
     trainable.train()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(TrialError) as raised:
             trainable.pause()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster_nodes import Nodes
+from cluster_nodes import Nodes, driving
 from disturbed_run import ROOT
 from test_disturbed_sweeps import SEEDS, lineage, numbers
 
@@ -45,26 +45,21 @@ def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
 ) -> None:
     chance = random.Random(f"nodes {seed}")
     runs = tmp_path / "runs"
-    command = [sys.executable, "-m", "rlrun", "train", "-f", str(SPEC), "--address", nodes.address]
+    command = ["train", "-f", str(SPEC), "--address", nodes.address, "--runs-dir", str(runs)]
     log: list[str] = []
-    with (tmp_path / "output").open("w") as output:
-        driver = subprocess.Popen(
-            [*command, "--runs-dir", str(runs)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=output,
-        )
     alive = [1, 2]
-    for number in range(3, 3 + DEATHS):
-        with suppress(subprocess.TimeoutExpired):
-            driver.wait(timeout=chance.uniform(5, 40))
-        dead = alive.pop(chance.randrange(len(alive)))
-        log.append(f"node {dead} dies, {number} comes; the driver has ended with {driver.returncode}")
-        nodes.kill(dead)
-        nodes.add()
-        alive.append(number)
+    with driving(command, tmp_path) as driver:
+        for number in range(3, 3 + DEATHS):
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(timeout=chance.uniform(5, 40))
+            dead = alive.pop(chance.randrange(len(alive)))
+            log.append(f"node {dead} dies, {number} comes; the driver has ended with {driver.returncode}")
+            nodes.kill(dead)
+            nodes.add()
+            alive.append(number)
+        exit_code = driver.wait(timeout=1200)
     told = "\n".join([*log, (tmp_path / "output").read_text()])
-    assert driver.wait(timeout=1200) == 0, told
+    assert exit_code == 0, told
     run = RunDirectory.open(runs / calm.path.name)
     assert numbers(run) == numbers(calm), told
     # Which of two populations comes to its generation first is a matter of where nodes die.

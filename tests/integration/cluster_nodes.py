@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rlrun.tune.trial_place import SCRATCH_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Read by Ray when it is imported, by the nodes that are started here, and by whoever joins them.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -19,6 +24,25 @@ PATIENCE_S = 150.0
 """Seconds that anything may take on a busy machine."""
 
 OF_EACH: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
+
+
+@contextmanager
+def driving(arguments: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Runs ``rlrun`` with its output in `folder`/output, and ends it with the block, however that ends."""
+    with (folder / "output").open("w") as output:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "rlrun", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
+    try:
+        yield driver
+    finally:
+        driver.kill()
+        driver.wait()
 
 
 class Nodes:

@@ -1,10 +1,8 @@
 """A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster_nodes import PATIENCE_S, Nodes
+from cluster_nodes import PATIENCE_S, Nodes, driving
 
 import rlrun
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.trial.results import is_timing, read_results
-
-ROOT = Path(__file__).resolve().parents[2]
 
 WORLD = '''
 import time
@@ -70,7 +66,7 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
     """Waits until something is true, and returns it."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := what()):
-        assert driver.poll() is None, driver.communicate()
+        assert driver.poll() is None, driver.returncode
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return found
@@ -85,30 +81,15 @@ def files(directory: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
 
 
-@pytest.mark.usefixtures("running_ray")
-def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
-    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = tmp_path / "code"
-    code.mkdir()
-    (code / "clustered_world.py").write_text(WORLD)
-    (code / "clustered_clock.py").write_text("TICK_S = 0.002\n")
-    (code / "spread.yaml").write_text(yaml.safe_dump(SPEC))
-    runs, storage = tmp_path / "runs", tmp_path / "storage"
-    command = ["train", "-f", "code/spread.yaml", "--address", nodes.address, "--runs-dir", str(runs)]
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "rlrun", *command, "--set", f"storage=file://{storage}"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    run = runs / "spread"
+def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path) -> tuple[str, int, Path]:
+    """Takes the user's code away, waits until trials are spread over nodes, and kills one of them.
 
+    Returns:
+        A trial whose process died, the node's number, and where the code is.
+    """
     # Before any process of a trial is there, the user's folder goes away: they have what was shipped.
     wait_for((run / ".token").exists, driver)
-    away = shutil.move(code, tmp_path / "away")
+    away = Path(shutil.move(code, code.with_name("away")))
 
     def victim() -> tuple[str, int] | None:
         """Returns a trial that has come some way on another node than the driver's, and the node."""
@@ -124,9 +105,26 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     assert len(spread_over) >= 2
     assert nodes.scratch(dead).is_dir()
     nodes.kill(dead)
+    return name, dead, away
 
-    output, _ = driver.communicate(timeout=PATIENCE_S)
-    assert driver.returncode == 0, output
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
+    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "clustered_world.py").write_text(WORLD)
+    (code / "clustered_clock.py").write_text("TICK_S = 0.002\n")
+    (code / "spread.yaml").write_text(yaml.safe_dump(SPEC))
+    runs, storage = tmp_path / "runs", tmp_path / "storage"
+    command = ["train", "-f", "code/spread.yaml", "--address", nodes.address, "--runs-dir", str(runs)]
+    run = runs / "spread"
+    with driving([*command, "--set", f"storage=file://{storage}"], tmp_path) as driver:
+        name, dead, away = disturbed(driver, nodes, run, code)
+        exit_code = driver.wait(timeout=PATIENCE_S)
+    output = (tmp_path / "output").read_text()
+    assert exit_code == 0, output
     assert f"{name}: starts again (restart 1 of 2)" in output
     assert f"{name}: goes on after iteration " in output
     for trial in ("000-seed=0", "001-seed=1"):

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
+
+from rlrun.checkpoint.durable import FULL_DISK_ERRNOS
 
 
 class DriverLog:
@@ -48,7 +50,8 @@ class DriverLog:
         Args:
             path: The log file; its directory exists.
         """
-        stream = open(path, "a", buffering=1, encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by close)
+        file = io.BufferedWriter(_LogFile(path, "a"))
+        stream = io.TextIOWrapper(file, encoding="utf-8", errors="replace", line_buffering=True)  # closed by close
         if not self._saved:
             for plain in self._streams:
                 plain.flush()
@@ -98,3 +101,15 @@ class DriverLog:
         if number not in self._saved:
             return stream
         return open(os.dup(self._saved[number]), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
+
+
+class _LogFile(io.FileIO):
+    """Drops what a full disk does not take: those who print must neither fail for it nor keep it for later."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in FULL_DISK_ERRNOS:
+                raise
+            return memoryview(data).nbytes

@@ -1,6 +1,7 @@
 """What a run prints goes to its log, at the level of file descriptors, and the terminal comes back."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,23 @@ def test_closing_gives_the_streams_back_and_leaves_no_descriptor_open(tmp_path: 
 
     assert (sys.stdout, sys.stderr) == streams
     assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_full_disk_takes_the_output_away_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with DriverLog() as log:
+        log.send_to(tmp_path / "driver.log")
+        print("kept")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
+        try:
+            print("lost")
+            sys.stdout.write("lost as well")
+            log.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    print("heard")
+    assert capfd.readouterr().out == "heard\n"
+    assert (tmp_path / "driver.log").read_text() == "kept\n"
 
 
 def test_without_a_file_nothing_is_touched(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from ray.tune import PlacementGroupFactory
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.errors import DiskFull
+from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.orders import TrialOrders
@@ -281,3 +281,19 @@ def test_what_a_trial_raises_travels_whole(tmp_path: Path) -> None:
 def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
     asked = AlgorithmTrainable.default_resource_request(config(tmp_path, num_workers=2, num_cpus_per_worker=0.5))
     assert asked == PlacementGroupFactory([{"CPU": 1.0}, {"CPU": 0.5}, {"CPU": 0.5}])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": "0.0.1"}, r"has rlrun .* and the driver 0\.0\.1: install the same on all machines"),
+        ({"token": "another"}, r"does not see the run's directory .*: name the cluster with --address, or put the runs"),
+    ],
+)
+def test_a_machine_that_cannot_run_the_trial_says_why(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    trainable = AlgorithmTrainable({**config(tmp_path), **changes})
+    with pytest.raises(TrialError) as failed:
+        trainable.step()
+    trainable.stop()
+    with pytest.raises(UsageError, match=message):
+        raise failed.value.failure.error("000-seed=0")

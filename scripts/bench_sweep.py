@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -44,7 +43,8 @@ PARTS = ("sweep", "controller", "start", "variants")
 AIM = 3.0
 CPUS = 2
 TIMEOUT_S = 1800.0
-FIRST_RESULT = re.compile(r"env steps, return")
+FIRST_RESULT = "first result:"
+LOOK_EVERY_S = 0.05
 
 Measurement = dict[str, Any]
 
@@ -168,7 +168,7 @@ def rllib_side(work: Measurement, variant: str) -> Side:
     def run() -> Measurement:
         python = str(BENCH / RLLIB_VENV / "bin" / "python")
         command = [python, str(SCRIPTS / "bench_sweep_rllib.py"), json.dumps({**work, **VARIANTS[variant]})]
-        times, lines = timed(command, BENCH)
+        times, lines = timed(command, BENCH, lambda text: FIRST_RESULT in text)
         said = next(line for line in reversed(lines) if line.startswith("{"))
         return checked(work, {**times, **json.loads(said)})
 
@@ -183,7 +183,11 @@ def rlrun_side(work: Measurement, cache: Path, *, compile_updates: bool = False)
             spec, runs = Path(directory) / "spec.yaml", Path(directory) / "runs"
             spec.write_text(json.dumps({"bench": spec_of(work)}))
             command = [sys.executable, "-m", "rlrun", "train", "-f", str(spec), "--runs-dir", str(runs)]
-            times, _ = timed([*command, "--set", "config.compile=true"] if compile_updates else command, cache)
+            times, _ = timed(
+                [*command, "--set", "config.compile=true"] if compile_updates else command,
+                cache,
+                lambda text: any(runs.glob("*/*/result.json")),
+            )
             last = [json.loads(path.read_text().splitlines()[-1]) for path in sorted(runs.glob("*/*/result.json"))]
         return checked(
             work,
@@ -263,22 +267,29 @@ def inside(order: Measurement) -> Measurement:
 # Processes.
 
 
-def timed(command: Sequence[str], cache: Path) -> tuple[Measurement, list[str]]:
-    """Runs a command; returns the seconds to its first result and to its end, and the lines it printed."""
-    began, first = time.perf_counter(), None
-    lines = []
-    with subprocess.Popen(
-        command, env=one_thread(cache), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            if first is None and FIRST_RESULT.search(line):
+def timed(command: Sequence[str], cache: Path, has_result: Callable[[str], bool]) -> tuple[Measurement, list[str]]:
+    """Runs a command; returns the seconds to its first result and to its end, and the lines it printed.
+
+    Args:
+        command: What to run.
+        cache: Where rlrun keeps compiled updates.
+        has_result: Told what was printed so far, says whether there is a result; asked twenty times a second.
+    """
+    first = None
+    with tempfile.NamedTemporaryFile("w+") as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command, env=one_thread(cache), cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True
+        )
+        while process.poll() is None:
+            if first is None and has_result(Path(output.name).read_text()):
                 first = time.perf_counter() - began
-    total = time.perf_counter() - began
+            time.sleep(LOOK_EVERY_S)
+        total = time.perf_counter() - began
+        text = Path(output.name).read_text()
     if process.returncode != 0 or first is None:
-        raise SystemExit(f"{' '.join(command)}\nended with exit code {process.returncode}:\n{''.join(lines)}")
-    return {"first_result_s": first, "total_s": total}, lines
+        raise SystemExit(f"{' '.join(command)}\nended with exit code {process.returncode}:\n{text}")
+    return {"first_result_s": first, "total_s": total}, text.splitlines()
 
 
 def last_line(command: Sequence[str]) -> Measurement:

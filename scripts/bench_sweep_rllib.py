@@ -93,7 +93,7 @@ def env_steps(result: dict[str, Any]) -> int:
 
 def swept(work: dict[str, Any]) -> dict[str, Any]:
     """Runs the sweep and returns the last result of each trial."""
-    ray.init(num_cpus=work["cpus"], include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=work["cpus"], include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     with tempfile.TemporaryDirectory() as directory:
         tuner = tune.Tuner(
             ReusablePPO if work["reuse"] else PPO,

@@ -287,7 +287,7 @@ def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"version": "0.0.1"}, r"has rlrun .* and the driver 0\.0\.1: install the same on all machines"),
-        ({"token": "another"}, r"does not see the run's directory .*: name the cluster with --address, or put the runs"),
+        ({"token": "another"}, r"does not see the run's directory .*: name the cluster with --address, or"),
     ],
 )
 def test_a_machine_that_cannot_run_the_trial_says_why(tmp_path: Path, changes: dict[str, str], message: str) -> None:

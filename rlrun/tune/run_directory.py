@@ -91,6 +91,7 @@ class RunTable:
         versions: Versions of Python and of the packages that matter.
         trials: Names of its trials so far, in order; also the names of their directories.
         copy: Where a copy of the run's directory is kept, or None.
+        from_checkpoint: The checkpoint whose weights new trials start from, or None.
         format: Version of this format.
     """
 
@@ -102,6 +103,7 @@ class RunTable:
     versions: dict[str, str]
     trials: tuple[str, ...]
     copy: str | None = None
+    from_checkpoint: str | None = None
     format: int = FORMAT
 
 
@@ -150,10 +152,11 @@ class RunDirectory:
             import_paths=import_paths(),
             versions=_versions(),
             trials=(),
+            from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
         )
         write_file(path / SPEC_FILE, dump_plain_yaml({experiment.name: experiment.to_data()}).encode())
         run = cls(path, table)
-        run.add(trials, from_checkpoint)  # which writes the table last: a directory with a run.json is a whole run
+        run.add(trials)  # which writes the table last: a directory with a run.json is a whole run
         return run
 
     @classmethod
@@ -176,14 +179,9 @@ class RunDirectory:
             raise UsageError(f"{path / RUN_FILE}: cannot be understood: {error}") from error
         return cls(path, table)
 
-    def add(self, trials: Sequence[TrialSpec], from_checkpoint: Path | None = None) -> None:
-        """Adds trials to the table, PENDING; all of them or, after a kill, none.
-
-        Args:
-            trials: The trials.
-            from_checkpoint: The checkpoint whose weights they start from, or None.
-        """
-        start = None if from_checkpoint is None else str(from_checkpoint.absolute())
+    def add(self, trials: Sequence[TrialSpec]) -> None:
+        """Adds trials to the table, PENDING; all of them or, after a kill, none."""
+        start = self.table.from_checkpoint
         for trial in trials:
             directory = self.trial_directory(trial.name)
             directory.write_spec(trial.to_data())
@@ -230,12 +228,13 @@ class RunDirectory:
                     f"{metric} is {experiment.stop[metric]:g} already; extend it to more, not to {value:g}"
                 )
         changed = experiment.replace(stop={**experiment.stop, **stop})
-        write_file(self.path / SPEC_FILE, dump_plain_yaml({experiment.name: changed.to_data()}).encode())
         for name in self.table.trials:
             trial, record = self.trial(name), self.record(name)
             self.trial_directory(name).write_spec(trial.replace(stop={**trial.stop, **stop}).to_data())
             if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
                 self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
+        # Last, so that the same can be asked for again if this is interrupted.
+        write_file(self.path / SPEC_FILE, dump_plain_yaml({experiment.name: changed.to_data()}).encode())
 
     @property
     def log(self) -> Path:

@@ -65,6 +65,18 @@ def test_an_opened_run_is_the_one_that_was_made_also_where_it_was_moved_to(tmp_p
     assert [result.directory for result in opened.results()] == [tmp_path / "there" / name for name in TRIALS]
 
 
+def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    spec = run.path / TRIALS[1] / "spec.yaml"
+    spec.rename(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="does not exist"):
+        run.extend({"iteration": 2})
+    (tmp_path / "elsewhere").rename(spec)
+    run.extend({"iteration": 2})
+    assert [run.trial(name).stop["iteration"] for name in TRIALS] == [2, 2, 2, 2]
+    assert run.experiment().stop == {"iteration": 2}
+
+
 def test_finished_trials_and_failed_ones_are_not_unfinished(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.mark(TRIALS[0], "TERMINATED")

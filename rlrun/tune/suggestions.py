@@ -5,7 +5,6 @@ A configuration is run with every seed of the experiment; its score is the mean 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from statistics import fmean
@@ -109,6 +108,8 @@ class Suggestions:
         self._over.add(trial)
         if failed:
             self._failed.add(trial)
+        else:
+            self._failed.discard(trial)  # it was tried again
         self._complete_if_over(self._configuration[trial])
 
     def _complete_if_over(self, number: int) -> None:
@@ -121,6 +122,5 @@ class Suggestions:
     def _score(self, trial: str) -> float | None:
         if trial in self._failed:
             return None
-        rows = read_results(self._directory.path / trial)
-        value = rows[-1].get(self._metric) if rows else None
-        return None if value is None or not math.isfinite(value) else float(value)
+        values = [row.get(self._metric) for row in read_results(self._directory.path / trial)]
+        return next((float(value) for value in reversed(values) if value is not None), None)

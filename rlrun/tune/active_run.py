@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +35,7 @@ class ActiveRun:
         token: By which a trial's process elsewhere can tell whether it sees the run's directory; "" in this process.
         disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
+        disk_full: What somebody raised who had no room to write, if anyone did; the trials then save and stop likewise.
     """
 
     directory: RunDirectory
@@ -50,6 +53,7 @@ class ActiveRun:
     token: str = ""
     disk: str = ""
     watch_error: Exception | None = None
+    disk_full: DiskFull | None = None
 
     def tell(self, event: RunEvent) -> None:
         """Tells the watcher."""
@@ -69,18 +73,35 @@ class ActiveRun:
     def failed(self, trial: str, error: Exception) -> None:
         """Notes that a trial failed, and tells the watcher."""
         self.errors[trial] = error
-        if isinstance(error, DiskFull):  # the others would fail for the same reason; all go on once there is room
-            self.interrupts.received = self.interrupts.received or "a full disk"
+        if isinstance(error, DiskFull):
+            self.stop_for(error)
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
         record = self.directory.record(trial)
         # A trial that died could not say so itself; one that another process holds is not ours to speak of.
         if record.status != "ERROR" and not self.directory.trial_directory(trial).is_claimed():
-            self.directory.mark(trial, "ERROR", str(error))
+            with self.stopping_when_full():
+                self.directory.mark(trial, "ERROR", str(error))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
+    def stop_for(self, error: DiskFull) -> None:
+        """Lets all trials save and stop: others would fail for the same reason, and all go on once there is room."""
+        self.disk_full = self.disk_full or error
+        self.interrupts.received = self.interrupts.received or "a full disk"
+
+    @contextmanager
+    def stopping_when_full(self) -> Iterator[None]:
+        """Guards what the driver itself writes: on a full disk the rest of the block is left undone and trials stop."""
+        try:
+            yield
+        except DiskFull as error:
+            self.stop_for(error)
+
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Tells the watcher that a trial has failed and starts again."""
+        """Tells the watcher that a trial has failed and starts again, also if the run ends before it does."""
+        if self.directory.record(trial).status == "ERROR":
+            with self.stopping_when_full():
+                self.directory.mark(trial, "INTERRUPTED")
         self.note(trial, f"starts again (restart {restart} of {of}): {error}")
 
     def ended(self, trial: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.checkpoint.durable import append_line, partial_name, put_directory, remove_leftovers
+from rlrun.checkpoint.durable import append_line, explained_full_disk, partial_name, put_directory, remove_leftovers
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
 
@@ -88,11 +88,18 @@ class Lineage:
         kept = self.checkpoint(trial, generation)
         if kept.is_dir():
             return
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(kept.parent)
-        partial = partial_name(kept)
-        shutil.copytree(checkpoint, partial, copy_function=_link)
-        put_directory(partial, kept)
+        found = sorted(checkpoint.rglob("*"))
+        with explained_full_disk(kept, lambda: sum(path.stat().st_size for path in found)):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(kept.parent)
+            partial = partial_name(kept)
+            for path in (checkpoint, *found):
+                copy = partial / path.relative_to(checkpoint)
+                if path.is_dir():
+                    copy.mkdir()
+                else:
+                    _link(path, copy)
+            put_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
         """Returns where the checkpoint is with which a member has come to a generation."""
@@ -136,12 +143,11 @@ def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int,
     return {member.trial: (line.generation, member) for line in generations for member in line.members}
 
 
-def _link(source: str, target: str) -> str:
+def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without hard links
         shutil.copyfile(source, target)
-    return target
 
 
 def newest_checkpoint_of(checkpoints: Path) -> Path:

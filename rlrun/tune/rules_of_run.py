@@ -11,27 +11,28 @@ from rlrun.tune.rules.choice import make_rule
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules.rule import Rule
 
+Standing = tuple[str, float, float]
+"""A trial, a rung it has come to, and the metric that it had there."""
 
-def rule_of(run: ActiveRun) -> Rule | None:
-    """Returns the rule of a run's scheduler, None if it has none.
+
+def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
+    """Returns the rule of a run's scheduler, None if it has none, and how trials stood at its rungs.
 
     Trials that it had decided to stop, or would have stopped next, are over: they are marked, and taken off the run.
     """
     scheduler = run.experiment.scheduler
     if scheduler is None:
-        return None
+        return None, []
     for name, stop in read_stops(run.directory.path).items():
         run.directory.mark_stopped(name, stop.reason)
     run.trials = [trial for trial in run.trials if run.directory.record(trial.name).status != "TERMINATED"]
     if scheduler.population is not None:
-        return _populations(run)
+        return _populations(run), []
     rule = make_rule(scheduler, run.experiment.stop, run.experiment.num_trials)
-    if run.resumed:
-        _replay(rule, run)
-    return rule
+    return rule, _replay(rule, run) if run.resumed else []
 
 
-def _replay(rule: Rule, run: ActiveRun) -> None:
+def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
     scheduler = run.experiment.scheduler
     assert scheduler is not None
     settings = scheduler.settings
@@ -44,8 +45,11 @@ def _replay(rule: Rule, run: ActiveRun) -> None:
             if moment is not None:
                 rows.append((float(moment), name, None if value is None else float(value)))
     sign = 1.0 if settings.mode == "max" else -1.0
+    standings = []
     for moment, name, value in sorted(rows, key=lambda row: row[0]):
-        rule.judge(name, moment, None if value is None else sign * value)
+        rung = rule.judge(name, moment, None if value is None else sign * value).rung
+        if rung is not None and value is not None:
+            standings.append((name, rung, value))
     going_on = {trial.name for trial in run.trials}  # failed ones as well that are tried again
     for name in names:
         if name not in going_on:
@@ -56,6 +60,7 @@ def _replay(rule: Rule, run: ActiveRun) -> None:
             run.stopped[name] = decision.reason
             rule.remove(name)
     run.trials = [trial for trial in run.trials if trial.name not in run.stopped]
+    return standings
 
 
 def _populations(run: ActiveRun) -> Populations:

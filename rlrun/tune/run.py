@@ -10,7 +10,7 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -258,13 +258,15 @@ def _run_all(
                     log,
                     watch,
                 )
-                results = _run_part(part, active, session)
+                results: list[TrialResult] = []
+                with active.stopping_when_full():
+                    results = _run_part(part, active, session)
                 found += results
                 if active.watch_error is not None:
                     raise active.watch_error
-                if full := [error for error in active.errors.values() if isinstance(error, DiskFull)]:
+                if active.disk_full is not None:
                     resumed = " && ".join(_what_is_left(parts))
-                    raise DiskFull(f"{full[0]}; once there is room go on with: {resumed}")
+                    raise DiskFull(f"{active.disk_full}; once there is room go on with: {resumed}")
                 if interrupts.received:
                     break
                 if active.errors and all(result.status == "ERROR" for result in results):
@@ -337,8 +339,9 @@ def _what_is_left(parts: Sequence[_Part]) -> list[str]:
         left = part.directory.unfinished(retry_failed=False)
         for name in left:
             if part.directory.record(name).status == "RUNNING":
-                part.directory.mark(name, "INTERRUPTED")
-        if left:
+                with suppress(DiskFull):
+                    part.directory.mark(name, "INTERRUPTED")
+        if left or _still_to_suggest(part.experiment, part.directory):
             commands.append(f"rlrun resume {shlex.quote(_as_typed(part.directory.path))}")
     return commands
 

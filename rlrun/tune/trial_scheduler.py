@@ -76,17 +76,21 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         name = trial_name(trial)
         if self._rule is None or self._is_stopping:
             return str(TrialScheduler.CONTINUE)
-        if DIVERGED in result:
-            assert isinstance(self._rule, Populations)
-            self._run.note(name, str(result[DIVERGED]))
-            return self._act(trial, self._rule.diverged(name))
-        decision = self._judged(trial, result)
-        return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
+        with self._run.stopping_when_full():
+            if DIVERGED in result:
+                assert isinstance(self._rule, Populations)
+                self._run.note(name, str(result[DIVERGED]))
+                return self._act(trial, self._rule.diverged(name))
+            decision = self._judged(trial, result)
+            return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
+        self._held[name] = trial  # until all are told to stop
+        return str(TrialScheduler.NOOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Tells the rule that a trial has ended by itself, and hears its last result first."""
         if not self._is_stopping and trial_name(trial) not in self._run.stopped:
-            self._judged(trial, result)
+            with self._run.stopping_when_full():
+                self._judged(trial, result)
         self._remove(trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
@@ -109,8 +113,9 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._stop_all(controller)
             return None
         if self._rule is not None:
-            for name, decision in self._rule.released().items():
-                self._release(controller, name, decision)
+            with self._run.stopping_when_full():
+                for name, decision in self._rule.released().items():
+                    self._release(controller, name, decision)
             self._tell_of_waiting()
             self._leave(controller)
             self._make_room(controller)
@@ -165,15 +170,16 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         One that was waiting when the run was interrupted runs an iteration before it waits again. What is decided about
         it meanwhile it hears with its next result.
         """
+        if name not in self._held and name not in self._paused:
+            return
+        if decision.verdict == "stop":
+            self._write_stop(name, decision)
         held = self._held.pop(name, None)
         self._leaving.pop(name, None)
-        trial = held or self._paused.pop(name, None)
-        if trial is None:
-            return
+        trial = held or self._paused.pop(name)
         if self._suggestions is not None:
             self._suggestions.goes_on(name)
         if decision.verdict == "stop":
-            self._write_stop(name, decision)
             if held is not None:
                 _actor(trial).finish.remote(decision.reason)
             controller.stop_trial(trial)
@@ -269,7 +275,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     def _remove(self, trial: Trial) -> None:
         self._forget(trial)
         if self._rule is not None and not self._is_stopping:  # what the user stops goes on later
-            self._rule.remove(trial_name(trial))
+            with self._run.stopping_when_full():
+                self._rule.remove(trial_name(trial))
 
     def _forget(self, trial: Trial) -> None:
         for known in (self._held, self._leaving, self._paused, self._ready):

@@ -47,12 +47,15 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
                 return str(Searcher.FINISHED)
             if self._suggestions.running() >= self._places(self._suggestions):
                 return None
-            for trial in self._suggestions.next_trials():
+            made: list[TrialSpec] = []
+            with self._run.stopping_when_full():
+                made = self._suggestions.next_trials()
+            for trial in made:
                 self._run.trials.append(trial)
                 self._next.append(trial)
                 self._run.tell(TrialAdded(trial))
-            for text in self._suggestions.notes():
-                self._run.note(self._next[0].name, text)
+            for text in self._suggestions.notes() if made else []:
+                self._run.note(made[0].name, text)
         if not self._next:
             return str(Searcher.FINISHED)
         trial = self._next.popleft()

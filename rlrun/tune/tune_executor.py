@@ -6,8 +6,10 @@ runs them side by side, and starts those again whose process died.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import pickle
 import shutil
 import time
@@ -18,7 +20,7 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
-from rlrun.errors import OutOfResources, TrainingFailed
+from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.orders import TrialOrders
 from rlrun.tune.active_run import ActiveRun
@@ -47,8 +49,11 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     run.token = leave_token(run.directory.path)
     if spans_machines:
         run.disk, disk = start_driver_disk(run.directory.path)
-    rule = rule_of(run)
+    rule, standings = rule_of(run)
     suggestions = Suggestions(run.experiment, run.directory) if run.experiment.searches else None
+    if suggestions is not None:
+        for standing in standings:  # the process before may have ended with some of them unheard
+            suggestions.observe(*standing)
 
     def orders_of(trial: TrialSpec) -> TrialOrders | None:
         orders = rule.orders(trial.name) if isinstance(rule, Populations) else None
@@ -77,13 +82,21 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     )
     # Of Tune's own result files, which are off, it would complain at length.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
-    tuner.fit()
+    try:
+        tuner.fit()
+    except Exception as error:
+        if os.strerror(errno.ENOSPC) in str(error):  # where Tune itself keeps what nobody reads
+            run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
+        elif run.disk_full is None:
+            raise
     if spans_machines:
         ray.kill(disk)
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     for name, reason in run.stopped.items():
         run.directory.mark_stopped(name, reason)
-    if isinstance(rule, Populations) and not run.directory.unfinished(retry_failed=False):
+    # A member that failed may be tried again, and one that has not saved at its end may be extended.
+    is_over = run.experiment.checkpoint.at_end and not run.directory.unfinished(retry_failed=True)
+    if isinstance(rule, Populations) and is_over:
         rule.close()
 
 
@@ -126,22 +139,28 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells that a trial has failed and starts again."""
         self._let_go(trial)
+        error = _error_of(trial)
+        if isinstance(error, DiskFull):
+            self._run.failed(trial_name(trial), error)
+            return
         allowed = self._run.experiment.failure.max_restarts
-        self._run.restarts(trial_name(trial), trial.run_metadata.num_failures, allowed, _error_of(trial))
+        self._run.restarts(trial_name(trial), trial.run_metadata.num_failures, allowed, error)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells how a trial ended."""
         self._run.ended(trial_name(trial))
         _forget(trial)
         if self._suggestions is not None and not self._run.interrupts.received:
-            self._suggestions.ended(trial_name(trial), failed=False)
+            with self._run.stopping_when_full():
+                self._suggestions.ended(trial_name(trial), failed=False)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Notes what a trial raised, as it was."""
         self._let_go(trial)
         self._run.failed(trial_name(trial), _error_of(trial))
-        if self._suggestions is not None:
-            self._suggestions.ended(trial_name(trial), failed=True)
+        if self._suggestions is not None and not self._run.interrupts.received:
+            with self._run.stopping_when_full():
+                self._suggestions.ended(trial_name(trial), failed=True)
 
     def _let_go(self, trial: Trial) -> None:
         """Takes a trial from its process, which may be lost, so that another one need not wait for it."""

@@ -1,8 +1,13 @@
 """The lineage lasts through kills, and keeps a checkpoint for as long as someone may copy it."""
 
+import errno
 import os
+import resource
 from pathlib import Path
 
+import pytest
+
+from rlrun.errors import DiskFull
 from rlrun.tune.decisions import DECISIONS_FILE, StopDecision, append_stop, read_stops
 from rlrun.tune.lineage import LINEAGE_FILE, Generation, Lineage, MemberRecord, newest_records, read_generations
 
@@ -38,6 +43,29 @@ def test_a_kept_checkpoint_outlasts_the_one_it_was_made_of(tmp_path: Path) -> No
     assert (kept / "policies/default.safetensors").read_bytes() == b"weights"
     lineage.keep_checkpoint("000-a", 1, checkpoint)  # that it has come there again changes nothing
     assert (kept / "policies/default.safetensors").read_bytes() == b"weights"
+
+
+def test_a_checkpoint_that_cannot_be_linked_is_copied_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_link(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", no_link)
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint/weights").write_bytes(bytes(1000))
+    lineage = Lineage(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(DiskFull, match=r"generations/000-a/000001: File too large: about 0\.001 MB"):
+            lineage.keep_checkpoint("000-a", 1, tmp_path / "checkpoint")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not lineage.checkpoint("000-a", 1).exists()
+    lineage.keep_checkpoint("000-a", 1, tmp_path / "checkpoint")
+    assert (lineage.checkpoint("000-a", 1) / "weights").read_bytes() == bytes(1000)
+    assert [path.name for path in (tmp_path / "generations/000-a").iterdir()] == ["000001"]
 
 
 def test_only_what_is_needed_stays(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import rlrun
 from rlrun.errors import CheckpointError, SpecError, UsageError
 from rlrun.spec.load import parse_experiments
 from rlrun.tune.ray_session import warn_if_open_to_everyone
-from rlrun.tune.run import resume, run
+from rlrun.tune.run import _Part, _what_is_left, resume, run
+from rlrun.tune.run_directory import RunDirectory
 
 SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
 
@@ -117,6 +118,14 @@ def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.warns(UserWarning, match="RAY_AUTH_MODE=disabled: anyone who can reach"):
         warn_if_open_to_everyone()
+
+
+def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_path: Path) -> None:
+    searched = {**SPEC, "searcher": "bohb", "scheduler": {"bohb": {"max_t": 9}}, "num_samples": 2}
+    (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
+    directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
+    part = _Part(directory, experiment, [], "ray", resumed=False)
+    assert _what_is_left([part]) == [f"rlrun resume {tmp_path / 'searched'}"]
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

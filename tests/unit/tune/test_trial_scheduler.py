@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
@@ -26,11 +30,24 @@ LR = [1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-4]
 CONTINUE, WAITS, STOP = TrialScheduler.CONTINUE, TrialScheduler.NOOP, TrialScheduler.STOP
 
 
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Limits the size of files, which the kernel answers as it answers a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 class Actor:
     """Notes what the driver calls."""
 
     def __init__(self) -> None:
-        self.finish = SimpleNamespace(remote=lambda reason: None)
+        self.called: list[str] = []
+        self.finish = SimpleNamespace(remote=lambda reason: self.called.append("finish"))
+        self.interrupt = SimpleNamespace(remote=lambda: self.called.append("interrupt"))
 
 
 class OnTune:
@@ -67,7 +84,8 @@ class OnTune:
             log=DriverLog(),
             watch=self.told.append,
         )
-        self.scheduler = RuleScheduler(self.run, rule_of(self.run), None)
+        rule, self.standings = rule_of(self.run)
+        self.scheduler = RuleScheduler(self.run, rule, None)
         self.trials = [
             SimpleNamespace(
                 config={"trial": trial.to_data()},
@@ -126,3 +144,35 @@ def test_a_failed_trial_that_is_tried_again_is_waited_for(tmp_path: Path) -> Non
     tune.turn()
     assert tune.going_on == ["004"]
     assert [name[:3] for name in tune.run.stopped] == ["003"]
+
+
+def test_what_was_seen_at_rungs_is_known_after_a_resume(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path, reached={0: 16, 3: 8, 4: 9, 5: 7})
+    assert [(name[:3], rung, value) for name, rung, value in tune.standings] == [
+        ("003", 8, LR[3]),
+        ("004", 8, LR[4]),
+        ("000", 16, LR[0]),
+    ]
+
+
+@pytest.mark.parametrize("who_is_last", [3, 5])
+def test_a_full_disk_stops_all_trials_before_any_is_lost(tmp_path: Path, who_is_last: int) -> None:
+    tune = OnTune(tmp_path)
+    for number in {3, 4, 5} - {who_is_last}:
+        tune.hears(number, 8)
+    with files_of_at_most(10):
+        tune.hears(who_is_last, 8)
+        tune.turn()
+    assert tune.run.stopped == {}
+    assert "decisions.jsonl" in str(tune.run.disk_full)
+    tune.turn()
+    assert [trial.temporary_state.ray_actor.called for trial in tune.trials] == [["interrupt"]] * 6
+    assert sorted(tune.going_on) == ["003", "004", *(["005"] if who_is_last != 5 else [])]
+
+
+def test_a_trial_that_is_to_start_again_is_not_left_as_a_failed_one(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path)
+    name = tune.run.trials[0].name
+    tune.run.directory.mark(name, "ERROR", "boom")
+    tune.run.restarts(name, 1, 3, RuntimeError("boom"))
+    assert tune.run.directory.record(name).status == "INTERRUPTED"

@@ -76,7 +76,7 @@ regress-quick: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress -f configs/regression/ --executor local --control && exit $${status:-0}
 
 chaos: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m chaos tests/chaos $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration/test_cluster.py $(PYTEST_ARGS)
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

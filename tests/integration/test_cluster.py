@@ -1,4 +1,7 @@
-"""A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine."""
+"""A sweep on a Ray cluster of several nodes, of which one dies; all nodes are processes of this machine.
+
+Three nodes and their deaths take minutes on two cores, so `make chaos` runs it.
+"""
 
 import json
 import shutil
@@ -17,6 +20,7 @@ from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.trial.results import is_timing, read_results
 
+pytestmark = pytest.mark.chaos
 WORLD = '''
 import time
 

@@ -138,6 +138,30 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
 
 
 @pytest.mark.usefixtures("running_ray")
+def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_on_with_it(tmp_path: Path) -> None:
+    copies: list[str] = []
+    killed: list[str] = []
+
+    def kill_behind_the_first_copy(event: RunEvent) -> None:
+        if isinstance(event, TrialNote) and "goes on from" in event.text:
+            copies.append(event.trial)
+        if isinstance(event, TrialEvent) and event.result and event.trial in copies and not killed:
+            killed.append(event.trial)
+            os.kill(int(event.place.rpartition(":")[2]), signal.SIGKILL)
+
+    spec = population()
+    spec["steered"]["stop"] = {"env_steps": 3 * INTERVAL}
+    spec["steered"]["checkpoint"] = {"at_end": False}
+    trials = rlrun.run(spec, runs_dir=tmp_path, watch=kill_behind_the_first_copy)
+    assert [trial.name for trial in trials if trial.status == "ERROR"] == killed
+    trials = rlrun.resume(tmp_path / "steered", retry_failed=True, extend={"env_steps": 4 * INTERVAL})
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    for trial in trials:
+        assert [row["iteration"] for row in trial.results()] == list(range(1, len(trial.results()) + 1))
+        assert trial.last_result["env_steps"] >= 4 * INTERVAL
+
+
+@pytest.mark.usefixtures("running_ray")
 def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,10 +14,6 @@ from rlrun.tune.trial_place import SCRATCH_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Read by Ray when it is imported, by the nodes that are started here, and by whoever joins them.
-os.environ.setdefault("RAY_AUTH_MODE", "token")
-os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 PATIENCE_S = 150.0
 """Seconds that anything may take on a busy machine."""

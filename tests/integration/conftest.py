@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # stub_workers is imported by name, here and in actors
-
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-if "ray" not in sys.modules:  # a token of our own, so that Ray writes none into the user's home
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Runs in the caller's own process: what is written, told, resumed and not imported."""
 
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +52,7 @@ def test_the_watcher_hears_of_everything_in_order(tmp_path: Path) -> None:
     assert (begin.uses_ray, begin.resumed, begin.terminal) == (False, False, sys.stdout)
     assert [spec.name for spec in begin.trials] == ["000-seed=0"]
     assert told == [
-        TrialEvent("000-seed=0", "RUNNING"),
+        TrialEvent("000-seed=0", "RUNNING", place=f"{platform.node()}:{os.getpid()}"),
         *(TrialEvent("000-seed=0", "RUNNING", row) for row in trial.results()),
         TrialEvent("000-seed=0", "TERMINATED"),
     ]

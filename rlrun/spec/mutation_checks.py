@@ -23,6 +23,8 @@ MUTATIONS: Location = ("scheduler", "pbt", "mutations")
 """Where search spaces may stand besides config and env."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Where ranges stand."""
+PLACES = ("num_workers", "num_cpus_per_worker", "num_gpus")
+"""Settings of an algorithm that say which CPUs and GPUs a trial needs."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         return f"there is no setting '{path}'{hint or f'; see `rlrun config {config.algorithm}`'}"
     if config.model.shapes_parameters(path):
         return "cannot change in a population: its members take over each other's weights"
+    if path in PLACES:
+        return "cannot change in a population: CPUs and GPUs are set aside when a trial starts"
     if outer := next((other for other in others if path.startswith(f"{other}.")), None):
         return f"lies in '{outer}', which changes too"
     inside: Any = config.data

@@ -25,7 +25,7 @@ def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
         return None, []
     for name, stop in read_stops(run.directory.path).items():
         run.directory.mark_stopped(name, stop.reason)
-    run.trials = [trial for trial in run.trials if run.directory.record(trial.name).status != "TERMINATED"]
+    _leave_out(run, {trial.name for trial in run.trials if run.directory.record(trial.name).status == "TERMINATED"})
     if scheduler.population is not None:
         return _populations(run), []
     rule = make_rule(scheduler, run.experiment.stop, run.experiment.num_trials)
@@ -59,8 +59,16 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
             run.directory.mark_stopped(name, decision.reason)
             run.stopped[name] = decision.reason
             rule.remove(name)
-    run.trials = [trial for trial in run.trials if trial.name not in run.stopped]
+    _leave_out(run, set(run.stopped))
     return standings
+
+
+def _leave_out(run: ActiveRun, over: set[str]) -> None:
+    """Takes trials that are over off a run, and tells how they ended."""
+    for trial in run.trials:
+        if trial.name in over:
+            run.ended(trial.name)
+    run.trials = [trial for trial in run.trials if trial.name not in over]
 
 
 def _populations(run: ActiveRun) -> Populations:

@@ -25,7 +25,7 @@ from typing import Any
 from rlrun.checkpoint.durable import remove_directory, write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import UsageError, did_you_mean
+from rlrun.errors import SpecError, UsageError, did_you_mean
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE, Row, read_last_row, read_results
@@ -203,11 +203,12 @@ class RunDirectory:
         """Returns the experiment as it was resolved.
 
         Raises:
-            SpecError: If spec.yaml is damaged, or names what is not here any more.
+            UsageError: If spec.yaml is missing or damaged, or names what is not here any more.
         """
-        data = load_plain_yaml((self.path / SPEC_FILE).read_text())
-        (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run began
-        return experiment
+        with _naming(self.path / SPEC_FILE):
+            data = load_plain_yaml((self.path / SPEC_FILE).read_text())
+            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run began
+            return experiment
 
     def extend(self, stop: Mapping[str, float]) -> None:
         """Raises stop criteria of the experiment and of every trial; trials that these had ended go on.
@@ -251,8 +252,13 @@ class RunDirectory:
         return TrialDirectory(self.path / name)
 
     def trial(self, name: str) -> TrialSpec:
-        """Returns one of its trials as it was resolved."""
-        return TrialSpec.from_data(self.trial_directory(name).read_spec())
+        """Returns one of its trials as it was resolved.
+
+        Raises:
+            UsageError: If the trial's spec.yaml is missing or damaged, or names what is not here any more.
+        """
+        with _naming(self.path / name / SPEC_FILE):
+            return TrialSpec.from_data(self.trial_directory(name).read_spec())
 
     def record(self, name: str) -> TrialRecord:
         """Returns how one of its trials stands.
@@ -370,6 +376,21 @@ def import_paths() -> tuple[str, ...]:
 def follow_import_paths(paths: Sequence[str]) -> None:
     """Makes folders importable that are not yet, behind those that are."""
     sys.path.extend(path for path in paths if path not in sys.path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the name of a file to whatever is wrong with it."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError([replace(problem, file=str(path)) for problem in error.problems]) from error
+    except FileNotFoundError:
+        raise UsageError(f"{path}: does not exist") from None
+    except KeyError as error:
+        raise UsageError(f"{path}: cannot be understood: there is no {error}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be understood: {error}") from error
 
 
 def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:

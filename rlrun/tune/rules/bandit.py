@@ -53,8 +53,9 @@ def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
     """
     found = []
     began: dict[str, Gain] = {}
+    scores: dict[str, float | None] = {}  # the last of each member: where they do not wait, a line speaks of one only
     for line in generations:
-        scores = {member.trial: member.score for member in line.members}
+        scores |= {member.trial: member.score for member in line.members}
         for member in line.members:
             before = began.pop(member.trial, None)
             if before is not None and member.score is not None:

@@ -168,6 +168,13 @@ POPULATIONS = [
         ],
     ),
     (
+        PBT.format("{num_workers: {choice: [0, 2]}}"),
+        [
+            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population: CPUs and GPUs are set aside "
+            "when a trial starts"
+        ],
+    ),
+    (
         PBT.format("{model.hiddens: {choice: [[64], [32]]}, normalize_observations: {choice: [true, false]}}"),
         [
             f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population: its members take over each other's "

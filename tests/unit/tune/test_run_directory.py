@@ -95,6 +95,38 @@ def test_a_damaged_table_is_refused_by_name(tmp_path: Path, content: str) -> Non
         RunDirectory.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"sweep: [1,\n  b: }", "cannot be understood: while parsing"),
+        (b"\xff\xfe", "cannot be understood: 'utf-8' codec"),
+        (b"{}", "holds no experiment"),
+        (b"sweep: {algorithm: ppo, env: CartPole-v1, stopp: {iteration: 1}}", "sweep.stopp: unknown key"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_damaged_spec_is_refused_by_name(tmp_path: Path, content: bytes | None, message: str) -> None:
+    run = new_run(tmp_path)
+    if content is None:
+        (run.path / "spec.yaml").unlink()
+    else:
+        (run.path / "spec.yaml").write_bytes(content)
+    with pytest.raises(UsageError, match=f"{run.path / 'spec.yaml'}: {message}"):
+        run.experiment()
+
+
+def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    spec = run.path / TRIALS[0] / "spec.yaml"
+    for content, message in [
+        ("name: x", "there is no 'algorithm'"),
+        ("algorithm: ppo\nconfig: {lrr: 1}", "lrr: unknown"),
+    ]:
+        spec.write_text(content)
+        with pytest.raises(UsageError, match=f"{spec}: .*{message}"):
+            run.trial(TRIALS[0])
+
+
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not a run: there is no run\.json"):
         RunDirectory.open(tmp_path / "nowhere")

@@ -18,7 +18,7 @@ from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.driver_log import DriverLog
-from rlrun.tune.events import RunEvent
+from rlrun.tune.events import RunEvent, TrialEvent
 from rlrun.tune.interrupts import Interrupts
 from rlrun.tune.rules_of_run import rule_of
 from rlrun.tune.run_directory import RunDirectory
@@ -176,3 +176,10 @@ def test_a_trial_that_is_to_start_again_is_not_left_as_a_failed_one(tmp_path: Pa
     tune.run.directory.mark(name, "ERROR", "boom")
     tune.run.restarts(name, 1, 3, RuntimeError("boom"))
     assert tune.run.directory.record(name).status == "INTERRUPTED"
+
+
+def test_a_trial_that_was_stopped_before_a_kill_is_over_and_its_end_is_told(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path, reached={3: 8, 4: 8, 5: 8})
+    assert [trial.name[:3] for trial in tune.run.trials] == ["000", "001", "002", "004", "005"]
+    ends = [event for event in tune.told if isinstance(event, TrialEvent)]
+    assert [(event.trial[:3], event.status) for event in ends] == [("003", "TERMINATED")]

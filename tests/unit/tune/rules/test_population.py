@@ -16,7 +16,8 @@ from rlrun.errors import Problem, SpecError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.spec.settings import settings_of, with_settings
-from rlrun.tune.lineage import LINEAGE_FILE, Lineage, read_generations
+from rlrun.tune.lineage import LINEAGE_FILE, Generation, How, Lineage, MemberRecord, read_generations
+from rlrun.tune.rules.bandit import gains
 from rlrun.tune.rules.mutation import explore
 from rlrun.tune.rules.population import Populations
 
@@ -243,3 +244,13 @@ def test_explored_settings_stay_in_their_ranges(seed: int, lr: float, epochs: in
     if how == "perturbed":
         assert found["lr"] in [min(max(lr * factor, 1e-5), 1e-2) for factor in (0.8, 1.2)]
         assert abs([1, 2, 4, 8].index(found["num_epochs"]) - [1, 2, 4, 8].index(epochs)) <= 1
+
+
+def test_a_copy_began_with_its_parents_score_also_where_a_line_speaks_of_one_member_only() -> None:
+    def line(number: int, trial: str, score: float, parent: str | None = None) -> Generation:
+        how: How = "kept" if parent is None else "modelled"
+        member = MemberRecord(trial, score, number * INTERVAL, how, parent, number if parent else None, {"lr": 0.1})
+        return Generation(0, number, (member,))
+
+    lines = [line(1, "a", 50.0), line(1, "b", 10.0, "a"), line(2, "b", 56.0), line(2, "a", 51.0)]
+    assert [(gain.score, gain.change) for gain in gains(lines, 1.0)] == [(50.0, 6.0), (50.0, 1.0)]

@@ -47,6 +47,9 @@ RESULT_KEYS = (
     "episode_return_max",
     "episode_len_mean",
     "env_steps_per_s",
+    "learner_wait_share",
+    "policy_lag_mean",
+    "policy_lag_max",
     "time_this_iter_s",
     "time_total_s",
     "weights_version",
@@ -70,6 +73,7 @@ class Algorithm(Generic[C]):
     Attributes:
         Config: The class of its settings.
         policy_family: Name of a built-in policy family, or `package.module:Class` of one's own.
+        has_target_network: Whether the learner keeps a target network, which the dataflow reads and updates.
         learner_metrics: Names of the statistics its loss returns, reported as `learner/<name>`.
         config: The settings.
         env: The environment.
@@ -80,6 +84,7 @@ class Algorithm(Generic[C]):
 
     Config: ClassVar[type[AlgorithmConfig]]
     policy_family: ClassVar[str] = "actor_critic"
+    has_target_network: ClassVar[bool] = False
     learner_metrics: ClassVar[tuple[str, ...]] = ()
 
     learner: Learner
@@ -164,8 +169,10 @@ class Algorithm(Generic[C]):
             TrainingFailed: An env, a plugin or a worker failed for good.
         """
         flow = self._started()
-        began, steps_before = time.perf_counter(), self.workers.env_steps
+        began, steps_before, waited_before = time.perf_counter(), self.workers.env_steps, flow.waited_s
         next(flow)
+        while self.workers.env_steps - steps_before < self.config.min_env_steps_per_iteration:
+            next(flow)
         seconds = time.perf_counter() - began
         self.iteration += 1
         self.time_total_s += seconds
@@ -177,6 +184,8 @@ class Algorithm(Generic[C]):
             "sgd_steps": self.learner.sgd_steps,
             **self._metrics.result(),
             "env_steps_per_s": (self.workers.env_steps - steps_before) / seconds,
+            "learner_wait_share": (flow.waited_s - waited_before) / seconds,
+            **self.learner.lag.take(),
             "time_this_iter_s": seconds,
             "time_total_s": self.time_total_s,
             "weights_version": self.learner.weights_version,
@@ -320,6 +329,7 @@ class Algorithm(Generic[C]):
             tensors={
                 f"policies/{DEFAULT_POLICY}": self.learner.policy.parameters.named(self.learner.flat()),
                 f"optimizers/{DEFAULT_POLICY}": self.learner.optimizer_state(),
+                **self._target_tensors(),
             },
             state={
                 "iteration": self.iteration,
@@ -406,9 +416,18 @@ class Algorithm(Generic[C]):
             self.learner.schedules = {name: getattr(config, name) for name in names}
         return True
 
+    def _target_tensors(self) -> dict[str, dict[str, Any]]:
+        target = self.learner.target()
+        if target is None:
+            return {}
+        return {f"targets/{DEFAULT_POLICY}": self.learner.policy.parameters.named(target)}
+
     def _load_policy(self, content: Content) -> None:
+        parameters = self.learner.policy.parameters
         try:
-            flat = self.learner.policy.parameters.from_named(content.tensors[f"policies/{DEFAULT_POLICY}"])
+            flat = parameters.from_named(content.tensors[f"policies/{DEFAULT_POLICY}"])
+            if self.has_target_network:
+                self.learner.load_target(parameters.from_named(content.tensors[f"targets/{DEFAULT_POLICY}"]))
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
         self.learner.load_flat(flat)
@@ -423,32 +442,57 @@ class Algorithm(Generic[C]):
         """Builds policy, learner, workers and dataflow at the first call."""
         if self._flow is not None:
             return self._flow
+        self.iteration, self.time_total_s = 0, 0.0
+        self._metrics, self._seconds = EpisodeMetrics(), {}
+        if self.is_compiled is None:
+            self.is_compiled = self._compiling_pays()
+        self.learner = self.make_learner(compile_updates=self.is_compiled)
+        self.workers = self._worker_set({DEFAULT_POLICY: self.learner.policy.behavior()})
+        self._flow = self.learn(self.collect(self.workers), self.workers)
+        self._broadcast()
+        return self._flow
+
+    def make_learner(
+        self,
+        *,
+        compile_updates: bool,
+        reduce: Callable[[Any], Any] | None = None,
+        share: tuple[int, int] = (0, 1),
+    ) -> Learner:
+        """Returns a learner as it is at the start of the run, the same in every process.
+
+        An algorithm that is sent to another process arrives there as what it was made from, so this method of it makes
+        a learner there.
+
+        Args:
+            compile_updates: Whether its updates run compiled.
+            reduce: Adds up gradients over the learners that learn together.
+            share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
+        """
         from threadpoolctl import threadpool_limits
 
         from rlrun.learner.learner import Learner, available_device
 
-        self.iteration, self.time_total_s = 0, 0.0
-        self._metrics, self._seconds = EpisodeMetrics(), {}
         threadpool_limits(self.config.torch_threads, user_api="blas")
         device = available_device(self.config.num_gpus, self.config.torch_threads)
         self._spaces = spaces_of(self.env)
-        policy = self._policy()
-        if self.is_compiled is None:
-            self.is_compiled = self._compiling_pays()
-        self.learner = Learner(
-            policy,
+        return Learner(
+            self._policy(),
             self.objectives(),
             schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
             device=device,
-            compile_updates=self.is_compiled,
+            compile_updates=compile_updates,
             identity=self._identity(),
             seed=child_seed(self.seed, "minibatches"),
+            microbatch_size=self.config.microbatch_size,
+            reduce=reduce,
+            share=share,
+            has_target=self.has_target_network,
             announce=self._announce,
         )
-        self.workers = self._worker_set({DEFAULT_POLICY: policy.behavior()})
-        self._flow = self.learn(self.collect(self.workers), self.workers)
-        self._broadcast()
-        return self._flow
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.env, self.config, self.seed)
 
     def _identity(self) -> str | None:
         """Returns what determines the learner's updates, or None if code outside of rlrun takes part in them."""
@@ -557,6 +601,10 @@ def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:
             f"the checkpoint would import {', '.join(unknown)}, which is neither built in nor installed as a plugin; "
             "if you trust it, say --trust (in Python: trust=True)"
         )
+
+
+def _remade(kind: type[Algorithm[Any]], env: EnvConfig, config: AlgorithmConfig, seed: int) -> Algorithm[Any]:
+    return kind(env, config, seed=seed)
 
 
 def _as_array(leaf: Any) -> Any:

@@ -33,6 +33,12 @@ class AlgorithmConfig(ConfigModel):
     """Envs that a worker steps side by side."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
+    min_env_steps_per_iteration: NonNegativeInt = 0
+    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
+    been taken; 0 for one batch."""
+    microbatch_size: PositiveInt | None = None
+    """Steps whose gradient is computed at a time: the gradients of a minibatch's parts are added up, which takes less
+    memory and gives the same update; null for a whole minibatch at a time."""
     max_grad_norm: PositiveFloat | None = 0.5
     """Bound of the gradient's norm; null for none."""
     normalize_observations: bool = False

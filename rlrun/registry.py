@@ -20,7 +20,13 @@ from typing import Any
 from rlrun.errors import TrainingFailed, UsageError, did_you_mean
 from rlrun.explain import unknown_name
 
-BUILT_IN = {"ppo": "rlrun.algorithms.ppo:PPO"}
+BUILT_IN = {
+    "a2c": "rlrun.algorithms.a2c:A2C",
+    "appo": "rlrun.algorithms.appo:APPO",
+    "impala": "rlrun.algorithms.impala:Impala",
+    "pg": "rlrun.algorithms.pg:PG",
+    "ppo": "rlrun.algorithms.ppo:PPO",
+}
 """Import paths of the algorithms that come with rlrun, by name."""
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"

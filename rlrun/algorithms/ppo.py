@@ -20,6 +20,7 @@ from rlrun.flow.operators import (
     Standardize,
     TrainOneStep,
 )
+from rlrun.flow.sources import parallel_rollouts
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.rollout.worker_set import WorkerSet
@@ -47,6 +48,9 @@ class PPOConfig(AlgorithmConfig):
     """Weight of the value loss (eq. 9's c1)."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus (eq. 9's c2)."""
+    asynchronous: bool = False
+    """Whether remote workers collect on while the learner learns, with weights that may be a batch old, instead of
+    waiting for it."""
     kl_target: PositiveFloat | None = None
     """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for
     no bound."""
@@ -100,6 +104,10 @@ class PPO(Algorithm[PPOConfig]):
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
             },
         )
+
+    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
+        """A fragment of every worker in turn, or with `asynchronous` fragments as they are ready."""
+        return parallel_rollouts(workers, mode="async" if self.config.asynchronous else "sync", in_flight=2)
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""

@@ -35,11 +35,26 @@ class SampleBatch(dict[str, Any]):
 
     def steps(self) -> SampleBatch:
         """Returns the batch without its closing rows, so that all columns are [T, B]."""
+        length = len(self["valid"])
         return SampleBatch(
             {
-                name: map_tree(lambda leaf: leaf[:-1], column) if name in CLOSING_COLUMNS else column
+                name: map_tree(lambda leaf: leaf[:length], column) if name in CLOSING_COLUMNS else column
                 for name, column in self.items()
             }
+        )
+
+    def closed(self) -> SampleBatch:
+        """Returns the batch with a closing row in every column, [T + 1, B]; no step fills it.
+
+        The observation after the last step, and what a network makes of it, then stands behind that step like the one
+        after an episode's end does.
+        """
+
+        def close(leaf: Any) -> Any:
+            return np.concatenate([leaf, np.zeros((1, *leaf.shape[1:]), leaf.dtype)])
+
+        return SampleBatch(
+            {name: column if name in CLOSING_COLUMNS else map_tree(close, column) for name, column in self.items()}
         )
 
     def rows(self, length: int) -> SampleBatch:
@@ -58,8 +73,12 @@ class SampleBatch(dict[str, Any]):
 
         return self.map(cut)
 
-    def cleared(self) -> SampleBatch:
-        """Returns the batch with zeros in the cells that no step filled, so that no garbage reaches a loss."""
+    def cleared(self, keep: Sequence[str] = ()) -> SampleBatch:
+        """Returns the batch with zeros in the cells that no step filled, so that no garbage reaches a loss.
+
+        Args:
+            keep: Columns to leave: what a network makes of the observation there may be asked for.
+        """
         valid = self["valid"]
         if valid.all():
             return self
@@ -67,7 +86,7 @@ class SampleBatch(dict[str, Any]):
         def clear(leaf: Any) -> Any:
             return np.where(valid.reshape(*valid.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
 
-        return self.map(clear)
+        return SampleBatch({name: column if name in keep else map_tree(clear, column) for name, column in self.items()})
 
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:

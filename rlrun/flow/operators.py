@@ -14,6 +14,7 @@ from rlrun.rollout.rollout_worker import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
+    from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_set import WorkerSet
 
 T = TypeVar("T")
@@ -53,9 +54,15 @@ class ComputeAdvantages(Operator):
 class ConcatBatches(StatefulOperator):
     """Puts fragments side by side until a batch is full."""
 
-    def __init__(self, train_batch_size: int) -> None:
-        """Takes the steps [T * B] that fill a batch."""
+    def __init__(self, train_batch_size: int, *, exact: bool = False) -> None:
+        """Takes what a full batch is.
+
+        Args:
+            train_batch_size: Steps [T * B] that fill a batch.
+            exact: Whether a batch has exactly so many, and what is beyond them waits for the next; T divides them.
+        """
         self.train_batch_size = train_batch_size
+        self.exact = exact
         self._waiting: list[SampleBatch] = []
 
     def settings(self) -> dict[str, Any]:
@@ -63,13 +70,20 @@ class ConcatBatches(StatefulOperator):
         return {"train_batch_size": self.train_batch_size}
 
     def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
-        """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, nothing otherwise."""
+        """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, or several; nothing otherwise."""
         self._waiting.append(item)
         if sum(batch.num_rows for batch in self._waiting) < self.train_batch_size:
             return []
         full = concatenated(self._waiting)
         self._waiting = []
-        return [full]
+        if not self.exact:
+            return [full]
+        length, columns = full["valid"].shape
+        each = self.train_batch_size // length
+        *cuts, rest = range(0, columns + 1, each)
+        if rest < columns:
+            self._waiting = [full.map(lambda leaf: leaf[:, rest:])]
+        return [full.map(lambda leaf, start=start: leaf[:, start : start + each]) for start in cuts]
 
     def state(self) -> dict[str, Any]:
         """Returns the fragments that wait."""
@@ -106,6 +120,7 @@ class TrainOneStep(Operator):
         *,
         num_epochs: int = 1,
         minibatch_size: int | None = None,
+        whole_fragments: bool = False,
         stop: tuple[str, float] | None = None,
     ) -> None:
         """Takes who learns, and how.
@@ -115,30 +130,48 @@ class TrainOneStep(Operator):
             workers: Whose env steps the schedules follow.
             num_epochs: Passes over the batch.
             minibatch_size: Steps in a minibatch; None for the whole batch.
+            whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses
+                over consecutive steps need it, instead of a single step.
             stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
         """
         self.learner = learner
         self.workers = workers
         self.num_epochs = num_epochs
         self.minibatch_size = minibatch_size
+        self.whole_fragments = whole_fragments
         self.stop = stop
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
-        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **stop}
+        rows = {"whole_fragments": True} if self.whole_fragments else {}
+        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **stop}
 
     def __call__(self, item: SampleBatch) -> LearnResult:
         """Moves the parameters."""
-        rows = item.steps().cleared().rows(1)
+        self.learner.lag.add(self.learner.weights_version, item["weights_version"])
+        length, columns = item["valid"].shape
+        learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
         self.learner.learn(
-            rows,
+            whole_fragment_rows(learned) if self.whole_fragments else learned.steps().cleared().rows(1),
             num_epochs=self.num_epochs,
-            minibatch_size=self.minibatch_size or item.num_rows,
+            # A fragment's row has one cell more than steps.
+            minibatch_size=self._minibatch_rows(length, columns) * (length + 1 if self.whole_fragments else 1),
             env_steps=self.workers.env_steps,
             stop=self.stop,
         )
         return LearnResult(int(item["valid"].sum()))
+
+    def _minibatch_rows(self, length: int, columns: int) -> int:
+        if not self.whole_fragments:
+            return self.minibatch_size or length * columns
+        return columns if self.minibatch_size is None else max(self.minibatch_size // length, 1)
+
+
+def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
+    """Cuts a batch [T, B] into one row for each of its columns, closed by the observation behind its last step."""
+    closed = batch.closed()
+    return closed.cleared(keep=("obs",)).rows(closed["valid"].shape[0])
 
 
 class MergeFilters(Operator):
@@ -165,6 +198,73 @@ class BroadcastWeights(Operator):
 
     def __call__(self, item: T) -> T:
         """Returns the item as it is."""
-        self.learner.weights_version += 1
         self.workers.set_weights({DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)})
         return item
+
+
+class SendWeights(Operator):
+    """Sends the present weights to the worker that has just delivered; takes pairs of worker and batch."""
+
+    def __init__(self, learner: Learner, workers: WorkerSet, every: int = 1) -> None:
+        """Takes who has learned, who is to act on it, and how many batches a worker's weights may lag behind."""
+        self.learner = learner
+        self.workers = workers
+        self.every = every
+        self._sent: dict[int | None, int] = {}
+        self._latest: tuple[int, dict[str, Weights]] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every} if self.every > 1 else {}
+
+    def __call__(self, item: tuple[int | None, T]) -> T:
+        """Returns the batch as it is."""
+        worker, batch = item
+        version = self.learner.weights_version
+        if version - self._sent.get(worker, -self.every) >= self.every:
+            if self._latest is None or self._latest[0] != version:  # the same object is stored once for all workers
+                self._latest = version, {DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)}
+            self.workers.set_weights(self._latest[1], worker)
+            self._sent[worker] = version
+        return batch
+
+
+class AddTargetOutputs(Operator):
+    """Adds what the target network puts out for each observation, `target_outputs` [T, B, K]."""
+
+    def __init__(self, learner: Learner) -> None:
+        """Takes who holds the target network."""
+        self.learner = learner
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with one column more."""
+        return SampleBatch(item, target_outputs=self.learner.target_outputs(item.steps()))
+
+
+class UpdateTargetNetwork(StatefulOperator):
+    """Copies the parameters into the target network after every so many batches."""
+
+    def __init__(self, learner: Learner, every: int) -> None:
+        """Takes who holds both, and after how many batches."""
+        self.learner = learner
+        self.every = every
+        self._batches = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every}
+
+    def __call__(self, item: T) -> T:
+        """Returns the item as it is."""
+        self._batches += 1
+        if self._batches % self.every == 0:
+            self.learner.update_target()
+        return item
+
+    def state(self) -> dict[str, Any]:
+        """Returns the number of batches."""
+        return {"batches": self._batches}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self._batches = int(state["batches"])

@@ -6,11 +6,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, StatefulOperator, operator_label
 from rlrun.flow.nodes import ENDED, Delivered, Pending, Polled, Source, loaded_items, saved_items
 
 if TYPE_CHECKING:
-    from rlrun.data.sample_batch import SampleBatch
     from rlrun.rollout.rollout import Rollout
     from rlrun.rollout.worker_set import WorkerSet
 
@@ -30,7 +32,7 @@ def parallel_rollouts(
     in_flight: int = 2,
     policy: str = "default",
 ) -> Flow[SampleBatch]:
-    """Delivers one policy's batches [T, B] from all workers.
+    """Delivers one policy's batches [T, B] from all workers, with the version of the weights that acted in each.
 
     With `sync` every worker is asked for one fragment, all of them are waited for, and the fragments come in the order
     of the workers. The next round is asked for when it is pulled, so that whatever ran downstream (a broadcast) came
@@ -112,7 +114,9 @@ class RolloutSource(Source):
     def receive(self, rollout: Rollout) -> None:
         """Counts a fragment and keeps its batch until it is pulled."""
         self.workers.count(rollout)
-        self.here.append(Delivered(rollout.batches[self.policy], rollout.worker_index))
+        batch = rollout.batches[self.policy]
+        versions = np.broadcast_to(np.int32(rollout.weights_version), batch["valid"].shape)
+        self.here.append(Delivered(SampleBatch(batch, weights_version=versions), rollout.worker_index))
 
     @property
     def stateful(self) -> bool:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-from rlrun.learner.update import Update
+from rlrun.learner.update import GradientSum, Update
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
@@ -46,7 +46,7 @@ def compiler() -> str | None:
 
 
 def compiled(
-    update: Update,
+    update: Update | GradientSum,
     function: Callable[..., Tensor],
     arguments: Sequence[Tensor],
     *,

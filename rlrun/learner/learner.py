@@ -18,9 +18,21 @@ from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.objective import Objective
-from rlrun.learner.update import OptimizerState, Update, flattened_arguments, parameter_range, traceable
+from rlrun.learner.policy_lag import PolicyLag
+from rlrun.learner.update import (
+    GradientSum,
+    OptimizerState,
+    Update,
+    apply_sum,
+    flattened_arguments,
+    parameter_range,
+    traceable,
+)
 from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
+
+Reduce = Callable[[Tensor], Tensor]
+"""Adds up one vector over all learners that learn together; each gets the sum."""
 
 
 class Learner:
@@ -30,7 +42,8 @@ class Learner:
         policy: The policy it learns.
         schedules: Settings that change with the env steps, by name; they may be replaced between two batches.
         sgd_steps: Minibatches learned from.
-        weights_version: Broadcasts made.
+        weights_version: Batches learned from.
+        lag: How old the weights were that collected what it learned from.
         filters: Running statistics that go out with the weights.
         is_compiled: Whether updates run compiled; fixed for the whole run, since the bits differ.
         last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
@@ -46,6 +59,10 @@ class Learner:
         compile_updates: bool,
         identity: str | None,
         seed: int,
+        microbatch_size: int | None = None,
+        reduce: Reduce | None = None,
+        share: tuple[int, int] = (0, 1),
+        has_target: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Takes the policy's present parameters as the first ones.
@@ -58,6 +75,10 @@ class Learner:
             compile_updates: Whether updates run compiled.
             identity: What determines the updates besides their shapes, or None if code outside of rlrun takes part.
             seed: Seed of the order of minibatches.
+            microbatch_size: Steps whose gradient is computed at a time, to save memory; None for a whole minibatch.
+            reduce: Adds up gradients over the learners that learn together, None if it learns alone.
+            share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
+            has_target: Whether it keeps a target network.
             announce: Called with a sentence when something is about to take long.
         """
         self.policy = policy
@@ -67,15 +88,21 @@ class Learner:
         self.is_compiled = compile_updates
         self.sgd_steps = 0
         self.weights_version = 0
+        self.lag = PolicyLag()
         self.filters: dict[str, Moments] = {}
         self.last_batch: SampleBatch | None = None
         self._identity = identity
+        self._microbatch_size = microbatch_size
+        self._reduce = reduce
+        self._share = share
         self._announce = announce
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._flat = policy.parameters.gather(policy.module).to(self.device)
+        self._target = self._flat.clone() if has_target else None
         policy.module.to(self.device)
         self._states = [self._fresh_state(objective) for objective in self.objectives]
         self._updates: dict[tuple[str, ...], Update] = {}
+        self._sums = [GradientSum(policy, objective) for objective in self.objectives]
         self._compiled: dict[tuple[object, ...], CompiledUpdate] = {}
         self._totals: dict[tuple[str, ...], tuple[Tensor, int]] = {}
 
@@ -109,23 +136,68 @@ class Learner:
                 bound.
         """
         self.last_batch = batch
-        scheduled = self.scheduled(env_steps)
-        settings = {name: torch.tensor(value, device=self.device) for name, value in scheduled.items()}
+        settings = self._settings(env_steps)
         rows, length = batch["valid"].shape
-        size = min(minibatch_size // length, rows)
+        part, parts = self._share
+        own = -(-min(max(minibatch_size // length, 1), rows) // parts)
+        size = own * parts
         per_epoch = -(-rows // size)
         columns = self._to_device(batch, spare=per_epoch * size - rows)
         for _ in range(num_epochs):
             order = self._order(rows, per_epoch * size)
+            if parts > 1:
+                order = order.view(per_epoch, parts, own)[:, part].flatten()
             shuffled = columns.map(lambda leaf, order=order: leaf.index_select(0, order))
-            parts = {name: map_tree(lambda leaf: leaf.split(size), tree) for name, tree in shuffled.items()}
+            cut = {name: map_tree(lambda leaf: leaf.split(own), tree) for name, tree in shuffled.items()}
             before = self._total_of(stop[0]) if stop else None
             for i in range(per_epoch):
-                self._step(SampleBatch({name: nth(tree, i) for name, tree in parts.items()}), settings)
+                self._step(SampleBatch({name: nth(tree, i) for name, tree in cut.items()}), settings)
             if stop is not None and before is not None:
                 total, count = self._total_of(stop[0])
                 if (total - before[0]) / (count - before[1]) > stop[1]:
                     break
+        self.weights_version += 1
+
+    def gradients(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
+        """Returns what `apply_gradients` of another learner moves its parameters by.
+
+        Args:
+            batch: Rows of experience [S, L, ...]; all of them make one minibatch.
+            env_steps: Env steps so far, for the schedules.
+
+        Returns:
+            The objectives' gradient sums one after another, each as `GradientSum` makes it.
+        """
+        self.last_batch = batch
+        settings, columns = self._settings(env_steps), self._to_device(batch, spare=0)
+        return torch.cat([self._gradient_sum(i, columns, settings) for i in range(len(self._sums))]).cpu().numpy()
+
+    def apply_gradients(
+        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
+    ) -> None:
+        """Moves the parameters by what another learner's `gradients` returned.
+
+        Args:
+            gradients: The objectives' gradient sums one after another.
+            statistics: What the other learner's `statistics_of_gradients` are.
+            env_steps: Env steps so far, for the schedules.
+        """
+        settings = self._settings(env_steps)
+        sizes = [len(state.second) + len(names) + 1 for state, names in zip(self._states, statistics, strict=True)]
+        self.sgd_steps += 1
+        received = torch.split(torch.from_numpy(gradients.copy()).to(self.device), sizes)
+        for i, total in enumerate(received):
+            self._sums[i].statistics = statistics[i]
+            self._apply(i, total, settings)
+        self.weights_version += 1
+
+    @property
+    def statistics_of_gradients(self) -> list[tuple[str, ...]]:
+        """Names of the statistics that travel with each objective's gradient, known after the first `gradients`."""
+        return [gradient_sum.statistics for gradient_sum in self._sums]
+
+    def _settings(self, env_steps: int) -> dict[str, Tensor]:
+        return {name: torch.tensor(value, device=self.device) for name, value in self.scheduled(env_steps).items()}
 
     def scheduled(self, env_steps: int) -> dict[str, float]:
         """Returns the scheduled settings after so many env steps, by name."""
@@ -152,25 +224,61 @@ class Learner:
         """Moves the parameters by one minibatch; nothing waits for the device."""
         due = [i for i, objective in enumerate(self.objectives) if self.sgd_steps % objective.every == 0]
         self.sgd_steps += 1
+        if self._reduce is not None or self._microbatch_size is not None:
+            for i in due:
+                total = self._gradient_sum(i, batch, settings)
+                self._apply(i, total if self._reduce is None else self._reduce(total), settings)
+            return
         names = tuple(self.objectives[i].name for i in due)
         states = [self._states[i] for i in due]
         update = self._updates.setdefault(names, Update(self.policy, [self.objectives[i] for i in due]))
+        measured = self._run(update, names, states, batch, settings)
+        self._count(update.statistics, measured)
+
+    def _gradient_sum(self, index: int, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
+        """Returns an objective's gradient sum over a minibatch, one microbatch after another."""
+        rows, length = batch["valid"].shape
+        size = rows if self._microbatch_size is None else max(self._microbatch_size // length, 1)
+        total: Tensor | None = None
+        for start in range(0, rows, size):
+            part = batch.map(lambda leaf, start=start: leaf[start : start + size])
+            addend = self._run(self._sums[index], ("gradient", self.objectives[index].name), [], part, settings)
+            total = addend if total is None else total.add_(addend)
+        assert total is not None
+        return total
+
+    def _apply(self, index: int, total: Tensor, settings: Mapping[str, Tensor]) -> None:
+        """Moves an objective's parameters by a gradient sum, and counts its statistics."""
+        objective = self.objectives[index]
+        measured = apply_sum(self.policy, objective, self._flat, self._states[index], total, settings)
+        prefix = "" if len(self.objectives) == 1 else f"{objective.name}/"
+        self._count(tuple(f"{prefix}{name}" for name in (*self._sums[index].statistics, "grad_norm")), measured)
+
+    def _run(
+        self,
+        update: Update | GradientSum,
+        names: tuple[str, ...],
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        settings: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Runs an update, or its first half, as it is or compiled."""
         if not self.is_compiled:
-            measured = update(self._flat, states, batch, settings)
-        else:
-            arguments = flattened_arguments(self._flat, states, batch, settings)
-            key = (names, batch["valid"].shape)
-            if key not in self._compiled:
-                function = traceable(update, len(states), batch, settings)
-                self._compiled[key] = compiled(
-                    update, function, arguments, identity=self._identity_of(names), announce=self._announce
-                )
-            (measured,) = self._compiled[key](arguments)
-        if names not in self._totals:
-            self._totals[names] = (torch.zeros_like(measured), 0)
-        total, count = self._totals[names]
-        total.add_(measured)
-        self._totals[names] = (total, count + 1)
+            return update(self._flat, states, batch, settings)
+        arguments = flattened_arguments(self._flat, states, batch, settings)
+        key = (names, batch["valid"].shape)
+        if key not in self._compiled:
+            function = traceable(update, len(states), batch, settings)
+            self._compiled[key] = compiled(
+                update, function, arguments, identity=self._identity_of(names), announce=self._announce
+            )
+        (result,) = self._compiled[key](arguments)
+        return result
+
+    def _count(self, names: tuple[str, ...], measured: Tensor) -> None:
+        """Adds statistics of one minibatch to those since they were last taken."""
+        total, count = self._totals.get(names, (None, 0))
+        self._totals[names] = (measured.clone() if total is None else total.add_(measured), count + 1)
 
     def _identity_of(self, due: tuple[str, ...]) -> str | None:
         return None if self._identity is None else f"{own_code_digest()}\n{self._identity}\n{due}"
@@ -178,16 +286,15 @@ class Learner:
     def _total_of(self, statistic: str) -> tuple[float, int]:
         """Returns a statistic's sum and count since they were last taken; waits for the device."""
         for names, (total, count) in self._totals.items():
-            if statistic in self._updates[names].statistics:
-                return float(total[self._updates[names].statistics.index(statistic)]), count
+            if statistic in names:
+                return float(total[names.index(statistic)]), count
         return 0.0, 0
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
         taken: dict[str, float] = {}
         for names, (total, count) in self._totals.items():
-            means = (total / count).tolist()
-            taken.update(zip(self._updates[names].statistics, means, strict=True))
+            taken.update(zip(names, (total / count).tolist(), strict=True))
         self._totals.clear()
         return taken
 
@@ -206,6 +313,30 @@ class Learner:
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Takes over parameters [P]."""
         self._flat.copy_(torch.from_numpy(flat))
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
+        if self._target is None:
+            raise RuntimeError("this learner keeps no target network")
+        needed = self._to_device(SampleBatch(obs=batch["obs"], valid=batch["valid"]), spare=0)
+        with torch.no_grad():
+            outputs = self.policy.outputs(self.policy.parameters.views(self._target), needed)
+        found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
+        return found
+
+    def update_target(self) -> None:
+        """Copies the parameters into the target network."""
+        if self._target is not None:
+            self._target.copy_(self._flat)
+
+    def target(self) -> NDArray[np.float32] | None:
+        """Returns a copy of the target network's parameters, [P], None if there is none."""
+        return None if self._target is None else self._target.cpu().numpy().copy()
+
+    def load_target(self, flat: NDArray[np.float32]) -> None:
+        """Takes over the target network's parameters [P]."""
+        if self._target is not None:
+            self._target.copy_(torch.from_numpy(flat))
 
     def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
         """Adds what workers have seen to the running statistics."""

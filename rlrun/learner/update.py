@@ -70,20 +70,98 @@ class Update:
         """
         measured: dict[str, Tensor] = {}
         for objective, state in zip(self.objectives, states, strict=True):
-            start, size = parameter_range(self.policy, objective)
-            leaf = flat.detach().requires_grad_()
-            outputs = self.policy.outputs(self.policy.parameters.views(leaf), batch)
-            loss = objective.loss(outputs, batch, scheduled)
-            (gradient,) = torch.autograd.grad(loss.total, leaf)
-            gradient = gradient[start : start + size]
-            norm = gradient.norm()
-            if objective.max_grad_norm is not None:
-                gradient = gradient * (objective.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
-            adam_step(flat[start : start + size], gradient, state, scheduled[objective.lr], objective.epsilon)
-            for name, value in {**loss.statistics, "grad_norm": norm}.items():
+            gradient, statistics = gradient_of(self.policy, objective, flat, batch, scheduled)
+            norm = apply_gradient(self.policy, objective, flat, state, gradient, scheduled)
+            for name, value in {**statistics, "grad_norm": norm}.items():
                 measured[name if len(self.objectives) == 1 else f"{objective.name}/{name}"] = value.detach()
         self.statistics = tuple(measured)
         return torch.stack([value.float() for value in measured.values()])
+
+
+class GradientSum:
+    """One objective's gradient on a minibatch, weighed by the minibatch's valid steps so that such sums can be added.
+
+    Gradients of parts of a batch, from several learners or from several microbatches, add up to that of the whole,
+    because every loss is a mean over valid steps.
+
+    Attributes:
+        statistics: Names of what it measures, in the order of the sum's parts; known after the first call.
+    """
+
+    def __init__(self, policy: Policy, objective: Objective) -> None:
+        """Takes the policy and the objective."""
+        self.policy = policy
+        self.objective = objective
+        self.statistics: tuple[str, ...] = ()
+
+    def __call__(
+        self,
+        flat: Tensor,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Returns gradient, statistics and 1, all times the number of valid steps, [size + statistics + 1].
+
+        Args:
+            flat: All parameters [P].
+            states: None; the sum moves nothing.
+            batch: A minibatch, columns [S, L, ...].
+            scheduled: Settings that change over a run, each [].
+        """
+        gradient, statistics = gradient_of(self.policy, self.objective, flat, batch, scheduled)
+        self.statistics = tuple(statistics)
+        weight = batch["valid"].sum().float()
+        parts = [value.detach().float().reshape(1) for value in statistics.values()]
+        total: Tensor = torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight
+        return total
+
+
+def apply_sum(
+    policy: Policy,
+    objective: Objective,
+    flat: Tensor,
+    state: OptimizerState,
+    total: Tensor,
+    scheduled: Mapping[str, Tensor],
+) -> Tensor:
+    """Moves the parameters by a sum of what `GradientSum` returned; `flat` and `state` change in place.
+
+    Returns:
+        The mean statistics, and the norm of the mean gradient last, [number of statistics + 1].
+    """
+    mean = total[:-1] / total[-1].clamp(min=1)
+    size = len(state.second)
+    norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
+    return torch.cat([mean[size:], norm.reshape(1)])
+
+
+def gradient_of(
+    policy: Policy, objective: Objective, flat: Tensor, batch: SampleBatch, scheduled: Mapping[str, Tensor]
+) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Returns the gradient of an objective's loss over its parameters, [size], and the loss's statistics."""
+    start, size = parameter_range(policy, objective)
+    leaf = flat.detach().requires_grad_()
+    loss = objective.loss(policy.outputs(policy.parameters.views(leaf), batch), batch, scheduled)
+    (gradient,) = torch.autograd.grad(loss.total, leaf)
+    return gradient[start : start + size], loss.statistics
+
+
+def apply_gradient(
+    policy: Policy,
+    objective: Objective,
+    flat: Tensor,
+    state: OptimizerState,
+    gradient: Tensor,
+    scheduled: Mapping[str, Tensor],
+) -> Tensor:
+    """Moves an objective's parameters, in place, along a gradient that is clipped first; returns its norm before."""
+    start, size = parameter_range(policy, objective)
+    norm: Tensor = gradient.norm()
+    if objective.max_grad_norm is not None:
+        gradient = gradient * (objective.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+    adam_step(flat[start : start + size], gradient, state, scheduled[objective.lr], objective.epsilon)
+    return norm
 
 
 def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:
@@ -132,8 +210,10 @@ def flattened_arguments(
     return tensors + list(scheduled.values())
 
 
-def traceable(update: Update, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]) -> Any:
-    """Returns an update as a function of one flat list of tensors.
+def traceable(
+    update: Update | GradientSum, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]
+) -> Any:
+    """Returns an update, or its first half, as a function of one flat list of tensors.
 
     Args:
         update: The update.

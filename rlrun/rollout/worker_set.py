@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.actors.private_ray import start_unless_running
+from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.errors import CheckpointError
 from rlrun.functional.moments import Moments
-from rlrun.rollout.private_ray import start_unless_running
 from rlrun.rollout.rollout import Episode, Rollout
 from rlrun.rollout.sampler import Postprocessing, Sampler, SamplerConfig, SamplesFragments
-from rlrun.rollout.supervised_actors import Call, SupervisedActors
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rlrun.actors import private_ray
 from rlrun.errors import UsageError
-from rlrun.rollout import private_ray
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.tune.resources import Capacity, check_fits, machine_cpus, ray_cpus
 from rlrun.tune.shipping import stage_user_code

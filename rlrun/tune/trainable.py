@@ -16,9 +16,9 @@ from typing import Any
 
 from ray.tune import PlacementGroupFactory, Trainable
 
+from rlrun.actors.actor_shell import Failure
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.errors import RlrunError, UsageError
-from rlrun.rollout.actor import Failure
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.divergence import Diverged
 from rlrun.trial.orders import TrialOrders

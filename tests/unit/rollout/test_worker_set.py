@@ -46,7 +46,9 @@ class StubWorker:
         return Rollout(
             worker_index=self.config.worker_index,
             fragment=self.fragment - 1,
-            batches={"default": SampleBatch(row=np.array([self.fragment - 1, self.version]))},
+            batches={
+                "default": SampleBatch(row=np.array([self.fragment - 1, self.version]), valid=np.ones((1, 1), np.bool_))
+            },
             episodes=[Episode(float(self.fragment), 3, {"energy": 0.5})],
             filter_deltas={"default": {"returns": Moments(1.0, np.array(float(self.fragment)), np.array(0.0))}},
             env_steps=10,

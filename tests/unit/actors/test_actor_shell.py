@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rlrun.actors.actor_shell import ActorShell, Failure
 from rlrun.errors import Problem, SpecError, TrainingFailed, UsageError
-from rlrun.rollout.actor import ActorShell, Failure
 
 
 class Bench:
@@ -102,7 +102,7 @@ def test_a_failed_tell_is_answered_at_the_next_question() -> None:
 def test_the_shell_imports_nothing_heavy() -> None:
     program = """
 import sys
-import rlrun.rollout.actor
+import rlrun.actors.actor_shell
 print([name for name in ("ray", "torch", "gymnasium", "numpy", "pydantic") if name in sys.modules])
 """
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlrun.actors.actor_shell import ActorShell, Failure
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.actor import ActorShell, Failure
 
 START_TIMEOUT_S = 300.0
 """Seconds for an actor's start: its place in the cluster, its imports, its envs."""

@@ -1,0 +1,80 @@
+"""Advantage actor-critic, synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import (
+    BroadcastWeights,
+    ComputeAdvantages,
+    ConcatBatches,
+    LearnResult,
+    MergeFilters,
+    Standardize,
+    TrainOneStep,
+)
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
+
+
+class A2CConfig(AlgorithmConfig):
+    """Settings of A2C, the synchronous form of A3C (Mnih et al., arXiv:1602.01783)."""
+
+    lr: Schedule = 7e-4
+    """Learning rate."""
+    train_batch_size: PositiveInt = 40
+    """Env steps in a batch, over all workers and envs; with 8 envs, 5 steps of each."""
+    min_env_steps_per_iteration: NonNegativeInt = 2000
+    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
+    been taken; 0 for one batch."""
+    gae_lambda: Fraction = 1.0
+    """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
+    standardize_advantages: bool = False
+    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over a batch."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the value loss."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of the entropy bonus."""
+
+
+class A2C(Algorithm[A2CConfig]):
+    """Collect a short fragment of every env, take one step along its gradient, broadcast the weights, repeat."""
+
+    Config = A2CConfig
+    policy_family = "actor_critic"
+    learner_metrics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
+        valid = batch["valid"].float()
+        logp = outputs.distribution.log_prob(batch["actions"])
+        policy_loss = -masked_mean(logp * batch["advantages"], valid)
+        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        total = policy_loss + self.config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy
+        return Loss(total, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy})
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
+        config = self.config
+        batches = rollouts.for_each(ComputeAdvantages(config.gamma, config.gae_lambda)).combine(
+            ConcatBatches(config.train_batch_size)
+        )
+        if config.standardize_advantages:
+            batches = batches.for_each(Standardize("advantages"))
+        return (
+            batches.for_each(TrainOneStep(self.learner, workers))
+            .for_each(MergeFilters(self.learner, workers))
+            .for_each(BroadcastWeights(self.learner, workers))
+        )

@@ -1,0 +1,129 @@
+"""IMPALA: importance weighted actor-learner architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import ConcatBatches, LearnResult, MergeFilters, SendWeights, TrainOneStep
+from rlrun.flow.recent_batches import ReplayRecent
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import child_seed
+from rlrun.learner.objective import Loss
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
+
+
+class ImpalaConfig(AlgorithmConfig):
+    """Settings of IMPALA (Espeholt et al., arXiv:1802.01561)."""
+
+    lr: Schedule = 6e-4
+    """Learning rate."""
+    train_batch_size: PositiveInt = 500
+    """Env steps in a batch; as many fragments as fill it are put side by side."""
+    rollout_fragment_length: PositiveInt | None = 20
+    """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
+    worker fill a batch."""
+    min_env_steps_per_iteration: NonNegativeInt = 5000
+    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
+    been taken; 0 for one batch."""
+    max_grad_norm: PositiveFloat | None = 40.0
+    """Bound of the gradient's norm; null for none."""
+    rollouts_in_flight: PositiveInt = 2
+    """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
+    broadcast_interval: PositiveInt = 1
+    """A worker gets new weights when its own are at least so many batches old."""
+    num_epochs: PositiveInt = 1
+    """Passes over each batch."""
+    minibatch_size: PositiveInt | None = None
+    """Steps in a minibatch, whole fragments of them; null for the whole batch."""
+    replay_proportion: NonNegativeFloat = 0.0
+    """Fragments learned from once more for every new one, on average."""
+    replay_slots: PositiveInt = 100
+    """Fragments that are kept for that."""
+    vtrace_clip_rho: PositiveFloat = 1.0
+    """Bound of the importance ratios that say towards which policy's values V-trace goes."""
+    vtrace_clip_c: PositiveFloat = 1.0
+    """Bound of the importance ratios that say how far corrections reach back."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the value loss."""
+    entropy_coeff: Schedule = 0.01
+    """Weight of the entropy bonus."""
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step."""
+        passes = self.num_epochs * (1 + self.replay_proportion)
+        return passes / (self.minibatch_size or self.train_batch_size)
+
+
+class Impala(Algorithm[ImpalaConfig]):
+    """Workers collect without waiting for the learner; V-trace corrects for the age of their weights."""
+
+    Config = ImpalaConfig
+    policy_family = "actor_critic"
+    learner_metrics = ("policy_loss", "value_loss", "entropy", "mean_ratio", "grad_norm")
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
+        from rlrun.functional.vtrace import vtrace
+
+        config, valid = self.config, batch["valid"].float()
+        logp = outputs.distribution.log_prob(batch["actions"]) * valid
+        log_ratios = logp.detach() - batch["logp"] * valid
+        targets, advantages = vtrace(
+            log_ratios,
+            outputs.values.detach(),
+            batch["rewards"],
+            batch["terminateds"],
+            batch["valid"],
+            gamma=config.gamma,
+            clip_rho=config.vtrace_clip_rho,
+            clip_c=config.vtrace_clip_c,
+        )
+        policy_loss = -masked_mean(logp * advantages, valid)
+        value_loss = masked_mean((outputs.values - targets).square(), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(
+            total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
+            statistics={
+                "policy_loss": policy_loss,
+                "value_loss": value_loss,
+                "entropy": entropy,
+                "mean_ratio": masked_mean(log_ratios.exp(), valid),
+            },
+        )
+
+    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
+        """Fragments as they are ready."""
+        return parallel_rollouts(workers, mode="async", in_flight=self.config.rollouts_in_flight)
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
+        config = self.config
+        fragments = rollouts.zip_with_worker().for_each(SendWeights(self.learner, workers, config.broadcast_interval))
+        if config.replay_proportion:
+            seed = child_seed(self.seed, "recent fragments")
+            fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))
+        return (
+            fragments.combine(ConcatBatches(config.train_batch_size))
+            .for_each(
+                TrainOneStep(
+                    self.learner,
+                    workers,
+                    num_epochs=config.num_epochs,
+                    minibatch_size=config.minibatch_size,
+                    whole_fragments=True,
+                )
+            )
+            .for_each(MergeFilters(self.learner, workers))
+        )

@@ -1,0 +1,92 @@
+"""REINFORCE, with and without a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.episodes import CompleteEpisodes
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import (
+    BroadcastWeights,
+    ConcatBatches,
+    LearnResult,
+    MergeFilters,
+    Standardize,
+    TrainOneStep,
+)
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
+
+
+class PGConfig(AlgorithmConfig):
+    """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
+
+    lr: Schedule = 2e-3
+    """Learning rate."""
+    train_batch_size: PositiveInt = 1000
+    """Steps of finished episodes in a batch, over all workers and envs."""
+    rollout_fragment_length: PositiveInt | None = 32
+    """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
+    min_env_steps_per_iteration: NonNegativeInt = 2000
+    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
+    been taken; 0 for one batch."""
+    use_baseline: bool = True
+    """Whether the estimated value of the observation is subtracted from what the episode returned."""
+    standardize_advantages: bool = True
+    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over a batch."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the baseline's squared error; without a baseline it is not learned."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of the entropy bonus."""
+
+
+class PG(Algorithm[PGConfig]):
+    """Collect whole episodes, take one step along their policy gradient, broadcast the weights, repeat.
+
+    The steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` says
+    nothing of them, since an episode travels when it is over.
+    """
+
+    Config = PGConfig
+    policy_family = "actor_critic"
+    learner_metrics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
+        valid = batch["valid"].float()
+        logp = outputs.distribution.log_prob(batch["actions"])
+        policy_loss = -masked_mean(logp * batch["advantages"], valid)
+        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
+        return Loss(
+            total=policy_loss + value_weight * value_loss - scheduled["entropy_coeff"] * entropy,
+            statistics={"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy},
+        )
+
+    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
+        """Finished episodes of every worker in turn."""
+        return parallel_rollouts(workers, CompleteEpisodes(self.config.gamma, self.config.use_baseline))
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
+        config = self.config
+        batches = rollouts.combine(ConcatBatches(config.train_batch_size, exact=True))
+        if config.standardize_advantages:
+            batches = batches.for_each(Standardize("advantages"))
+        return (
+            batches.for_each(TrainOneStep(self.learner, workers))
+            .for_each(MergeFilters(self.learner, workers))
+            .for_each(BroadcastWeights(self.learner, workers))
+        )

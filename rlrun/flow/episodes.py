@@ -1,0 +1,84 @@
+"""Whole episodes out of fragments, for algorithms that learn from what an episode really returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.returns import reverse_scan
+
+
+class CompleteEpisodes(StatefulOperator):
+    """Holds each column's steps back until their episode ends, and adds what it returned.
+
+    It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
+    episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
+    `advantages` what that is above the value that was estimated, or all of it without a baseline. Behind a step that
+    was cut off stands the value of its final observation, or 0 without a baseline.
+    """
+
+    def __init__(self, gamma: float, use_baseline: bool) -> None:
+        """Takes the discount, and whether estimated values are subtracted."""
+        self.gamma = gamma
+        self.use_baseline = use_baseline
+        self._held: SampleBatch | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"gamma": self.gamma, "use_baseline": self.use_baseline}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
+        ends = item["terminateds"] | item["truncateds"]
+        last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
+        own = SampleBatch(item.steps(), final_values=np.where(item["truncateds"], last_values, 0.0), ends=ends)
+        if self._held is not None:
+            held = self._held
+            own = SampleBatch({name: map_tree(_joined, held[name], column) for name, column in own.items()})
+        last_ends = _last_true(own["ends"])
+        complete = own["valid"] & (np.arange(len(own["valid"]))[:, None] <= last_ends)
+        self._hold(own, last_ends)
+        rewards = own["rewards"] + self.gamma * own["final_values"]
+        returns = reverse_scan(np.where(own["valid"], rewards, 0.0), self.gamma * ~own["ends"])
+        baseline = own["values"] if self.use_baseline else 0.0
+        targets = returns.astype(np.float32)
+        picked = SampleBatch(
+            {name: column for name, column in own.items() if name not in ("final_values", "ends")},
+            value_targets=targets,
+            advantages=(returns - baseline).astype(np.float32),
+        )
+        order = complete.T.nonzero()  # an episode's steps side by side
+        return picked.map(lambda leaf: leaf[order[1], order[0]][None])
+
+    def _hold(self, steps: SampleBatch, last_ends: NDArray[np.int64]) -> None:
+        """Keeps the steps behind each column's last end; what is in front of them is marked as empty."""
+        first = int(last_ends.min()) + 1
+        kept = SampleBatch({name: map_tree(lambda leaf: leaf[first:].copy(), tree) for name, tree in steps.items()})
+        over = np.arange(first, len(steps["valid"]))[:, None] <= last_ends
+        kept["valid"][over] = False
+        kept["ends"][over] = False
+        self._held = kept
+
+    def state(self) -> dict[str, Any]:
+        """Returns the steps that are held back."""
+        return {"held": None if self._held is None else dict(self._held)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        held = state["held"]
+        self._held = None if held is None else SampleBatch(map_tree(np.asarray, dict(held)))
+
+
+def _joined(held: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([held, latest])
+
+
+def _last_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the row of each column's last True, -1 where there is none, [B]."""
+    reversed_first = flags[::-1].argmax(axis=0)
+    return np.where(flags.any(axis=0), len(flags) - 1 - reversed_first, -1)

@@ -1,0 +1,61 @@
+"""Learning from a recent fragment more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import StatefulOperator
+
+
+class ReplayRecent(StatefulOperator):
+    """Passes each fragment on, and after it, now and then, one drawn from the last few.
+
+    Source:
+        The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).
+    """
+
+    def __init__(self, proportion: float, slots: int, seed: int) -> None:
+        """Takes how much is repeated, out of how many.
+
+        Args:
+            proportion: Repeated fragments for every new one, on average.
+            slots: Fragments that are kept to be repeated.
+            seed: Seed of the draws.
+        """
+        self.proportion = proportion
+        self.slots = slots
+        self._generator = np.random.Generator(np.random.Philox(seed))
+        self._recent: list[SampleBatch] = []
+        self._owed = 0.0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"proportion": self.proportion, "slots": self.slots}
+
+    def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
+        """Returns the fragment and the repeated ones."""
+        self._recent = [*self._recent, item][-self.slots :]
+        self._owed += self.proportion
+        repeated = []
+        while self._owed >= 1:
+            repeated.append(self._recent[self._generator.integers(len(self._recent))])
+            self._owed -= 1
+        return [item, *repeated]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the kept fragments and the state of the draws."""
+        return {
+            "recent": [dict(batch) for batch in self._recent],
+            "owed": self._owed,
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self._recent = [SampleBatch(batch) for batch in state["recent"]]
+        self._owed = float(state["owed"])
+        self._generator.bit_generator.state = dict(state["generator"])

@@ -47,7 +47,6 @@ RESULT_KEYS = (
     "episode_return_max",
     "episode_len_mean",
     "env_steps_per_s",
-    "learner_wait_share",
     "policy_lag_mean",
     "policy_lag_max",
     "time_this_iter_s",
@@ -184,7 +183,6 @@ class Algorithm(Generic[C]):
             "sgd_steps": self.learner.sgd_steps,
             **self._metrics.result(),
             "env_steps_per_s": (self.workers.env_steps - steps_before) / seconds,
-            "learner_wait_share": (flow.waited_s - waited_before) / seconds,
             **self.learner.lag.take(),
             "time_this_iter_s": seconds,
             "time_total_s": self.time_total_s,
@@ -193,6 +191,7 @@ class Algorithm(Generic[C]):
             **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
             **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
             **self._operator_seconds(flow),
+            "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
         }
 
     def _operator_seconds(self, flow: Flow[LearnResult]) -> dict[str, float]:

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from rlrun.learner.compilation import compiler
+from rlrun.registry import algorithm_class
+
+SMALL = {
+    "num_envs_per_worker": 4,
+    "rollout_fragment_length": 8,
+    "train_batch_size": 64,
+    "min_env_steps_per_iteration": 100,
+    "model": {"hiddens": [8]},
+    "normalize_observations": True,
+    "lr": [[0, 1e-3], [2000, 0.0]],
+    "entropy_coeff": [[0, 0.01], [2000, 0.0]],
+}
+SYNCHRONOUS = {
+    "pg": {},
+    "pg without baseline": {"use_baseline": False},
+    "a2c": {"gae_lambda": 0.9, "microbatch_size": 20},
+}
+ASYNCHRONOUS = {
+    "impala": {"num_epochs": 2, "minibatch_size": 32, "replay_proportion": 0.5, "replay_slots": 4},
+    "appo": {"num_epochs": 2, "minibatch_size": 32, "target_update_interval": 2, "kl_coeff": 0.1},
+    "ppo": {"asynchronous": True, "num_epochs": 2, "minibatch_size": 32},
+}
+ALGORITHMS = SYNCHRONOUS | ASYNCHRONOUS
+ENVS = {
+    "discrete": "CartPole-v1",
+    "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
+    "dict": "rlrun.envs.worlds:DictCartPole",
+}
+
+
+def made(name, env, seed=0, **changes):
+    algorithm = name.split()[0]
+    return algorithm_class(algorithm)(env, {**SMALL, **ALGORITHMS[name], **changes}, seed=seed)
+
+
+def numbers(result):
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
+    with made(name, env, seed=4) as algorithm:
+        first = [numbers(algorithm.train()) for _ in range(3)]
+        algorithm.save(tmp_path / "checkpoint")
+        expected = [numbers(algorithm.train()) for _ in range(3)]
+        weights = algorithm.learner.flat()
+    with algorithm_class(name.split()[0]).restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.train()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.learner.flat(), weights)
+    check_progress([*first, *expected])
+
+
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
+def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(name, env, tmp_path):
+    with made(name, env, seed=4) as algorithm:
+        first = [numbers(algorithm.train()) for _ in range(3)]
+        algorithm.save(tmp_path / "checkpoint")
+        weights, target = algorithm.learner.flat(), algorithm.learner.target()
+    with algorithm_class(name).restore(tmp_path / "checkpoint") as restored:
+        restored.start()
+        np.testing.assert_array_equal(restored.learner.flat(), weights)
+        if target is not None:
+            np.testing.assert_array_equal(restored.learner.target(), target)
+        check_progress([*first, *(numbers(restored.train()) for _ in range(3))])
+
+
+def check_progress(results):
+    assert [result["iteration"] for result in results] == list(range(1, len(results) + 1))
+    assert np.diff([0] + [result["env_steps"] for result in results]).min() >= 100
+    for counter in ("sgd_steps", "weights_version"):
+        assert np.diff([0] + [result[counter] for result in results]).min() > 0
+    for result in results:
+        assert all(np.isfinite(result[f"learner/{name}"]) for name in ("grad_norm", "value_loss", "entropy"))
+        assert result["policy_lag_max"] >= result["policy_lag_mean"] >= 0
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+def test_compiled_and_plain_updates_of_whole_fragments_agree():
+    found = []
+    for compiled in (False, True):
+        with made("appo", "CartPole-v1", compile=compiled) as algorithm:
+            for _ in range(2):
+                algorithm.train()
+            found.append(algorithm.learner.flat())
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)

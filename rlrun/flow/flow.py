@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.errors import CheckpointError, TrainingFailed
 from rlrun.flow.nodes import (
@@ -37,6 +37,9 @@ from rlrun.flow.nodes import (
     Pending,
     ZipWithWorker,
 )
+
+if TYPE_CHECKING:
+    from rlrun.policy.weights import Weights
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -68,6 +71,26 @@ class StatefulOperator(Operator):
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
+
+
+class WorkerOperator(Operator):
+    """An operator for workers that is to know which worker it serves or with which weights that one acts."""
+
+    def for_worker(self, worker: int) -> WorkerOperator:
+        """Returns what is sent to a worker in place of this operator, when the worker is started or made anew.
+
+        Args:
+            worker: The worker's index; 0 is the trial's own process.
+        """
+        return self
+
+    def set_weights(self, weights: Weights) -> None:
+        """Is called on the worker with the weights that act from its next fragment on."""
+        return
+
+    def close(self) -> None:
+        """Frees on the worker what the operator holds there."""
+        return
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,10 @@ class Algorithm(Generic[C]):
         """Returns the stream of learning: one item is one iteration."""
         raise TypeError(f"{type(self).__name__} does not say how it learns")
 
+    def own_metrics(self) -> Mapping[str, float]:
+        """Returns what the algorithm reports at an iteration besides what all do; none by default."""
+        return {}
+
     # What a user calls.
 
     def start(self) -> None:
@@ -190,6 +194,7 @@ class Algorithm(Generic[C]):
             "worker_restarts": self.workers.worker_restarts,
             **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
             **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
+            **self.own_metrics(),
             **self._operator_seconds(flow),
             "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
         }

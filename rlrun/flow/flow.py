@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rlrun.errors import CheckpointError, TrainingFailed
 from rlrun.flow.nodes import (
@@ -50,7 +50,13 @@ class FlowStalled(TrainingFailed):
 
 
 class Operator(ABC):
-    """A callable with settings, printed in a plan as `Name(setting=value)`."""
+    """A callable with settings, printed in a plan as `Name(setting=value)`.
+
+    Attributes:
+        learns: Whether its time is that of the learner's SGD, for a profile.
+    """
+
+    learns: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, item: Any) -> Any:
@@ -126,12 +132,16 @@ class OperatorTiming:
         name: Its name.
         seconds: Time in it, without what is upstream of it.
         items: Items it has worked on.
+        learns: Whether that is the learner's SGD.
+        spans: When it worked since they were asked for, on the clock of `time.perf_counter`.
     """
 
     path: str
     name: str
     seconds: float
     items: int
+    learns: bool
+    spans: tuple[tuple[float, float], ...] = ()
 
 
 class Flow(Iterator[T_co]):
@@ -139,20 +149,22 @@ class Flow(Iterator[T_co]):
 
     Attributes:
         waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
+        waits: When that was, on the clock of `time.perf_counter`; None where nobody wants to know.
     """
 
     def __init__(self, node: Node) -> None:
         """Takes the last node; use a source, such as `parallel_rollouts`, to begin a flow."""
         self.node = node
         self.waited_s = 0.0
+        self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
         """Passes each item through an operator."""
-        return Flow(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
+        return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)), operator)
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
         """Passes each item to an operator that returns none, one or several."""
-        return Flow(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
+        return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)), operator)
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
         """Keeps the items for which the predicate holds."""
@@ -221,7 +233,26 @@ class Flow(Iterator[T_co]):
 
     def timings(self) -> list[OperatorTiming]:
         """Returns what each operator has cost so far, in the order of the plan."""
-        return [OperatorTiming(path, node.name, node.seconds, node.items) for node, path in self._places().items()]
+        return [
+            OperatorTiming(
+                path,
+                node.name,
+                node.seconds,
+                node.items,
+                node.learns,
+                tuple(node.spans or ()),
+            )
+            for node, path in self._places().items()
+        ]
+
+    def keep_spans(self) -> None:
+        """Notes from now on when each operator works and when the flow waits, which `timings` and `waits` tell.
+
+        A long run would fill the memory: an operator's span takes some 120 bytes.
+        """
+        for node in self._places():
+            node.spans = []
+        self.waits = []
 
     def describe(self) -> tuple[OperatorInfo, ...]:
         """Returns the plan: the steps from the source to the end."""
@@ -235,15 +266,18 @@ class Flow(Iterator[T_co]):
 
     def _wait(self, pending: Pending) -> None:
         """Waits until one of the references is ready or the deadline has come."""
-        began = time.monotonic()
-        timeout = None if math.isinf(pending.deadline) else max(pending.deadline - began, 0.0)
+        began = time.perf_counter()
+        timeout = None if math.isinf(pending.deadline) else max(pending.deadline - time.monotonic(), 0.0)
         if pending.references:
             import ray  # only flows over actors need it
 
             ray.wait(list(dict.fromkeys(pending.references)), num_returns=1, timeout=timeout)
         elif timeout is not None:
             time.sleep(timeout)
-        self.waited_s += time.monotonic() - began
+        ended = time.perf_counter()
+        self.waited_s += ended - began
+        if self.waits is not None:
+            self.waits.append((began, ended))
 
 
 def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
@@ -252,6 +286,16 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
         return type(operator).__name__, operator.settings()
     name: str = getattr(operator, "__name__", type(operator).__name__)
     return name, {}
+
+
+def learns(operator: Callable[..., Any]) -> bool:
+    """Whether an operator's time is that of SGD."""
+    return isinstance(operator, Operator) and operator.learns
+
+
+def _flow_through(node: Node, operator: Callable[..., Any]) -> Flow[Any]:
+    node.learns = learns(operator)
+    return Flow(node)
 
 
 def _memory(operator: Callable[..., Any]) -> StatefulOperator | None:

@@ -84,6 +84,8 @@ class Node(ABC):
         inputs: The nodes it pulls from.
         seconds: Time spent in it, without the nodes upstream.
         items: Items it has worked on.
+        learns: Whether its time is that of SGD.
+        spans: When it worked, on the clock of `time.perf_counter`; None where nobody wants to know.
         on_workers: Name and settings of the operators that a source has applied on the workers.
     """
 
@@ -97,6 +99,15 @@ class Node(ABC):
         self.inputs = tuple(inputs)
         self.seconds = 0.0
         self.items = 0
+        self.learns = False
+        self.spans: list[tuple[float, float]] | None = None
+
+    def spend(self, began: float) -> None:
+        """Counts the time from a moment until now as spent here."""
+        ended = time.perf_counter()
+        self.seconds += ended - began
+        if self.spans is not None:
+            self.spans.append((began, ended))
 
     @abstractmethod
     def poll(self) -> Polled:
@@ -131,7 +142,7 @@ class Source(Node):
         try:
             polled = self.next_item()
         finally:
-            self.seconds += time.perf_counter() - began
+            self.spend(began)
         self.items += isinstance(polled, Delivered)
         return polled
 
@@ -178,7 +189,7 @@ class OperatorNode(Node):
             error.add_note(f"raised by the operator {self.name}")
             raise
         finally:
-            self.seconds += time.perf_counter() - began
+            self.spend(began)
             self.items += 1
 
 

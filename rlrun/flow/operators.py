@@ -113,6 +113,8 @@ class Standardize(Operator):
 class TrainOneStep(Operator):
     """Runs epochs of minibatch SGD on a batch."""
 
+    learns = True
+
     def __init__(
         self,
         learner: Learner,

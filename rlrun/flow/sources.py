@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, StatefulOperator, operator_label
+from rlrun.flow.flow import Flow, StatefulOperator, WorkerOperator, learns, operator_label
 from rlrun.flow.nodes import ENDED, Delivered, Pending, Polled, Source, loaded_items, saved_items
 
 if TYPE_CHECKING:
+    from rlrun.policy.weights import Weights
     from rlrun.rollout.rollout import Rollout
     from rlrun.rollout.worker_set import WorkerSet
 
@@ -60,16 +62,44 @@ class OperatorChain:
     def __init__(self, operators: Iterable[Callable[[Any], Any]]) -> None:
         """Takes them in their order."""
         self.operators = tuple(operators)
+        self._sgd_s = 0.0
 
     def __call__(self, item: Any) -> Any:
         """Passes an item through all of them, and names the one that raises."""
         for operator in self.operators:
+            began = time.perf_counter()
             try:
                 item = operator(item)
             except Exception as error:
                 error.add_note(f"raised by the operator {operator_label(operator)[0]} on the worker")
                 raise
+            if learns(operator):
+                self._sgd_s += time.perf_counter() - began
         return item
+
+    def take_sgd_s(self) -> float:
+        """Returns the seconds of the operators that learn since the last call."""
+        taken, self._sgd_s = self._sgd_s, 0.0
+        return taken
+
+    def for_worker(self, worker: int) -> OperatorChain:
+        """Returns the chain that is sent to a worker."""
+        return OperatorChain(
+            operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
+            for operator in self.operators
+        )
+
+    def set_weights(self, weights: Weights) -> None:
+        """Tells the operators that want to know it which weights act from now on."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.set_weights(weights)
+
+    def close(self) -> None:
+        """Lets the operators free what they hold on the worker."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.close()
 
     def state(self) -> dict[str, Any]:
         """Returns what they remember, by position."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.moments import Moments
+from rlrun.rollout.phases import FragmentTimes
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,21 @@ class Rollout:
     Attributes:
         worker_index: Which worker made it; 0 is the trial's own process.
         fragment: Its number in that worker, from 0.
-        batches: Columns [T, B] by policy.
+        batches: Columns [T, B] by policy, or what operators on the worker made of them.
         episodes: Episodes that ended in it, in the order of their ends.
         filter_deltas: By policy, statistics of what it saw, by name.
         env_steps: Steps the envs took in it (rows that only began an episode do not count).
         weights_version: Version of the weights that acted.
         sample_s: Seconds it took.
+        times: What they went into, if the worker was asked to measure that.
     """
 
     worker_index: int
     fragment: int
-    batches: dict[str, SampleBatch]
+    batches: dict[str, Any]
     episodes: list[Episode]
     filter_deltas: dict[str, dict[str, Moments]]
     env_steps: int
     weights_version: int
     sample_s: float
+    times: FragmentTimes | None = None

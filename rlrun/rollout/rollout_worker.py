@@ -6,6 +6,7 @@ torch.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from rlrun.functional.moments import Moments
 from rlrun.functional.seeding import generator
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.phases import ENV_STEP, INFERENCE, PhaseClock
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Episode, Rollout
 
@@ -82,6 +84,7 @@ class RolloutWorker:
         self._returns = np.zeros(config.num_envs)
         self._lengths = np.zeros(config.num_envs, np.int64)
         self._recent_actions: list[NDArray[Any]] = []
+        self._measures = False
 
     @property
     def behavior(self) -> BehaviorPolicy:
@@ -94,6 +97,10 @@ class RolloutWorker:
             self.behaviors[policy].load(latest)
         self._rewards.moments = weights[DEFAULT_POLICY].filters.get(RETURNS, Moments.empty(()))
 
+    def measure_phases(self, measures: bool) -> None:
+        """Says whether fragments are to tell what their time went into."""
+        self._measures = measures
+
     def sample(self) -> Rollout:
         """Collects one fragment.
 
@@ -105,9 +112,11 @@ class RolloutWorker:
             self._observations = self.env.reset()
         length, columns = self.config.fragment_length, self.config.num_envs
         behavior, env = self.behavior, self.env
-        noise = behavior.noise(
-            generator(self.config.seed, "noise", self.config.worker_index, self._fragment), length, columns
-        )
+        draw, act, step = behavior.noise, behavior.act, env.step
+        clock = PhaseClock() if self._measures else None
+        if clock is not None:
+            draw, act, step = clock.timed(INFERENCE, draw), clock.timed(INFERENCE, act), clock.timed(ENV_STEP, step)
+        noise = draw(generator(self.config.seed, "noise", self.config.worker_index, self._fragment), length, columns)
         batch = behavior.new_columns(length, columns)
         rewards = np.empty((length, columns))
         terminateds, truncateds = np.empty((length, columns), np.bool_), np.empty((length, columns), np.bool_)
@@ -116,13 +125,15 @@ class RolloutWorker:
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
         record_row(recorded, 0, observations)
         for t in range(length):
-            actions = behavior.act(observations, noise[t], batch, t)
-            observations, rewards[t], terminateds[t], truncateds[t], infos = env.step(actions)
+            actions = act(observations, noise[t], batch, t)
+            observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
             record_row(recorded, t + 1, observations)
             if infos:
                 last_infos.update({(t, column): info for column, info in infos.items()})
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
-        return self._delivered(batch, recorded, rewards, terminateds, truncateds, last_infos, began)
+        recorded_at = time.perf_counter()
+        rollout = self._delivered(batch, recorded, rewards, terminateds, truncateds, last_infos, began)
+        return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
 
     def _delivered(
         self,

@@ -21,6 +21,10 @@ class SamplesFragments(Protocol):
         """Takes over new weights, by policy."""
         ...
 
+    def measure_phases(self, measures: bool) -> None:
+        """Says whether fragments are to tell what their time went into."""
+        ...
+
     def sample(self) -> Rollout:
         """Collects one fragment."""
         ...
@@ -41,8 +45,24 @@ class SamplesFragments(Protocol):
 class Postprocessing(Protocol):
     """What one policy's batches pass on the worker."""
 
-    def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch as it leaves the worker."""
+    def __call__(self, item: SampleBatch) -> Any:
+        """Returns the batch, or what was made of it, as it leaves the worker."""
+        ...
+
+    def for_worker(self, worker: int) -> Postprocessing:
+        """Returns what is sent to a worker."""
+        ...
+
+    def set_weights(self, weights: Weights) -> None:
+        """Is told on the worker which weights act from now on."""
+        ...
+
+    def take_sgd_s(self) -> float:
+        """Returns the seconds in which it learned on the worker since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Frees what it holds on the worker."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -81,6 +101,12 @@ class Sampler:
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         """Takes over new weights, by policy."""
         self.worker.set_weights(weights)
+        for policy, operators in self.postprocessing.items():
+            operators.set_weights(weights[policy])
+
+    def measure_phases(self, measures: bool) -> None:
+        """Says whether fragments are to tell what their time went into."""
+        self.worker.measure_phases(measures)
 
     def sample(self) -> Rollout:
         """Collects one fragment and applies the operators to its batches."""
@@ -88,7 +114,9 @@ class Sampler:
         if not self.postprocessing:
             return rollout
         processed = {policy: apply(rollout.batches[policy]) for policy, apply in self.postprocessing.items()}
-        return dataclasses.replace(rollout, batches={**rollout.batches, **processed})
+        sgd_s = sum(operators.take_sgd_s() for operators in self.postprocessing.values())
+        times = rollout.times and rollout.times.extended(sgd_s)
+        return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
         """Returns where the worker is and what its operators remember."""
@@ -102,5 +130,7 @@ class Sampler:
         return self.worker.load_state(state["worker"])
 
     def close(self) -> None:
-        """Frees what the worker holds."""
+        """Frees what the operators and the worker hold."""
+        for operators in self.postprocessing.values():
+            operators.close()
         self.worker.close()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.errors import CheckpointError
 from rlrun.functional.moments import Moments
+from rlrun.rollout.phases import FragmentTimes
 from rlrun.rollout.rollout import Episode, Rollout
 from rlrun.rollout.sampler import Postprocessing, Sampler, SamplerConfig, SamplesFragments
 
@@ -22,6 +25,23 @@ if TYPE_CHECKING:
 
 WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
 """What makes a rollout worker from its config."""
+
+
+@dataclass(frozen=True)
+class MeasuredFragment:
+    """A fragment that told what its time went into.
+
+    Attributes:
+        worker: Who made it.
+        env_steps: Its env steps.
+        times: What the worker measured.
+        received: When it was counted here, on the clock of `time.perf_counter`.
+    """
+
+    worker: int
+    env_steps: int
+    times: FragmentTimes
+    received: float
 
 
 class WorkerSet:
@@ -74,6 +94,7 @@ class WorkerSet:
         self._earlier_restarts = 0
         self._episodes: list[Episode] = []
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
+        self._measured: list[MeasuredFragment] = []
 
     @property
     def local(self) -> SamplesFragments | None:
@@ -110,6 +131,13 @@ class WorkerSet:
         else:
             self._started_sampler().set_weights(weights)
 
+    def measure_phases(self, measures: bool) -> None:
+        """Says whether fragments that are asked for from now on are to tell what their time went into."""
+        if self.num_workers:
+            self._started_actors().tell("measure_phases", measures)
+        else:
+            self._started_sampler().measure_phases(measures)
+
     def request(self, worker: int) -> None:
         """Asks one worker for a fragment; it comes with `arrived`."""
         call = self._started_actors().ask(worker, "sample") if self.num_workers else Call(worker, "sample", ())
@@ -141,6 +169,10 @@ class WorkerSet:
         self.sample_s += rollout.sample_s
         self._next_fragments[rollout.worker_index] = rollout.fragment + 1
         self._episodes += rollout.episodes
+        if rollout.times is not None:
+            self._measured.append(
+                MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
+            )
         for policy, deltas in rollout.filter_deltas.items():
             merged = self._filter_deltas.setdefault(policy, {})
             for name, delta in deltas.items():
@@ -149,6 +181,11 @@ class WorkerSet:
     def take_episodes(self) -> list[Episode]:
         """Returns the finished episodes that were counted since the last call."""
         taken, self._episodes = self._episodes, []
+        return taken
+
+    def take_measured(self) -> list[MeasuredFragment]:
+        """Returns the fragments with times that were counted since the last call."""
+        taken, self._measured = self._measured, []
         return taken
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
@@ -228,7 +265,8 @@ class WorkerSet:
         changes: dict[str, Any] = {"worker_index": worker}
         if self._next_fragments[worker]:
             changes["first_fragment"] = self._next_fragments[worker]
-        return SamplerConfig(self._factory, dataclasses.replace(self.config, **changes), self._postprocessing)
+        operators = {policy: chain.for_worker(worker) for policy, chain in self._postprocessing.items()}
+        return SamplerConfig(self._factory, dataclasses.replace(self.config, **changes), operators)
 
     def _started_sampler(self) -> Sampler:
         if self._sampler is None:

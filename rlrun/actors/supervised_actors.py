@@ -36,6 +36,7 @@ class Call:
         reference: Ray's reference to the answer, while one is under way.
         done: Whether the answer is there.
         answer: The answer.
+        inbox: Where the call is put once it is done, for whoever asks many at a time; None for nowhere.
     """
 
     actor: int
@@ -45,6 +46,13 @@ class Call:
     reference: Any = None
     done: bool = False
     answer: Any = None
+    inbox: deque[Call] | None = None
+
+    def take(self, answer: Any) -> None:
+        """Takes the answer."""
+        self.done, self.answer, self.reference = True, answer, None
+        if self.inbox is not None:
+            self.inbox.append(self)
 
 
 @dataclass(eq=False)
@@ -52,6 +60,7 @@ class _Place:
     """One actor's place, which outlives the actors in it.
 
     Attributes:
+        index: The actor's index.
         shell: Ray's handle, None between a failure and the restart.
         ready: Reference that says that the object is made, None once it is.
         calls: Questions without an answer, in their order.
@@ -60,6 +69,7 @@ class _Place:
         restart_at: When to start it again.
     """
 
+    index: int
     shell: Any = None
     ready: Any = None
     calls: deque[Call] = field(default_factory=deque)
@@ -70,6 +80,9 @@ class _Place:
 
 class SupervisedActors:
     """A number of actors, each a shell around an object of the same factory; Ray must run before one is made.
+
+    What a look at them costs grows with the answers that are there, and hardly with the number of actors: what to watch
+    is kept up to date with every question and answer, and deadlines are gone through when the next of them has come.
 
     Attributes:
         restarts: How many actors were made anew.
@@ -109,9 +122,11 @@ class SupervisedActors:
         self._max_restarts = max_restarts
         self.restarts = 0
         self._told: dict[str, tuple[Any, Any]] = {}
-        self._places = {index: _Place() for index in indices}
-        for index in indices:
-            self._start(index)
+        self._places = {index: _Place(index) for index in indices}
+        self._watched: dict[Any, _Place] = {}  # each actor's start and its first unanswered question, by reference
+        self._look_at = math.inf  # no deadline is before this
+        for place in self._places.values():
+            self._start(place)
 
     def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
         """Asks one actor; the answer is in the call once it is done.
@@ -124,10 +139,11 @@ class SupervisedActors:
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
-        if not place.calls:
-            place.since = time.monotonic()
         place.calls.append(call)
         self._send(place, call)
+        if len(place.calls) == 1:
+            place.since = time.monotonic()
+            self._watch(place)
         return call
 
     def tell(self, method: str, value: Any, only: int | None = None) -> None:
@@ -150,20 +166,29 @@ class SupervisedActors:
             TrainingFailed: If an object raised something else, the restarts are used up, or the cluster has become too
                 small.
         """
-        ready = self._ready_references()
-        for index, place in self._places.items():
-            if place.shell is None:
-                if time.monotonic() >= place.restart_at:
-                    self._start(index)
-            elif self._is_started(index, place, ready):
-                self._take_answer(index, place, ready)
-            self._give_up_if_late(index, place)
+        for reference, answer in self._arrived():
+            place = self._watched.pop(reference, None)
+            if place is not None:  # its actor was not made anew meanwhile
+                self._take(place, reference, answer)
+        if time.monotonic() >= self._look_at:
+            self._look_for_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns the references of which one has to be ready, or else the deadline over, before there is news."""
-        references = [reference for place in self._places.values() for reference in _references(place)]
-        deadlines = [self._deadline(place) for place in self._places.values() if place.calls]
-        return tuple(references), min(deadlines, default=float("inf"))
+        is_asked = any(place.calls for place in self._places.values())
+        return tuple(self._watched), self._look_at if is_asked else math.inf
+
+    def wait(self, until: float = math.inf) -> None:
+        """Waits for news, or for a moment on the clock of `time.monotonic`."""
+        import ray
+
+        references, deadline = self.awaited()
+        deadline = min(deadline, until)
+        timeout = None if math.isinf(deadline) else max(deadline - time.monotonic(), 0.0)
+        if references:
+            ray.wait(list(references), num_returns=1, timeout=timeout)
+        elif timeout is not None:
+            time.sleep(timeout)
 
     def answers(self, calls: Sequence[Call]) -> list[Any]:
         """Waits for calls and returns their answers.
@@ -171,23 +196,18 @@ class SupervisedActors:
         Raises:
             RlrunError: As `attend`.
         """
-        import ray
-
         while True:
             self.attend()
             if all(call.done for call in calls):
                 return [call.answer for call in calls]
-            references, deadline = self.awaited()
-            remaining = max(deadline - time.monotonic(), 0.0)
-            if references:
-                ray.wait(list(references), num_returns=1, timeout=remaining)
-            else:
-                time.sleep(remaining)
+            self.wait()
 
     def forget(self) -> None:
         """Drops all questions; what is under way for them is wasted."""
         for place in self._places.values():
+            self._unwatch(place)
             place.calls.clear()
+            self._watch(place)
 
     def close(self) -> None:
         """Lets the objects close what they hold, and ends the actors."""
@@ -201,14 +221,13 @@ class SupervisedActors:
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
         for shell in shells:
             ray.kill(shell)
-        self._places = {}
+        self._places, self._watched, self._look_at = {}, {}, math.inf
 
-    def _start(self, index: int) -> None:
+    def _start(self, place: _Place) -> None:
         from ray import cloudpickle
 
-        place = self._places[index]
         place.shell = self._remote_shell.remote(
-            self._factory, cloudpickle.dumps(self._argument(index)), [os.path.abspath(path) for path in sys.path]
+            self._factory, cloudpickle.dumps(self._argument(place.index)), [os.path.abspath(path) for path in sys.path]
         )
         place.ready = place.shell.ready.remote()
         place.since = time.monotonic()
@@ -216,6 +235,7 @@ class SupervisedActors:
             self._tell(place, method)
         for call in place.calls:
             self._send(place, call)
+        self._watch(place)
 
     def _send(self, place: _Place, call: Call) -> None:
         if place.shell is not None:
@@ -225,76 +245,88 @@ class SupervisedActors:
         if place.shell is not None:
             place.shell.tell.options(num_returns=0).remote(method, self._told[method][1])
 
-    def _ready_references(self) -> set[Any]:
+    def _watch(self, place: _Place) -> None:
+        """Has an actor's next answer noticed, and its being late."""
+        self._watched.update(dict.fromkeys(_references(place), place))
+        self._look_at = min(self._look_at, self._deadline(place))
+
+    def _unwatch(self, place: _Place) -> None:
+        for reference in _references(place):
+            self._watched.pop(reference, None)
+
+    def _arrived(self) -> list[tuple[Any, Any]]:
+        """Returns the references that are ready, with what they hold or the RayError that they end in."""
         import ray
+        from ray.exceptions import RayError
 
-        references = [reference for place in self._places.values() for reference in _references(place)]
-        return set(ray.wait(references, num_returns=len(references), timeout=0)[0]) if references else set()
+        if not self._watched:
+            return []
+        ready, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
+        try:
+            return list(zip(ready, ray.get(ready), strict=True))  # all at once costs a third of one by one
+        except RayError:
+            return [(reference, _held(reference)) for reference in ready]
 
-    def _is_started(self, index: int, place: _Place, ready: set[Any]) -> bool:
-        if place.ready is None:
-            return True
-        if place.ready not in ready or not self._received(index, place, place.ready)[0]:
-            return False
-        place.ready = None
-        return True
-
-    def _take_answer(self, index: int, place: _Place, ready: set[Any]) -> None:
-        if not place.calls or place.calls[0].reference not in ready:
-            return
-        call = place.calls[0]
-        received, answer = self._received(index, place, call.reference)
-        if received:
-            call.done, call.answer, call.reference = True, answer, None
-            place.calls.popleft()
-            place.failures = 0
-
-    def _received(self, index: int, place: _Place, reference: Any) -> tuple[bool, Any]:
-        """Returns whether an answer arrived, and the answer; if its actor died, that is dealt with."""
-        import ray
+    def _take(self, place: _Place, reference: Any, answer: Any) -> None:
+        """Takes an answer; if the actor died instead, that is dealt with."""
         from ray.exceptions import RayError, RayTaskError
 
-        try:
-            answer = ray.get(reference)
-        except RayTaskError as error:
-            raise TrainingFailed(f"{self._what} {index} failed:\n{error.traceback_str}") from None
-        except RayError as error:
-            self._renew(index, f"died ({_first_line(error)})")
-            return False, None
+        if isinstance(answer, RayTaskError):
+            raise TrainingFailed(f"{self._what} {place.index} failed:\n{answer.traceback_str}")
+        if isinstance(answer, RayError):
+            self._renew(place, f"died ({_first_line(answer)})")
+            return
         if isinstance(answer, Failure):
-            raise answer.error(f"{self._what} {index}")
+            raise answer.error(f"{self._what} {place.index}")
         place.since = time.monotonic()
-        return True, answer
+        if reference == place.ready:
+            place.ready = None
+        else:
+            place.calls.popleft().take(answer)
+            place.failures = 0
+        self._watch(place)
 
     def _deadline(self, place: _Place) -> float:
+        """Returns when to look at an actor that has not answered."""
         if place.shell is None:
             return place.restart_at
+        if not place.calls:
+            return math.inf
         return place.since + (place.calls[0].allowed_s if place.ready is None else self._start_timeout_s)
 
-    def _give_up_if_late(self, index: int, place: _Place) -> None:
-        if place.shell is None or not place.calls or time.monotonic() < self._deadline(place):
-            return
+    def _look_for_late(self) -> None:
+        """Starts who has waited long enough after a failure, and makes anew who is late."""
+        self._look_at = math.inf
+        for place in self._places.values():
+            if time.monotonic() >= self._deadline(place):
+                if place.shell is None:
+                    self._start(place)
+                else:
+                    self._give_up(place)
+            self._look_at = min(self._look_at, self._deadline(place))
+
+    def _give_up(self, place: _Place) -> None:
         if place.ready is None:
-            self._renew(index, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
+            self._renew(place, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
         elif _is_homeless():
             raise TrainingFailed(
-                f"{self._what} {index}: its machine is gone, and for {self._start_timeout_s:g} s no other had room for "
-                "it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
+                f"{self._what} {place.index}: its machine is gone, and for {self._start_timeout_s:g} s no other had "
+                "room for it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
             )
         else:
-            self._renew(index, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
+            self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
 
-    def _renew(self, index: int, reason: str) -> None:
+    def _renew(self, place: _Place, reason: str) -> None:
         """Ends an actor and has it started again, at once after its first failure and later after each one more."""
         import ray
 
-        place = self._places[index]
+        self._unwatch(place)
         ray.kill(place.shell)
         place.shell = place.ready = None
         if self.restarts >= self._max_restarts:
             raise TrainingFailed(
-                f"{self._what} {index} {reason}, and the {self._max_restarts} restarts that max_worker_restarts allows "
-                "are used up"
+                f"{self._what} {place.index} {reason}, and the {self._max_restarts} restarts that max_worker_restarts "
+                "allows are used up"
             )
         self.restarts += 1
         back_off = min(2.0 ** (place.failures - 1), LONGEST_BACK_OFF_S) if place.failures else 0.0
@@ -302,8 +334,10 @@ class SupervisedActors:
         place.restart_at = time.monotonic() + back_off
         for call in place.calls:
             call.reference = None
-        if not back_off:
-            self._start(index)
+        if back_off:
+            self._watch(place)
+        else:
+            self._start(place)
 
 
 def _references(place: _Place) -> list[Any]:
@@ -324,3 +358,14 @@ def _is_homeless() -> bool:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+
+
+def _held(reference: Any) -> Any:
+    """Returns what a reference holds, or the RayError that it ends in."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        return ray.get(reference)
+    except RayError as error:
+        return error

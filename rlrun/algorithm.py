@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
@@ -366,6 +367,7 @@ class Algorithm(Generic[C]):
         self.iteration = int(content.state["iteration"])
         self.time_total_s = float(content.state["time_total_s"])
         self._metrics.load_state(content.state["metrics"])
+        self.workers.env_steps = int(content.state["workers"]["env_steps"])
         self._broadcast()
         self.columns_restarted = self.workers.load_state(content.state["workers"])
         flow.load_state(content.state["flow"])
@@ -437,7 +439,9 @@ class Algorithm(Generic[C]):
         self.learner.load_flat(flat)
 
     def _broadcast(self) -> None:
-        self.workers.set_weights({DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)})
+        """Has all workers go on from the present weights, and learners beside them from the present optimizer."""
+        weights = self.learner.weights(self.workers.env_steps)
+        self.workers.set_weights({DEFAULT_POLICY: replace(weights, optimizer=self.learner.optimizer_state())})
         self._behavior = None
 
     # The running whole.

@@ -144,9 +144,11 @@ class RolloutSource(Source):
     def receive(self, rollout: Rollout) -> None:
         """Counts a fragment and keeps its batch until it is pulled."""
         self.workers.count(rollout)
-        batch = rollout.batches[self.policy]
-        versions = np.broadcast_to(np.int32(rollout.weights_version), batch["valid"].shape)
-        self.here.append(Delivered(SampleBatch(batch, weights_version=versions), rollout.worker_index))
+        item = rollout.batches[self.policy]
+        if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
+            versions = np.broadcast_to(np.int32(rollout.weights_version), item["valid"].shape)
+            item = SampleBatch(item, weights_version=versions)
+        self.here.append(Delivered(item, rollout.worker_index))
 
     @property
     def stateful(self) -> bool:

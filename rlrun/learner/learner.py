@@ -304,7 +304,7 @@ class Learner:
 
     def weights(self, env_steps: int) -> Weights:
         """Returns the parameters and statistics as they are now."""
-        return Weights(self.weights_version, self.flat(), dict(self.filters), env_steps, self.scheduled(env_steps))
+        return Weights(self.weights_version, self.flat(), dict(self.filters), env_steps, dict(self.schedules))
 
     def flat(self) -> NDArray[np.float32]:
         """Returns a copy of all parameters, [P]."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.config import Schedule
 from rlrun.functional.moments import Moments
 
 
@@ -20,7 +21,7 @@ class Weights:
         filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
             scaling.
         env_steps: Env steps taken when it was made, for schedules on the acting side.
-        scheduled: Settings that change with the env steps, as they were then, for who learns on the acting side.
+        schedules: Settings that change with the env steps, by name, for who learns on the acting side.
         optimizer: The optimizer's tensors by name, if who learns on the acting side is to go on from these parameters
             instead of its own.
     """
@@ -29,5 +30,5 @@ class Weights:
     flat: NDArray[np.float32]
     filters: dict[str, Moments] = field(default_factory=dict)
     env_steps: int = 0
-    scheduled: dict[str, float] = field(default_factory=dict)
+    schedules: dict[str, Schedule] = field(default_factory=dict)
     optimizer: dict[str, NDArray[np.float32]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from rlrun.explain import unknown_name
 
 BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
+    "a3c": "rlrun.algorithms.a3c:A3C",
     "appo": "rlrun.algorithms.appo:APPO",
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",

@@ -1,0 +1,80 @@
+"""Asynchronous advantage actor-critic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import model_validator
+
+from rlrun.algorithms.a2c import A2C, A2CConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule
+from rlrun.flow.flow import Flow
+from rlrun.flow.gradients import ApplyGradients, parallel_gradients
+from rlrun.flow.operators import ComputeAdvantages, LearnResult, MergeFilters, SendWeights, Standardize
+from rlrun.rollout.worker_set import WorkerSet
+
+
+class A3CConfig(A2CConfig):
+    """Settings of A3C (Mnih et al., arXiv:1602.01783).
+
+    The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
+    """
+
+    train_batch_size: PositiveInt = 80
+    """Env steps in one fragment of every worker together, if rollout_fragment_length does not say how long fragments
+    are. Each worker's own fragment makes one gradient."""
+    entropy_coeff: Schedule = 0.01
+    """Weight of the entropy bonus (section 4's beta, with the paper's value for Atari)."""
+    gradients_in_flight: PositiveInt = 1
+    """Gradients that each worker is asked for ahead of time: with 1 it waits for new weights after each one, as in the
+    paper; with 2 it goes on meanwhile, with older ones."""
+    num_gpus: NonNegativeFloat = 0.0
+    """0: gradients are computed where the workers are, on CPUs."""
+
+    @model_validator(mode="after")
+    def _without_gpu(self) -> A3CConfig:
+        if self.num_gpus:
+            raise ValueError("num_gpus must be 0: gradients are computed on the workers' CPUs")
+        return self
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Gradients per env step."""
+        return 1 / (self.fragment_length * self.num_envs_per_worker)
+
+
+class A3C(A2C):
+    """Workers compute gradients of their own fragments; each is applied as it arrives, and answered by new weights.
+
+    With no worker but the local one it is A2C. `gradient_share/worker_<index>` is the part of an iteration's gradients
+    that a worker delivered; `policy_lag_mean` counts gradients by which the parameters had moved on meanwhile.
+    """
+
+    Config = A3CConfig
+    config: A3CConfig
+
+    def collect(self, workers: WorkerSet) -> Flow[Any]:
+        """Gradients of the workers' fragments, as they are ready."""
+        config = self.config
+        operators: list[Callable[[Any], Any]] = [ComputeAdvantages(config.gamma, config.gae_lambda)]
+        if config.standardize_advantages:
+            operators.append(Standardize("advantages"))
+        make_learner = partial(self.make_learner, compile_updates=bool(self.is_compiled))
+        return parallel_gradients(workers, make_learner, *operators, in_flight=config.gradients_in_flight)
+
+    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
+        """One step of SGD along each gradient, new weights to whoever has delivered it."""
+        self._gradients = ApplyGradients(self.learner, workers)
+        return (
+            rollouts.zip_with_worker()
+            .for_each(self._gradients)
+            .for_each(MergeFilters(self.learner, workers))
+            .zip_with_worker()
+            .for_each(SendWeights(self.learner, workers))
+        )
+
+    def own_metrics(self) -> Mapping[str, float]:
+        """Returns every worker's share of the gradients."""
+        return self._gradients.take_shares()

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from rlrun.algorithms.a2c import A2C
+from rlrun.algorithms.a3c import A3C, A3CConfig
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.errors import SpecError
+
+SMALL = {
+    "num_envs_per_worker": 4,
+    "train_batch_size": 32,
+    "min_env_steps_per_iteration": 100,
+    "model": {"hiddens": [8]},
+    "lr": [[0, 1e-2], [2000, 1e-3]],
+    "entropy_coeff": [[0, 0.05], [2000, 0.0]],
+}
+ENVS = {
+    "discrete": "CartPole-v1",
+    "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
+    "dict": "rlrun.envs.worlds:DictCartPole",
+}
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize):
+    config = {**SMALL, "standardize_advantages": standardize, "normalize_observations": True, "gae_lambda": 0.9}
+    found = []
+    for algorithm_class in (A2C, A3C):
+        with algorithm_class(env, config, seed=3) as algorithm:
+            results = [algorithm.train() for _ in range(5)]
+            found.append((algorithm.learner.flat(), results))
+    (flat, expected), (own_flat, results) = found
+    np.testing.assert_allclose(own_flat, flat, rtol=1e-6, atol=1e-6)
+    for own, other in zip(results, expected, strict=True):
+        for name in ("env_steps", "sgd_steps", "episodes", "weights_version", "policy_lag_max"):
+            assert own[name] == other[name]
+        assert own["learner/entropy_coeff"] == other["learner/entropy_coeff"]
+        for name in ("learner/value_loss", "learner/grad_norm"):
+            assert own[name] == pytest.approx(other[name], rel=1e-4)
+        assert own["gradient_share/worker_0"] == 1.0
+
+
+def test_a_change_of_schedules_reaches_the_gradients():
+    flats = []
+    for entropy_coeff in (0.0, 0.5):
+        with A3C("CartPole-v1", {**SMALL, "entropy_coeff": 0.0}, seed=3) as algorithm:
+            algorithm.train()
+            assert algorithm.reconfigure(algorithm.config.replace(entropy_coeff=entropy_coeff))
+            algorithm.train()
+            flats.append(algorithm.learner.flat())
+    assert np.abs(flats[0] - flats[1]).max() > 1e-4
+
+
+def test_what_another_run_has_learned_reaches_the_gradients(tmp_path):
+    with A3C("CartPole-v1", SMALL, seed=1) as other:
+        other.train()
+        other.save(tmp_path / "checkpoint")
+        flat = other.learner.flat()
+    with A3C("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
+        algorithm.train()
+        algorithm.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        result = algorithm.train()
+        np.testing.assert_array_equal(algorithm.learner.flat(), flat)
+    assert result["policy_lag_max"] == 0
+
+
+def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
+    with A3C("CartPole-v1", SMALL, seed=4) as algorithm:
+        for _ in range(2):
+            algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        flat = algorithm.learner.flat()
+        expected = algorithm.train()
+    with A3C.restore(tmp_path / "checkpoint") as restored:
+        restored.start()
+        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        result = restored.train()
+    assert result["iteration"] == 3
+    for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
+        assert result[name] == expected[name]
+
+
+def test_a_gpu_for_the_driver_is_refused():
+    with pytest.raises(SpecError, match="num_gpus must be 0: gradients are computed on the workers' CPUs"):
+        A3CConfig(num_gpus=1)
+
+
+def test_the_plan_tells_what_runs_on_the_workers():
+    plan = A3C("CartPole-v1", {"num_workers": 2, "standardize_advantages": True}).plan().describe()
+    assert [info.name for info in plan] == [
+        "parallel_rollouts",
+        "zip_with_worker",
+        "ApplyGradients",
+        "MergeFilters",
+        "zip_with_worker",
+        "SendWeights",
+    ]
+    assert plan[0].settings == {"workers": 2, "mode": "async", "in_flight": 1}
+    assert [name for name, _ in plan[0].on_workers] == ["ComputeAdvantages", "Standardize", "ComputeGradients"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,22 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS_VARIABLE = "RLRUN_RUNS"
+
+
+class OutputFile(click.Path):
+    """A file to be written: whether its folder is there is told before any work is done for it."""
+
+    def __init__(self) -> None:
+        """Takes a path that is no folder, and gives it as a `Path`."""
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the path; a usage error if its folder does not exist."""
+        path = super().convert(value, param, ctx)
+        folder = Path(os.fsdecode(path)).absolute().parent
+        if not folder.is_dir():
+            self.fail(f"the folder {folder} does not exist", param, ctx)
+        return path
 
 
 def json_option(what: str) -> Callable[[Command], Command]:

@@ -1,50 +1,89 @@
-"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text or as a Mermaid diagram."""
+"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text, Mermaid or SVG."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rlrun.cli.options import complete_algorithms, set_option, spec_files_option
+from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_files_option
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
+    from rlrun.flow.flow import OperatorInfo
 
 ANY_ENV = "CartPole-v1"  # the dataflow does not depend on the env; nothing is made of it
+
+Form = Literal["text", "mermaid", "svg"]
+FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
 
 @click.command()
 @click.argument("algorithm", required=False, shell_complete=complete_algorithms)
 @spec_files_option(required=False)
 @set_option
-@click.option("--mermaid", is_flag=True, help="Print a Mermaid diagram instead of text.")
-def plan(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...], mermaid: bool) -> None:
-    """Print the dataflow of an algorithm.
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "mermaid", "svg"]),
+    help="How to draw it.  [default: as FILE's name ends (.mmd, .svg), else text]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write it here instead of on stdout.",
+)
+def plan(
+    algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...], form: Form | None, output: Path | None
+) -> None:
+    """Draw the dataflow of an algorithm.
 
     Of ALGORITHM with its default settings, or of each experiment in spec files.
     """
-    from rlrun.flow.plan import plan_mermaid, plan_text
-
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
-    draw = plan_mermaid if mermaid else plan_text
-    for name, planned in _algorithms(algorithm, files, overrides):
-        if len(files) > 0:
-            click.echo(f"%% {name}" if mermaid else f"# {name}")
-        click.echo(draw(planned.plan().describe()))
+    if form is None:
+        form = FORMS.get(output.suffix, "text") if output is not None else "text"
+    plans = _plans(algorithm, files, overrides)
+    if form != "text" and len(plans) > 1:
+        raise click.UsageError(f"a drawing shows one plan, and the files hold {len(plans)} experiments")
+    drawn = "\n".join(_drawn(name, described, form, titled=bool(files)) for name, described in plans)
+    if output is None:
+        click.echo(drawn)
+        return
+    output.write_text(drawn + "\n", encoding="utf-8")
+    click.echo(f"Drawn: {output}")
 
 
-def _algorithms(
+def _drawn(name: str, described: Sequence[OperatorInfo], form: Form, *, titled: bool) -> str:
+    if form == "svg":
+        from rlrun.flow.plan_drawing import plan_svg
+
+        return plan_svg(described, f"Dataflow of {name}")
+    if form == "mermaid":
+        from rlrun.flow.plan_drawing import plan_mermaid
+
+        return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
+    from rlrun.flow.plan import plan_text
+
+    return (f"# {name}\n" if titled else "") + plan_text(described)
+
+
+def _plans(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]
-) -> list[tuple[str, Algorithm[Any]]]:
-    """Returns what is to be planned, with names; of an experiment it is the first trial."""
+) -> list[tuple[str, Sequence[OperatorInfo]]]:
+    """Returns what is to be drawn, with names; of an experiment it is the first trial."""
     from rlrun.registry import algorithm_class
 
     if algorithm is not None:
-        return [(algorithm, algorithm_class(algorithm)(ANY_ENV))]
+        return [(algorithm, algorithm_class(algorithm)(ANY_ENV).plan().describe())]
     from rlrun.spec.load import load_experiments
 
     trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    return [(trial.experiment, algorithm_class(trial.algorithm)(trial.env, trial.config)) for trial in trials]
+    return [
+        (trial.experiment, algorithm_class(trial.algorithm)(trial.env, trial.config).plan().describe())
+        for trial in trials
+    ]

@@ -1,4 +1,4 @@
-"""Prints the plan of a flow: as text that reads like the algorithm, and as a Mermaid flowchart."""
+"""Prints the plan of a flow as text that reads like the algorithm."""
 
 from __future__ import annotations
 
@@ -33,16 +33,6 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(_lines(plan, {}))
 
 
-def plan_mermaid(plan: Plan) -> str:
-    """Returns a plan as a Mermaid flowchart; branches whose items go no further end in dotted arrows.
-
-    Args:
-        plan: What `Flow.describe` returned.
-    """
-    identifiers: dict[str, str] = {}
-    return "\n".join(["flowchart TD", *(f"    {line}" for line in _mermaid_lines(plan, identifiers))])
-
-
 def _lines(plan: Plan, duplicates: dict[str, str]) -> Iterator[str]:
     """Yields the lines of a chain; a duplicated stream is printed where it is first met and has a number after that."""
     met = max((step for step, info in enumerate(plan) if info.path in duplicates), default=None)
@@ -70,27 +60,6 @@ def _branch_lines(info: OperatorInfo, duplicates: dict[str, str]) -> Iterator[st
             lines.append("-> (goes no further)")
         yield corner + lines[0]
         yield from (edge + line for line in lines[1:])
-
-
-def _mermaid_lines(plan: Plan, identifiers: dict[str, str]) -> Iterator[str]:
-    before: str | None = None
-    for info in plan:
-        if info.kind == "copy":
-            continue
-        if info.path not in identifiers:
-            ends = []
-            for branch in info.branches:
-                yield from _mermaid_lines(branch, identifiers)
-                ends.append(identifiers[next(step.path for step in reversed(branch) if step.kind != "copy")])
-            identifiers[info.path] = own = f"n{len(identifiers)}"
-            on_workers = [f"on each worker: {_named(*operator)}" for operator in info.on_workers]
-            label = "<br/>".join([_call(info), *on_workers]).replace('"', "#quot;")
-            yield f'{own}["{label}"]'
-            for number, end in enumerate(ends):
-                yield f"{end} {'-->' if number in info.settings['output'] else '-.->'} {own}"
-            if before is not None:
-                yield f"{before} --> {own}"
-        before = identifiers[info.path]
 
 
 def _call(info: OperatorInfo) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.nodes import Polled, Source
-from rlrun.flow.plan import plan_mermaid, plan_text
+from rlrun.flow.plan import plan_text
 
 
 class Rollouts(Source):
@@ -95,42 +95,24 @@ concurrently(weights=[1, 4])
     )
 
 
-def test_a_plan_is_a_mermaid_flowchart() -> None:
+def test_copies_of_copies_and_settings_of_filters_are_printed() -> None:
+    left, right = chain().duplicate(2)
+    first, second = left.for_each(StoreToReplay()).duplicate(2)
+    joined = concurrently(concurrently(first, second.filter(SelectPolicy("dqn"))), right)
     assert (
-        plan_mermaid(chain().describe())
+        plan_text(joined.describe())
         == """\
-flowchart TD
-    n0["parallel_rollouts(workers=2, mode=sync)"]
-    n1["ComputeAdvantages(gamma=0.99, gae_lambda=0.95)"]
-    n0 --> n1
-    n2["ConcatBatches(train_batch_size=2048)"]
-    n1 --> n2
-    n3["filter(is_long)"]
-    n2 --> n3
-    n4["TrainOneStep"]
-    n3 --> n4"""
-    )
-
-
-def test_mermaid_joins_branches_and_dots_what_goes_no_further() -> None:
-    assert (
-        plan_mermaid(two_branches().describe())
-        == """\
-flowchart TD
-    n0["parallel_rollouts(workers=2, mode=async)<br/>on each worker: ComputeAdvantages(gamma=0.99)"]
-    n1["duplicate(copies=2)"]
-    n0 --> n1
-    n2["SelectPolicy(policy=dqn)"]
-    n1 --> n2
-    n3["StoreToReplay"]
-    n2 --> n3
-    n4["SelectPolicy(policy=ppo)"]
-    n1 --> n4
-    n5["TrainOneStep"]
-    n4 --> n5
-    n6["concurrently(weights=[1, 4])"]
-    n3 -.-> n6
-    n5 --> n6
-    n7["zip_with_worker"]
-    n6 --> n7"""
+concurrently(weights=[1, 1])
+├─ concurrently(weights=[1, 1])
+│  ├─ parallel_rollouts(workers=2, mode=sync)
+│  │  -> ComputeAdvantages(gamma=0.99, gae_lambda=0.95)
+│  │  -> ConcatBatches(train_batch_size=2048)
+│  │  -> filter(is_long)
+│  │  -> TrainOneStep
+│  │  -> duplicate(copies=2) #1
+│  │  -> StoreToReplay
+│  │  -> duplicate(copies=2) #2
+│  └─ copy 1 of #2
+│     -> filter(SelectPolicy(policy=dqn))
+└─ copy 1 of #1"""
     )

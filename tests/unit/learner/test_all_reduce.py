@@ -1,0 +1,93 @@
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from rlrun.learner.all_reduce import AllReduce, PeerLost, own_address
+
+MEMBER = """
+import json, os, sys, torch
+from rlrun.learner.all_reduce import AllReduce
+rank, last_words = int(sys.argv[1]), sys.argv[2]
+member = AllReduce(rank, 2, timeout_s=60)
+if rank == 0:
+    print(json.dumps(member.offer()), flush=True)
+member.join(json.loads(sys.stdin.readline()))
+sums = []
+for size in (1, 7, 1000):
+    generator = torch.Generator().manual_seed(10 * rank + size)
+    total = member(torch.randn(size, generator=generator))
+    sums.append(total.tolist())
+if rank == 1 and last_words == "dies":
+    os._exit(1)
+if last_words == "dies":
+    try:
+        member(torch.ones(5))
+    except Exception as error:
+        sums = f"{type(error).__name__}: {error}"
+print(json.dumps(sums), flush=True)
+"""
+
+
+def pair(last_words):
+    """Runs two members in processes of their own; returns the last line of each."""
+    members = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEMBER, str(rank), last_words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    address = members[0].stdout.readline()
+    for member in members:
+        member.stdin.write(address)
+        member.stdin.flush()
+    return [member.communicate(timeout=120)[0] for member in members]
+
+
+def test_two_processes_receive_the_same_bits_of_their_sum():
+    first, second = (json.loads(line) for line in pair("leaves"))
+    assert first == second
+    for size, total in zip((1, 7, 1000), first, strict=True):
+        addends = [torch.randn(size, generator=torch.Generator().manual_seed(10 * rank + size)) for rank in range(2)]
+        assert total == (addends[0] + addends[1]).tolist()
+
+
+def test_a_member_that_dies_fails_the_others_at_once():
+    began = time.monotonic()
+    message = json.loads(pair("dies")[0])
+    assert message.startswith("PeerLost: process 0 of the 2 that learn together lost another one, or waited 60 s for")
+    assert time.monotonic() - began < 50
+
+
+def test_a_member_that_nobody_joins_gives_up_in_time():
+    member = AllReduce(0, 2, timeout_s=0.5)
+    host, port = member.offer()
+    with pytest.raises(PeerLost, match=rf"not all of the 2 .* met at {host}:{port} within 0.5 s"):
+        member.join((host, port))
+    with pytest.raises(PeerLost, match="has lost those"):
+        member(torch.ones(1))
+
+
+def test_a_member_that_finds_nobody_at_the_address_gives_up_in_time():
+    first = AllReduce(0, 2)
+    address = first.offer()
+    first.close()
+    with pytest.raises(PeerLost, match="met at"):
+        AllReduce(1, 2, timeout_s=0.5).join(address)
+
+
+def test_a_member_alone_keeps_its_tensor_and_may_meet_again():
+    member = AllReduce(0, 1)
+    for _ in range(2):
+        member.join(member.offer())
+        assert member(torch.tensor([1.5, 2.5])).tolist() == [1.5, 2.5]
+
+
+def test_the_address_towards_the_own_loop_is_on_it():
+    assert own_address("127.0.0.1") == "127.0.0.1"

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.distributed import PrefixStore, ProcessGroupGloo, TCPStore
+from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo, TCPStore
 
 from rlrun.errors import TrainingFailed
 
@@ -103,7 +103,7 @@ class AllReduce:
 
     def _made_group(self, store: PrefixStore, own_host: str, timeout: timedelta) -> Any:
         if self._backend == "nccl":
-            from torch.distributed import ProcessGroupNCCL
+            from torch._C._distributed_c10d import ProcessGroupNCCL
 
             settings = ProcessGroupNCCL.Options()
             settings._timeout = timeout

@@ -324,9 +324,10 @@ class SupervisedActors:
         ray.kill(place.shell)
         place.shell = place.ready = None
         if self.restarts >= self._max_restarts:
+            allowed = f"the {self._max_restarts} restarts that max_worker_restarts allows are used up"
             raise TrainingFailed(
-                f"{self._what} {place.index} {reason}, and the {self._max_restarts} restarts that max_worker_restarts "
-                "allows are used up"
+                f"{self._what} {place.index} {reason}, and "
+                f"{allowed if self._max_restarts else 'max_worker_restarts allows no restart'}"
             )
         self.restarts += 1
         back_off = min(2.0 ** (place.failures - 1), LONGEST_BACK_OFF_S) if place.failures else 0.0

@@ -26,12 +26,11 @@ class AllReduce:
     Every member has to call it equally often, with tensors of one shape. All receive the same bits: each part of the
     sum is made by one member and handed on. The sum is also the same from run to run for the same number of members.
 
-    A group comes together in two steps, since the first member has to say where the others find it, and may do so
-    again after a failure::
+    A group comes together in two steps, since somebody, a member or not, has to say where all find each other first::
 
-        address = members[0].offer()
-        for member in members:      # each in its own process, at the same time
-            member.join(address)
+        meeting = AllReduce(0, 2)
+        address = meeting.offer()           # in one process, which keeps `meeting` until all have joined
+        AllReduce(rank, 2).join(address)    # in each member's own process, at the same time
 
     Attributes:
         rank: This member's number, from 0.
@@ -51,11 +50,12 @@ class AllReduce:
         self.world_size = world_size
         self._backend = backend
         self._timeout_s = timeout_s
+        self._offered: tuple[str, int] | None = None
         self._store: TCPStore | None = None
         self._group: Any = None
 
     def offer(self, host: str | None = None) -> tuple[str, int]:
-        """Opens a free port of this machine, where the others find this member.
+        """Opens a free port of this machine, where the members find each other.
 
         Args:
             host: The address to listen on; None for the one by which Ray's other nodes know this one, without Ray the
@@ -76,6 +76,7 @@ class AllReduce:
             timeout=timedelta(seconds=self._timeout_s),
             master_listen_fd=listening.detach(),  # bound before: torch would listen on every interface
         )
+        self._offered = host, port
         return host, port
 
     def join(self, address: tuple[str, int]) -> None:
@@ -136,9 +137,8 @@ class AllReduce:
         return tensor if own is tensor else tensor.copy_(own)
 
     def close(self) -> None:
-        """Leaves the group; the others' next sum fails."""
-        self._group = None
-        self._store = None
+        """Leaves the group, which fails the others' next sum, and closes the port that was offered."""
+        self._group = self._store = self._offered = None
 
 
 def node_address() -> str:

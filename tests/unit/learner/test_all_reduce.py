@@ -82,10 +82,11 @@ def test_a_member_that_finds_nobody_at_the_address_gives_up_in_time():
         AllReduce(1, 2, timeout_s=0.5).join(address)
 
 
-def test_a_member_alone_keeps_its_tensor_and_may_meet_again():
+def test_a_member_alone_keeps_its_tensor_and_may_meet_again_elsewhere():
     member = AllReduce(0, 1)
-    for _ in range(2):
-        member.join(member.offer())
+    meeting = AllReduce(0, 1)
+    for address in (member.offer(), meeting.offer()):
+        member.join(address)
         assert member(torch.tensor([1.5, 2.5])).tolist() == [1.5, 2.5]
 
 

@@ -200,6 +200,11 @@ class Algorithm(Generic[C]):
             "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
         }
 
+    @property
+    def flow(self) -> Flow[LearnResult]:
+        """The running dataflow; everything is started for it if it has not been."""
+        return self._started()
+
     def _operator_seconds(self, flow: Flow[LearnResult]) -> dict[str, float]:
         """Returns the seconds of each operator in this iteration, and of waiting for workers."""
         before, now = self._seconds, {timing.path: timing.seconds for timing in flow.timings()}

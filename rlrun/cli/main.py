@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "config": "rlrun.cli.config:config",
         "schema": "rlrun.cli.schema:schema",
         "plan": "rlrun.cli.plan:plan",
+        "profile": "rlrun.cli.profile:profile",
     },
     "What is here": {
         "algorithms": "rlrun.cli.algorithms:algorithms",

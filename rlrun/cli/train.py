@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.options import (
-    complete_algorithms,
     json_option,
     max_trials_option,
     runs_dir_option,
@@ -17,14 +17,12 @@ from rlrun.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import Experiment
     from rlrun.tune.events import Executor
 
 
 @click.command()
 @spec_files_option(required=False)
-@click.option("--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo.")
-@click.option("--env", help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it.")
+@algorithm_and_env_options
 @set_option
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
@@ -62,11 +60,9 @@ def train(
     rlrun train -f configs/cartpole/ppo.yaml --set config.lr=1e-3
     rlrun train --algorithm ppo --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
-    if bool(files) == bool(algorithm or env):
-        raise click.UsageError("name spec files with -f, or an algorithm and an env with --algorithm and --env")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
-    experiments = _experiments(files, algorithm, env, overrides, max_trials)
+    experiments = named_experiments(files, algorithm, env, overrides, max_trials)
     if dry_run:
         from rlrun.cli.dry_run import print_plan
 
@@ -89,23 +85,3 @@ def train(
             watch=watcher,
         )
     print_outcome(trials, as_json=as_json)
-
-
-def _experiments(
-    files: tuple[Path, ...],
-    algorithm: str | None,
-    env: str | None,
-    overrides: tuple[str, ...],
-    max_trials: int | None,
-) -> list[Experiment]:
-    from rlrun.spec.experiment import MAX_TRIALS
-    from rlrun.spec.load import load_experiments, shipped_experiment
-
-    most = MAX_TRIALS if max_trials is None else max_trials
-    if files:
-        return load_experiments(files, overrides, max_trials=most)
-    if algorithm is None or env is None:
-        raise click.UsageError("--algorithm and --env go together")
-    experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)
-    click.echo(f"{experiment.name}: {experiment.origin}", err=True)
-    return [experiment]

@@ -130,6 +130,7 @@ class OperatorTiming:
     Attributes:
         path: Its path in the plan.
         name: Its name.
+        kind: How it deals with items, as in `OperatorInfo`.
         seconds: Time in it, without what is upstream of it.
         items: Items it has worked on.
         learns: Whether that is the learner's SGD.
@@ -138,6 +139,7 @@ class OperatorTiming:
 
     path: str
     name: str
+    kind: str
     seconds: float
     items: int
     learns: bool
@@ -237,6 +239,7 @@ class Flow(Iterator[T_co]):
             OperatorTiming(
                 path,
                 node.name,
+                node.kind,
                 node.seconds,
                 node.items,
                 node.learns,

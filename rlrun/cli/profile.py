@@ -1,0 +1,87 @@
+"""``rlrun profile``: where the time of a training run goes, operator by operator and worker by worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
+from rlrun.cli.options import OutputFile, json_option, print_json, set_option, spec_files_option
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import TrialSpec
+
+
+@click.command()
+@spec_files_option(required=False)
+@algorithm_and_env_options
+@set_option
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Measure for about so long; whole iterations.",
+)
+@click.option(
+    "--trace",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Also write a trace (JSON) that ui.perfetto.dev and chrome://tracing open.",
+)
+@json_option("what was measured")
+def profile(
+    files: tuple[Path, ...],
+    algorithm: str | None,
+    env: str | None,
+    overrides: tuple[str, ...],
+    seconds: float,
+    trace: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure where the time of a training run goes.
+
+    Runs the first trial that spec files describe, or an algorithm on an env, in this process (its rollout workers in
+    theirs) and writes nothing into the runs folder. Starting and compiling are left out. Ctrl-C ends it early.
+    """
+    from rlrun.cli.profile_tables import profile_data, profile_lines
+    from rlrun.cli.profiling import profiled, warm_up
+    from rlrun.cli.trace import write_trace
+    from rlrun.errors import Interrupted
+    from rlrun.registry import algorithm_class
+
+    trial = _first_trial(files, algorithm, env, overrides)
+    bound = trial.stop.get("env_steps")
+    running = algorithm_class(trial.algorithm)(
+        trial.env,
+        trial.config,
+        seed=trial.seed,
+        total_env_steps=None if bound is None else int(bound),
+        announce=lambda text: click.echo(text, err=True),
+    )
+    with running:
+        click.echo("starting, and compiling if need be: this is not measured", err=True)
+        warm_up_s = warm_up(running)
+        click.echo(f"measuring for {seconds:g} s", err=True)
+        measured = profiled(running, seconds)
+        if trace is not None:
+            write_trace(measured, trace)
+            click.echo(f"Trace: {trace}", err=True)
+        if as_json:
+            print_json(profile_data(trial, measured, warm_up_s))
+        else:
+            click.echo("\n".join(profile_lines(trial, measured, warm_up_s)))
+    if measured.was_interrupted:
+        raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the above is what was measured until then.")
+
+
+def _first_trial(
+    files: tuple[Path, ...], algorithm: str | None, env: str | None, overrides: tuple[str, ...]
+) -> TrialSpec:
+    first, *others = named_experiments(files, algorithm, env, overrides)
+    trial = first.first_trial()
+    if others or first.num_trials > 1:
+        click.echo(f"{first.name}, {trial.name}: the first of the trials; the others are not run", err=True)
+    return trial

@@ -1,0 +1,167 @@
+"""Shows a profile: as tables, and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rlrun.cli.profiling import WARM_UP_ITERATIONS, Profile, WorkerTime
+from rlrun.cli.tables import counted, stdout_width, table
+from rlrun.cli.trace import worker_name
+
+if TYPE_CHECKING:
+    from rlrun.spec.experiment import TrialSpec
+
+Row = list[Any]
+
+
+def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Iterator[str]:
+    """Yields the tables of a profile, part by part.
+
+    Args:
+        trial: What ran.
+        profile: What was measured.
+        warm_up_s: Seconds before that.
+    """
+    yield f"{trial.experiment}, {trial.name}: {trial.algorithm} on {trial.env.id}"
+    yield (
+        f"{profile.seconds:.1f} s with {counted(profile.iterations, 'iteration')}, "
+        f"{counted(profile.env_steps, 'env step')}: {profile.env_steps / profile.seconds:,.0f} env steps/s"
+    )
+    yield f"(not counted: {warm_up_s:.1f} s for {WARM_UP_ITERATIONS} iterations with the starts and compilation)"
+    yield from ("", _operator_table(profile), "")
+    if profile.workers:
+        yield _worker_table(profile)
+        yield from _travel_table(profile)
+    else:
+        yield "no fragment that was asked for meanwhile has arrived"
+    yield from ("", *_learner_lines(profile))
+
+
+def _operator_table(profile: Profile) -> str:
+    rows: list[Row] = [
+        _operator_row(operator.path, operator.seconds, operator.items, profile) for operator in profile.operators
+    ]
+    rows.append(_operator_row("waiting", profile.waited_s, len(profile.waits), profile))
+    rows.append(_operator_row("between operators", profile.between_s, None, profile))
+    rows.append(_operator_row("in all", profile.seconds, None, profile))
+    return table(["operator", "share %", "seconds", "items", "ms per item"], rows, stdout_width())
+
+
+def _operator_row(name: str, seconds: float, items: int | None, profile: Profile) -> Row:
+    each = round(1000 * seconds / items, 3) if items else None
+    return [name, round(100 * seconds / profile.seconds, 1), round(seconds, 3), items, each]
+
+
+def _worker_table(profile: Profile) -> str:
+    """Returns the seconds of each worker by phase, and what part of all of it each phase is."""
+    phases = list(dict.fromkeys(phase for worker in profile.workers for phase in worker.phases))
+    rows = [_worker_row(worker, phases) for worker in profile.workers]
+    totals: Row = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
+    if len(rows) > 1:
+        rows.append(["all", *totals])
+    env_steps, spent = max(totals[1], 1), max(sum(totals[2:]), 1e-9)
+    rows.append(["share %", None, None, *(round(100 * seconds / spent, 1) for seconds in totals[2:])])
+    rows.append(["us per env step", None, None, *(round(1e6 * seconds / env_steps, 3) for seconds in totals[2:])])
+    headings = [f"{phase.replace('_', ' ')} s" for phase in [*phases, "wait"]]
+    return table(["worker", "fragments", "env steps", *headings], rows, stdout_width())
+
+
+def _worker_row(worker: WorkerTime, phases: list[str]) -> Row:
+    seconds = [worker.phases.get(phase, 0.0) for phase in phases]
+    return [
+        worker_name(worker.worker),
+        worker.fragments,
+        worker.env_steps,
+        *(round(spent, 3) for spent in [*seconds, worker.wait_s]),
+    ]
+
+
+def _travel_table(profile: Profile) -> Iterator[str]:
+    """Yields what happens to finished fragments until the driver has them, if they travel."""
+    if all(worker.worker == 0 for worker in profile.workers):
+        return
+    rows = [[worker_name(worker.worker), *_travel_of(worker)] for worker in profile.workers]
+    known = [worker for worker in profile.workers if worker.transfer_s is not None]
+    if len(rows) > 1 and known:
+        fragments = sum(worker.fragments for worker in known)
+        sums = [sum(worker.transfer_s or 0.0 for worker in known), sum(worker.queued_s or 0.0 for worker in known)]
+        rows.append(["all", *(round(part, 3) for part in sums), *(_ms(part, fragments) for part in sums)])
+    yield ""
+    headings = ["a finished fragment", "transfer s", "queued s", "transfer ms each", "queued ms each"]
+    yield table(headings, rows, stdout_width())
+    if len(known) < len(profile.workers):
+        yield "(-: from another machine, whose clock cannot be compared with this one's)"
+
+
+def _travel_of(worker: WorkerTime) -> Row:
+    parts = [worker.transfer_s, worker.queued_s]
+    return [
+        *(None if part is None else round(part, 3) for part in parts),
+        *(None if part is None else _ms(part, worker.fragments) for part in parts),
+    ]
+
+
+def _learner_lines(profile: Profile) -> Iterator[str]:
+    each = f", {1000 * profile.sgd_s / profile.sgd_steps:.3g} ms each" if profile.sgd_steps else ""
+    yield (
+        f"learner: SGD {100 * profile.sgd_s / profile.seconds:.1f} % of the time "
+        f"({counted(profile.sgd_steps, 'SGD step')}{each}), "
+        f"waiting for data {100 * profile.waited_s / profile.seconds:.1f} %"
+    )
+    if profile.policy_lag_mean is not None:
+        yield f"policy lag: {profile.policy_lag_mean:.3g} batches on average, at most {profile.policy_lag_max}"
+
+
+def _ms(seconds: float, items: int) -> float:
+    return round(1000 * seconds / items, 3)
+
+
+def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[str, Any]:
+    """Returns a profile as plain data, with times in seconds.
+
+    Args:
+        trial: What ran.
+        profile: What was measured.
+        warm_up_s: Seconds before that.
+    """
+    return {
+        "experiment": trial.experiment,
+        "trial": trial.name,
+        "algorithm": trial.algorithm,
+        "env": trial.env.id,
+        "seconds": profile.seconds,
+        "interrupted": profile.was_interrupted,
+        "warm_up": {"iterations": WARM_UP_ITERATIONS, "seconds": warm_up_s},
+        "iterations": profile.iterations,
+        "env_steps": profile.env_steps,
+        "env_steps_per_s": profile.env_steps / profile.seconds,
+        "learner_wait_share": profile.waited_s / profile.seconds,
+        "policy_lag_mean": profile.policy_lag_mean,
+        "policy_lag_max": profile.policy_lag_max,
+        "operators": [
+            {
+                "path": operator.path,
+                "seconds": operator.seconds,
+                "share": operator.seconds / profile.seconds,
+                "items": operator.items,
+                "learns": operator.learns,
+            }
+            for operator in profile.operators
+        ],
+        "waiting_s": profile.waited_s,
+        "between_operators_s": profile.between_s,
+        "workers": [
+            {
+                "worker": worker.worker,
+                "fragments": worker.fragments,
+                "env_steps": worker.env_steps,
+                "phases": worker.phases,
+                "wait_s": worker.wait_s,
+                "transfer_s": worker.transfer_s,
+                "queued_s": worker.queued_s,
+            }
+            for worker in profile.workers
+        ],
+        "learner": {"sgd_s": profile.sgd_s, "sgd_steps": profile.sgd_steps},
+    }

@@ -311,8 +311,8 @@ class Learner:
         return self._flat.cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Takes over parameters [P]."""
-        self._flat.copy_(torch.from_numpy(flat))
+        """Takes over parameters [P], also from a view into the object store."""
+        self._flat.copy_(torch.from_numpy(np.require(flat, requirements="W")))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Returns what the target network puts out for steps [T, B], as [T, B, K]."""

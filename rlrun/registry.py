@@ -24,6 +24,7 @@ BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
     "appo": "rlrun.algorithms.appo:APPO",
+    "ddppo": "rlrun.algorithms.ddppo:DDPPO",
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",

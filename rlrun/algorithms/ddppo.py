@@ -1,0 +1,91 @@
+"""Decentralized distributed proximal policy optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import model_validator
+
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.config import NonNegativeFloat, NonNegativeInt
+from rlrun.flow.decentralized import LearnTogether, MirrorReplicas
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, LearnResult, MergeFilters
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.rollout.worker_set import WorkerSet
+
+
+class DDPPOConfig(PPOConfig):
+    """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
+
+    Batches and minibatches are counted over all workers; each worker learns from its part of them.
+    """
+
+    standardize_advantages: bool = True
+    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over all workers' batches."""
+    num_gpus: NonNegativeFloat = 0.0
+    """0: the workers learn, on CPUs."""
+    max_worker_restarts: NonNegativeInt = 0
+    """0: workers learn in step, so that the trial fails when one dies; it can go on from its last checkpoint."""
+
+    @model_validator(mode="after")
+    def _workers_in_step(self) -> DDPPOConfig:
+        batch = self.fragment_length * max(self.num_workers, 1) * self.num_envs_per_worker
+        if self.rollout_fragment_length is not None and batch != self.train_batch_size:
+            raise ValueError(
+                "every worker learns from one fragment at a time: leave rollout_fragment_length out, or set "
+                f"train_batch_size to {batch}"
+            )
+        if self.minibatch_size < self.num_workers:
+            raise ValueError(f"minibatch_size ({self.minibatch_size}) must not be below num_workers")
+        if self.asynchronous:
+            raise ValueError("asynchronous must be false: the workers learn in step")
+        if self.num_gpus:
+            raise ValueError("num_gpus must be 0: the workers learn, on CPUs")
+        if self.max_worker_restarts:
+            raise ValueError("max_worker_restarts must be 0: the others cannot go on without a worker that died")
+        return self
+
+
+class DDPPO(PPO):
+    """Every worker runs PPO on its own fragments; gradients are added up between the workers, without a learner.
+
+    The driver only mirrors what the workers have learned, for checkpoints and evaluation, and merges what their
+    observation filters have seen. All workers collect fragments of one length; the paper's rule that cuts the fragments
+    of slow workers short (section 3, "straggler effect") is left out.
+
+    With no worker but the local one it is PPO.
+    """
+
+    Config = DDPPOConfig
+    config: DDPPOConfig
+
+    def collect(self, workers: WorkerSet) -> Flow[Any]:
+        """What every worker has learned from its own fragment, in step with the others."""
+        config = self.config
+        learn = LearnTogether(
+            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            config.num_workers,
+            num_epochs=config.num_epochs,
+            minibatch_size=config.minibatch_size,
+            standardize="advantages" if config.standardize_advantages else None,
+            stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+            timeout_s=config.worker_timeout_s,
+        )
+        return parallel_rollouts(workers, ComputeAdvantages(config.gamma, config.gae_lambda), learn)
+
+    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
+        """The driver's copy, merged filters for everyone."""
+        self._mirror = MirrorReplicas(self.learner, workers)
+        return (
+            rollouts.zip_with_worker()
+            .combine(self._mirror)
+            .for_each(MergeFilters(self.learner, workers))
+            .for_each(BroadcastWeights(self.learner, workers))
+        )
+
+    def own_metrics(self) -> Mapping[str, float]:
+        """Returns the statistics of the workers' losses."""
+        return {f"learner/{name}": value for name, value in self._mirror.take_statistics().items()}

@@ -1,0 +1,274 @@
+"""Learning on the workers themselves, without a learner in the middle."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import TrainingFailed
+from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
+from rlrun.flow.operators import LearnResult
+
+if TYPE_CHECKING:
+    from rlrun.learner.all_reduce import AllReduce
+    from rlrun.learner.learner import Learner
+    from rlrun.policy.weights import Weights
+    from rlrun.rollout.worker_set import WorkerSet
+
+Doubles = NDArray[np.float64]
+
+
+class MakesLearner(Protocol):
+    """Makes a learner as it is at the start of the run; it can be sent to a worker."""
+
+    def __call__(self, *, reduce: AllReduce | None) -> Learner:
+        """Returns a learner whose gradients are added up over all workers by `reduce`."""
+        ...
+
+
+class Replica(TypedDict):
+    """What a worker delivers after it has learned; plain data, so that a checkpoint can hold it.
+
+    Attributes:
+        steps: Valid steps that all workers together learned from.
+        weights_version: Version of the weights that acted.
+        digest: Digest of the worker's parameters, the same for all workers.
+        flat: Its parameters [P]; from one worker only, since all have the same.
+        learner: Its optimizer's tensors, counters, minibatch order and statistics; from that worker only.
+    """
+
+    steps: int
+    weights_version: int
+    digest: int
+    flat: NDArray[np.float32] | None
+    learner: dict[str, Any]
+
+
+class LearnTogether(WorkerOperator, StatefulOperator):
+    """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
+
+    All workers hold the same parameters and optimizer state, and keep them the same, bit for bit: each applies the same
+    sum of gradients. They sample and learn in step, so all have to be asked for a fragment at the same time.
+
+    Source:
+        Wijmans et al., arXiv:1911.00357, section 3.
+    """
+
+    learns = True
+
+    def __init__(
+        self,
+        make_learner: MakesLearner,
+        num_workers: int,
+        *,
+        num_epochs: int,
+        minibatch_size: int,
+        standardize: str | None = None,
+        stop: tuple[str, float] | None = None,
+        timeout_s: float,
+        member: tuple[int, tuple[str, int]] | None = None,
+    ) -> None:
+        """Takes how to learn, and with how many others.
+
+        Args:
+            make_learner: Makes each worker's learner.
+            num_workers: Workers that learn together; with one, or none but the local one, a worker learns alone.
+            num_epochs: Passes over each batch.
+            minibatch_size: Steps in a minibatch, over all workers.
+            standardize: A column to shift and scale to mean 0 and deviation 1 over all workers' batches, None for none.
+            stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
+            timeout_s: Seconds after which a worker gives the others up.
+            member: On a worker: its number from 0, and where the workers meet.
+        """
+        self.make_learner = make_learner
+        self.num_workers = max(num_workers, 1)
+        self.num_epochs = num_epochs
+        self.minibatch_size = minibatch_size
+        self.standardize = standardize
+        self.stop = stop
+        self.timeout_s = timeout_s
+        self.member = member
+        self._meeting: AllReduce | None = None
+        self._reduce: AllReduce | None = None
+        self._learner: Learner | None = None
+        self._weights: Weights | None = None
+        self._goes_on_from: Weights | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        standardize = {} if self.standardize is None else {"standardize": self.standardize}
+        stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
+        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **standardize, **stop}
+
+    def for_worker(self, worker: int) -> LearnTogether:
+        """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
+        if self.num_workers == 1:
+            return self
+        if self._meeting is None:
+            from rlrun.learner.all_reduce import AllReduce
+
+            self._meeting = AllReduce(0, self.num_workers, timeout_s=self.timeout_s)
+            self._address = self._meeting.offer()
+        return LearnTogether(
+            self.make_learner,
+            self.num_workers,
+            num_epochs=self.num_epochs,
+            minibatch_size=self.minibatch_size,
+            standardize=self.standardize,
+            stop=self.stop,
+            timeout_s=self.timeout_s,
+            member=(worker - 1, self._address),
+        )
+
+    def set_weights(self, weights: Weights) -> None:
+        """Takes statistics, schedules and env steps; the parameters only together with an optimizer's state."""
+        self._weights = weights
+        if weights.optimizer:
+            self._goes_on_from = weights
+
+    def __call__(self, item: SampleBatch) -> Replica:
+        """Learns from a batch [T, B]."""
+        if self._weights is None:
+            raise RuntimeError("a worker learns from weights on, and none have arrived")
+        learner, weights = self._started(), self._weights
+        if self._goes_on_from is not None:
+            learner.load_flat(self._goes_on_from.flat)
+            learner.load_optimizer_state(self._goes_on_from.optimizer)
+            self._goes_on_from = None
+        learner.schedules = dict(weights.schedules)
+        if self.standardize is None:
+            (steps,) = self._added_up([item["valid"].sum()])
+        else:
+            column, steps = standardized_together(item[self.standardize], item["valid"], self._added_up)
+            item = SampleBatch(item, **{self.standardize: column})
+        before = learner.sgd_steps
+        learner.learn(
+            item.steps().cleared().rows(1),
+            num_epochs=self.num_epochs,
+            minibatch_size=max(self.minibatch_size // self.num_workers, 1),
+            env_steps=weights.env_steps + int(steps),
+            stop=self.stop,
+        )
+        flat = learner.flat()
+        return Replica(
+            steps=int(steps),
+            weights_version=weights.version,
+            digest=zlib.crc32(flat.tobytes()),
+            flat=flat if self._is_first else None,
+            learner={
+                "optimizer": learner.optimizer_state(),
+                "sgd_steps": learner.sgd_steps - before,
+                "statistics": learner.take_statistics(),
+            }
+            if self._is_first
+            else {},
+        )
+
+    @property
+    def _is_first(self) -> bool:
+        return self.member is None or self.member[0] == 0
+
+    def _started(self) -> Learner:
+        """Returns the learner; at the first call it comes into being, and the workers meet."""
+        if self._learner is None:
+            if self.member is not None:
+                from rlrun.learner.all_reduce import AllReduce
+
+                rank, address = self.member
+                self._reduce = AllReduce(rank, self.num_workers, timeout_s=self.timeout_s)
+                self._reduce.join(address)
+            self._learner = self.make_learner(reduce=self._reduce)
+        return self._learner
+
+    def _added_up(self, numbers: Iterable[float]) -> Doubles:
+        """Returns numbers added up over all workers."""
+        own = np.array(list(numbers), np.float64)
+        if self._reduce is None:
+            return own
+        import torch
+
+        total: Doubles = self._reduce(torch.from_numpy(own)).numpy()
+        return total
+
+    def state(self) -> dict[str, Any]:
+        """Returns counters and the state of the minibatch order, None before the first batch."""
+        return {"learner": None if self._learner is None else self._learner.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        if state["learner"] is not None:
+            self._started().load_state(state["learner"])
+
+    def close(self) -> None:
+        """Leaves the other workers; on the driver, ends their meeting."""
+        for member in (self._reduce, self._meeting):
+            if member is not None:
+                member.close()
+        self._reduce, self._meeting, self._learner = None, None, None
+
+
+class MirrorReplicas(Operator):
+    """Keeps the driver's learner as the workers' are, for checkpoints and evaluation.
+
+    It takes pairs of worker and `Replica` and passes one result on when the last worker of a round has told that its
+    parameters are the same as the first one's.
+    """
+
+    def __init__(self, learner: Learner, workers: WorkerSet) -> None:
+        """Takes the driver's learner, and the workers that learn."""
+        self.learner = learner
+        self.workers = workers
+        self._statistics: list[dict[str, float]] = []
+
+    def __call__(self, item: tuple[int | None, Replica]) -> Iterable[LearnResult]:
+        """Takes over one worker's replica.
+
+        Raises:
+            TrainingFailed: The workers' parameters have drifted apart.
+        """
+        worker, replica = item
+        learner = self.learner
+        if replica["flat"] is not None:
+            learner.lag.add(learner.weights_version, np.array(replica["weights_version"]))
+            learner.load_flat(replica["flat"])
+            learner.load_optimizer_state(replica["learner"]["optimizer"])
+            learner.sgd_steps += replica["learner"]["sgd_steps"]
+            learner.weights_version += 1
+            self._statistics.append(replica["learner"]["statistics"])
+        elif replica["digest"] != zlib.crc32(learner.flat().tobytes()):
+            raise TrainingFailed(f"the parameters of rollout worker {worker} are no longer those of the others")
+        return [LearnResult(replica["steps"])] if worker == self.workers.indices[-1] else []
+
+    def take_statistics(self) -> dict[str, float]:
+        """Returns the means of the workers' statistics since the last call, by name."""
+        taken, self._statistics = self._statistics, []
+        names = taken[0] if taken else {}
+        return {name: float(np.mean([statistics[name] for statistics in taken])) for name in names}
+
+
+def standardized_together(
+    x: NDArray[np.float32],
+    valid: NDArray[np.bool_],
+    added_up: Callable[[Iterable[float]], Doubles],
+    epsilon: float = 1e-8,
+) -> tuple[NDArray[np.float32], float]:
+    """Shifts and scales numbers to mean 0 and standard deviation 1 over the valid cells of several processes.
+
+    Args:
+        x: This process's numbers, of any shape.
+        valid: 1 where a cell counts, of the same shape.
+        added_up: Adds numbers up over all processes.
+        epsilon: Added to the deviation.
+
+    Returns:
+        The shifted and scaled numbers, 0 in cells that do not count, and the number of valid cells in all processes.
+    """
+    steps, total = added_up([valid.sum(), x[valid].sum(dtype=np.float64)])
+    deviations = np.where(valid, x - total / max(steps, 1), 0.0)
+    (squares,) = added_up([np.square(deviations).sum()])
+    return (deviations / (np.sqrt(squares / max(steps, 1)) + epsilon)).astype(np.float32), steps

@@ -1,0 +1,133 @@
+"""Workers that compute gradients, or learn themselves, in real actors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stub_workers import actor_pids
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.a3c import A3C
+from rlrun.algorithms.ddppo import DDPPO
+from rlrun.algorithms.ppo import PPO
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.errors import TrainingFailed
+from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+SHARED = {
+    "num_workers": 2,
+    "num_cpus_per_worker": 0.5,
+    "num_envs_per_worker": 4,
+    "train_batch_size": 64,
+    "model": {"hiddens": [8]},
+    "normalize_observations": True,
+    "compile": False,
+}
+ASYNCHRONOUS = {**SHARED, "min_env_steps_per_iteration": 400}
+TOGETHER = {**SHARED, "minibatch_size": 32, "num_epochs": 2, "lr": [[0, 1e-2], [2000, 1e-3]]}
+
+
+def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+def replicas(algorithm: Algorithm[Any]) -> list[dict[str, Any]]:
+    """Runs a round and returns what each worker delivered."""
+    delivered: list[dict[str, Any]] = []
+    receive = algorithm.workers.count
+
+    def count(rollout: Any) -> None:
+        delivered.append(rollout.batches[DEFAULT_POLICY])
+        receive(rollout)
+
+    algorithm.workers.count = count  # type: ignore[method-assign]
+    algorithm.train()
+    algorithm.workers.count = receive  # type: ignore[method-assign]
+    return delivered
+
+
+def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_killed() -> None:
+    others = set(actor_pids())
+    with A3C("CartPole-v1", ASYNCHRONOUS, seed=1) as algorithm:
+        deadline = time.monotonic() + 60
+        result = algorithm.train()
+        while not (result["gradient_share/worker_1"] > 0 and result["gradient_share/worker_2"] > 0):
+            assert time.monotonic() < deadline  # one of them may start seconds after the other
+            result = algorithm.train()
+        assert result["gradient_share/worker_1"] + result["gradient_share/worker_2"] == pytest.approx(1.0)
+        assert 0 < result["policy_lag_mean"] <= result["policy_lag_max"]
+        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
+        steps = result["sgd_steps"]
+        result = algorithm.train()
+        while result["worker_restarts"] == 0 or 0.0 in [result[f"gradient_share/worker_{i}"] for i in (1, 2)]:
+            assert time.monotonic() < deadline
+            result = algorithm.train()
+        assert result["worker_restarts"] == 1
+        assert result["sgd_steps"] > steps
+        assert np.isfinite(result["learner/grad_norm"])
+        assert algorithm.learner.filters["observations/"].count == 32 * result["sgd_steps"]
+
+
+def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns() -> None:
+    with DDPPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as algorithm:
+        first = [algorithm.train() for _ in range(3)]
+        flat = algorithm.learner.flat()
+        own, other = replicas(algorithm)
+        assert own["digest"] == other["digest"]
+        np.testing.assert_array_equal(own["flat"], algorithm.learner.flat())
+        assert own["steps"] == other["steps"] == algorithm.workers.env_steps - first[-1]["env_steps"]
+        weights = algorithm.learner.weights(algorithm.workers.env_steps)
+        drifted = replace(weights, flat=weights.flat + 1, optimizer=algorithm.learner.optimizer_state())
+        algorithm.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
+        with pytest.raises(
+            TrainingFailed, match="the parameters of rollout worker 2 are no longer those of the others"
+        ):
+            algorithm.train()
+    assert [result["policy_lag_max"] for result in first] == [0, 0, 0]
+    # With one minibatch for a whole batch, it does not matter in which order the steps of a batch stand.
+    with PPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as ppo:
+        expected = [ppo.train() for _ in range(3)]
+        np.testing.assert_allclose(flat, ppo.learner.flat(), rtol=1e-4, atol=1e-5)
+    for found, wanted in zip(first, expected, strict=True):
+        assert found["learner/grad_norm"] == pytest.approx(wanted["learner/grad_norm"], rel=1e-3)
+        for name in ("env_steps", "sgd_steps", "episodes", "episode_return_mean"):
+            assert found[name] == wanted[name]
+
+
+def test_a_ddppo_run_goes_on_where_it_was_and_takes_over_the_optimizer_of_another(tmp_path: Path) -> None:
+    with DDPPO("CartPole-v1", TOGETHER, seed=4) as algorithm:
+        for _ in range(2):
+            algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        expected = [numbers(algorithm.train()) for _ in range(2)]
+        flat = algorithm.learner.flat()
+        algorithm.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        before = algorithm.learner.optimizer_state()
+        algorithm.train()
+        after = algorithm.learner.optimizer_state()
+        assert after["loss/steps"] == before["loss/steps"] + 4
+        assert (after["loss/second"] >= before["loss/second"] * 0.999**4 - 1e-12).all()
+    with DDPPO.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.train()) for _ in range(2)] == expected
+        np.testing.assert_array_equal(restored.learner.flat(), flat)
+
+
+def test_a_ddppo_worker_that_dies_ends_the_trial_soon() -> None:
+    others = set(actor_pids())
+    with DDPPO("CartPole-v1", TOGETHER, seed=4) as algorithm:
+        algorithm.train()
+        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(TrainingFailed, match=r"worker \d died .*allows no restart|lost another one"):
+            algorithm.train()
+        assert time.monotonic() - began < 20

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import (
     AddTargetOutputs,
@@ -18,7 +19,6 @@ from rlrun.flow.operators import (
     TrainOneStep,
     UpdateTargetNetwork,
 )
-from rlrun.flow.sources import parallel_rollouts
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.rollout.worker_set import WorkerSet
@@ -44,6 +44,9 @@ class APPOConfig(AlgorithmConfig):
     """Bound of the gradient's norm; null for none."""
     rollouts_in_flight: PositiveInt = 2
     """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
+    num_aggregators: NonNegativeInt = 0
+    """Processes between the workers and the learner that put fragments together to whole batches, for more workers than
+    the learner's process can answer; 0 for none. No more than workers are started."""
     broadcast_interval: PositiveInt = 1
     """A worker gets new weights when its own are at least so many batches old."""
     num_epochs: PositiveInt = 1
@@ -127,8 +130,13 @@ class APPO(Algorithm[APPOConfig]):
         )
 
     def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
-        """Fragments as they are ready."""
-        return parallel_rollouts(workers, mode="async", in_flight=self.config.rollouts_in_flight)
+        """Fragments as they are ready, or batches of them from aggregators."""
+        return aggregated_rollouts(
+            workers,
+            aggregators=self.config.num_aggregators,
+            batch_size=self.config.train_batch_size,
+            in_flight=self.config.rollouts_in_flight,
+        )
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import ConcatBatches, LearnResult, MergeFilters, SendWeights, TrainOneStep
 from rlrun.flow.recent_batches import ReplayRecent
-from rlrun.flow.sources import parallel_rollouts
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Loss
@@ -40,6 +40,9 @@ class ImpalaConfig(AlgorithmConfig):
     """Bound of the gradient's norm; null for none."""
     rollouts_in_flight: PositiveInt = 2
     """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
+    num_aggregators: NonNegativeInt = 0
+    """Processes between the workers and the learner that put fragments together to whole batches, for more workers than
+    the learner's process can answer; 0 for none. No more than workers are started. Replay keeps batches then."""
     broadcast_interval: PositiveInt = 1
     """A worker gets new weights when its own are at least so many batches old."""
     num_epochs: PositiveInt = 1
@@ -104,8 +107,13 @@ class Impala(Algorithm[ImpalaConfig]):
         )
 
     def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
-        """Fragments as they are ready."""
-        return parallel_rollouts(workers, mode="async", in_flight=self.config.rollouts_in_flight)
+        """Fragments as they are ready, or batches of them from aggregators."""
+        return aggregated_rollouts(
+            workers,
+            aggregators=self.config.num_aggregators,
+            batch_size=self.config.train_batch_size,
+            in_flight=self.config.rollouts_in_flight,
+        )
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""

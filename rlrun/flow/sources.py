@@ -7,11 +7,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
-
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, StatefulOperator, WorkerOperator, learns, operator_label
 from rlrun.flow.nodes import ENDED, Delivered, Pending, Polled, Source, loaded_items, saved_items
+from rlrun.rollout.rollout import with_weights_version
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
@@ -132,10 +131,12 @@ class ItemSource(Source):
 class RolloutSource(Source):
     """What both kinds of rollouts share: fragments that are here and not pulled yet, which a checkpoint keeps."""
 
+    source_name = "parallel_rollouts"
+
     def __init__(self, workers: WorkerSet, policy: str, settings: Mapping[str, Any], on_workers: Any) -> None:
         """Takes the workers, whose batches to deliver, and what the plan prints."""
         shown = {"policy": policy} if policy != "default" else {}
-        super().__init__("parallel_rollouts", {"workers": workers.num_workers or "local", **settings, **shown})
+        super().__init__(self.source_name, {"workers": workers.num_workers or "local", **settings, **shown})
         self.on_workers = on_workers
         self.workers = workers
         self.policy = policy
@@ -146,8 +147,7 @@ class RolloutSource(Source):
         self.workers.count(rollout)
         item = rollout.batches[self.policy]
         if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
-            versions = np.broadcast_to(np.int32(rollout.weights_version), item["valid"].shape)
-            item = SampleBatch(item, weights_version=versions)
+            item = with_weights_version(item, rollout.weights_version)
         self.here.append(Delivered(item, rollout.worker_index))
 
     @property
@@ -195,31 +195,55 @@ class SyncRollouts(RolloutSource):
 
 
 class AsyncRollouts(RolloutSource):
-    """Fragments in the order in which they are ready."""
+    """Fragments in the order in which they are ready.
 
-    def __init__(self, workers: WorkerSet, policy: str, on_workers: Any, in_flight: int) -> None:
-        """Takes the workers, whose batches to deliver, the operators on the workers, and the requests of each."""
-        super().__init__(workers, policy, {"mode": "async", "in_flight": in_flight}, on_workers)
+    A worker is asked for `in_flight` fragments, and for one more whenever one of its own has been pulled. So those that
+    are asked for, under way and here are never more than that, however slowly they are pulled.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerSet,
+        policy: str,
+        on_workers: Any,
+        in_flight: int,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Takes the workers, whose batches to deliver, the operators on the workers, and the requests of each.
+
+        Args:
+            workers: Who samples.
+            policy: Whose batches.
+            on_workers: Name and settings of the operators on the workers.
+            in_flight: Requests that each has at a time.
+            settings: What else the plan prints.
+        """
+        shown = {"mode": "async", "in_flight": in_flight, **(settings or {})}
+        super().__init__(workers, policy, shown, on_workers)
         self.in_flight = in_flight
         self._to_ask: list[int] | None = None
 
     def next_item(self) -> Polled:
         """Returns the next batch that is here, after asking for another one in place of the last."""
-        for worker in list(self.workers.indices) * self.in_flight if self._to_ask is None else self._to_ask:
+        for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []
         if not self.here:
-            for rollout in self.workers.arrived():
-                self.receive(rollout)
+            self.receive_all()
         if not self.here:
             return Pending(*self.workers.awaited())
         delivered = self.here.popleft()
         self._to_ask += [delivered.worker] if delivered.worker is not None else []
         return delivered
 
+    def receive_all(self) -> None:
+        """Receives what has arrived."""
+        for rollout in self.workers.arrived():
+            self.receive(rollout)
+
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives the waiting batches back; what was in flight is asked for again."""
         super().load_state(state)
-        wanted = Counter(dict.fromkeys(self.workers.indices, self.in_flight))
+        wanted = Counter(dict.fromkeys(self.workers.deliverers, self.in_flight))
         wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)
         self._to_ask = list(wanted.elements())

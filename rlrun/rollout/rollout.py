@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.moments import Moments
 from rlrun.rollout.phases import FragmentTimes
 
@@ -49,3 +52,8 @@ class Rollout:
     weights_version: int
     sample_s: float
     times: FragmentTimes | None = None
+
+
+def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
+    """Returns a batch [T, B] with a column that says which weights acted in it."""
+    return SampleBatch(batch, weights_version=np.broadcast_to(np.int32(version), batch["valid"].shape))

@@ -1,0 +1,95 @@
+"""What rollouts amount to, counted as they arrive."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.functional.moments import Moments
+from rlrun.rollout.phases import FragmentTimes
+from rlrun.rollout.rollout import Episode, Rollout
+
+
+@dataclass(frozen=True)
+class MeasuredFragment:
+    """A fragment that told what its time went into.
+
+    Attributes:
+        worker: Who made it.
+        env_steps: Its env steps.
+        times: What the worker measured.
+        received: When it was counted here, on the clock of `time.perf_counter`.
+    """
+
+    worker: int
+    env_steps: int
+    times: FragmentTimes
+    received: float
+
+
+class RolloutCounts:
+    """Counts rollouts, and holds what else they tell until somebody takes it.
+
+    Attributes:
+        env_steps: Env steps of all rollouts that were counted.
+        sample_s: Seconds that the workers took for them, added up.
+    """
+
+    def __init__(self) -> None:
+        """Begins at 0."""
+        self.env_steps = 0
+        self.sample_s = 0.0
+        self._episodes: list[Episode] = []
+        self._filter_deltas: dict[str, dict[str, Moments]] = {}
+        self._measured: list[MeasuredFragment] = []
+
+    def count(self, rollout: Rollout) -> None:
+        """Counts a fragment: its steps, episodes and filter statistics."""
+        self.env_steps += rollout.env_steps
+        self.sample_s += rollout.sample_s
+        self._episodes += rollout.episodes
+        if rollout.times is not None:
+            self._measured.append(
+                MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
+            )
+        for policy, deltas in rollout.filter_deltas.items():
+            merged = self._filter_deltas.setdefault(policy, {})
+            for name, delta in deltas.items():
+                merged[name] = merged[name].merged(delta) if name in merged else delta
+
+    def take_episodes(self) -> list[Episode]:
+        """Returns the finished episodes that were counted since the last call."""
+        taken, self._episodes = self._episodes, []
+        return taken
+
+    def take_measured(self) -> list[MeasuredFragment]:
+        """Returns the fragments with times that were counted since the last call."""
+        taken, self._measured = self._measured, []
+        return taken
+
+    def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
+        """Returns what a policy's filters have seen since the last call, by name."""
+        return self._filter_deltas.pop(policy, {})
+
+    def counts(self) -> dict[str, Any]:
+        """Returns what was counted and what nobody has taken yet, for a checkpoint."""
+        return {
+            "env_steps": self.env_steps,
+            "episodes": [dataclasses.asdict(episode) for episode in self._episodes],
+            "filter_deltas": {
+                policy: {name: delta.state() for name, delta in deltas.items()}
+                for policy, deltas in self._filter_deltas.items()
+            },
+        }
+
+    def load_counts(self, counts: Mapping[str, Any]) -> None:
+        """Takes over what `counts` returned."""
+        self.env_steps = int(counts["env_steps"])
+        self._episodes = [Episode(**episode) for episode in counts["episodes"]]
+        self._filter_deltas = {
+            policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}
+            for policy, deltas in counts["filter_deltas"].items()
+        }

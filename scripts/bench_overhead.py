@@ -1,8 +1,10 @@
-"""Measures what rlrun itself costs beside the work: the command's start, and the trial loop around an iteration.
+"""Measures what rlrun itself costs beside the work: the command's start, the trial loop, and the flow of operators.
 
     python scripts/bench_overhead.py
 
-The floors in the same run are a Python that does nothing, and the iteration without the loop.
+The floors in the same run are a Python that does nothing, the iteration without the loop, and the same operators
+called one after another by hand. For the last, many short stretches of flow and hand alternate, and their medians are
+compared.
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.a2c import A2C
+from rlrun.algorithms.ppo import PPO
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, MergeFilters, Standardize, TrainOneStep
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.trial_loop import TrialLoop
 
@@ -53,6 +63,61 @@ def loop_overhead_s() -> tuple[float, float]:
     return statistics.median(iterations), statistics.median(added)
 
 
+FLOWS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
+    "PPO, 8 envs x 256 steps, minibatch 64, 10 epochs": (
+        PPO,
+        {"train_batch_size": 2048, "minibatch_size": 64, "compile": True},
+    ),
+    "PPO, 8 envs x 32 steps, one minibatch": (
+        PPO,
+        {"train_batch_size": 256, "minibatch_size": 256, "num_epochs": 1, "compile": True},
+    ),
+    "A2C, 8 envs x 5 steps, compiled": (A2C, {"min_env_steps_per_iteration": 0, "compile": True}),
+}
+STRETCHES = 30
+STRETCH_S = 0.1
+
+
+def flow_overhead(kind: type[Algorithm[Any]], config: dict[str, Any]) -> tuple[float, float]:
+    """Returns the median seconds of an iteration through the flow, and of the same operators called by hand."""
+    with kind("CartPole-v1", config) as algorithm:
+        algorithm.train()
+        flow = algorithm.learn(algorithm.collect(algorithm.workers), algorithm.workers)
+        next(flow)
+        by_hand = hand_written(algorithm)
+        by_hand()
+        found: dict[str, list[float]] = {"flow": [], "hand": []}
+        for _ in range(STRETCHES):
+            for name, step in (("flow", lambda: next(flow)), ("hand", by_hand)):
+                began, iterations = time.perf_counter(), 0
+                while time.perf_counter() - began < STRETCH_S:
+                    step()
+                    iterations += 1
+                found[name].append((time.perf_counter() - began) / iterations)
+    return statistics.median(found["flow"]), statistics.median(found["hand"])
+
+
+def hand_written(algorithm: Algorithm[Any]) -> Callable[[], object]:
+    """Returns an iteration of PPO or A2C as one writes it without flows."""
+    config, learner, workers = algorithm.config, algorithm.learner, algorithm.workers
+    is_ppo = isinstance(algorithm, PPO)
+    passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}
+    advantages, standardize = ComputeAdvantages(config.gamma, config.gae_lambda), Standardize("advantages")
+    train = TrainOneStep(learner, workers, **passes)
+    merge, broadcast = MergeFilters(learner, workers), BroadcastWeights(learner, workers)
+
+    def step() -> None:
+        workers.request(0)
+        (rollout,) = workers.arrived()
+        workers.count(rollout)
+        fragment = rollout.batches["default"]
+        versions = np.broadcast_to(np.int32(rollout.weights_version), fragment["valid"].shape)
+        batch = advantages(SampleBatch(fragment, weights_version=versions))
+        broadcast(merge(train(standardize(batch) if is_ppo else batch)))
+
+    return step
+
+
 def main() -> None:
     """Prints the table."""
     floor, start = seconds_of(["-c", "pass"]), seconds_of(["-m", "rlrun", "--help"])
@@ -61,6 +126,9 @@ def main() -> None:
     print(f"rlrun --help             {1000 * start:8.1f} ms")
     print(f"an iteration             {1000 * iteration:8.2f} ms")
     print(f"what the loop adds to it {1000 * added:8.2f} ms, results written in three formats")
+    for name, (kind, config) in FLOWS.items():
+        flow, hand = flow_overhead(kind, config)
+        print(f"{name:50} flow {1000 * flow:8.3f} ms, by hand {1000 * hand:8.3f} ms: {100 * (flow / hand - 1):+.1f} %")
 
 
 if __name__ == "__main__":

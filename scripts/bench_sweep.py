@@ -76,7 +76,7 @@ VARIANTS: dict[str, Measurement] = {
     "old stack, with actors reused": {"stack": "old", "vectorize": "sync", "reuse": True},
 }
 FASTEST = "old stack"
-FASTEST_REUSED = "old stack, with actors reused"
+FASTEST_REUSED = "new stack, with actors reused"
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,20 +63,34 @@ def profile(
         total_env_steps=None if bound is None else int(bound),
         announce=lambda text: click.echo(text, err=True),
     )
-    with running:
+    with running, _user_code_explained(type(running)):
         click.echo("starting, and compiling if need be: this is not measured", err=True)
         warm_up_s = warm_up(running)
         click.echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
-        if trace is not None:
-            write_trace(measured, trace)
-            click.echo(f"Trace: {trace}", err=True)
         if as_json:
             print_json(profile_data(trial, measured, warm_up_s))
         else:
             click.echo("\n".join(profile_lines(trial, measured, warm_up_s)))
+        if trace is not None:
+            write_trace(measured, trace)
+            click.echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
         raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the above is what was measured until then.")
+
+
+@contextmanager
+def _user_code_explained(plugin: type) -> Iterator[None]:
+    """Turns an exception that came through the user's own code into a failure with its traceback."""
+    from rlrun.trial.user_code import failure_of_user_code
+
+    try:
+        yield
+    except Exception as error:
+        failure = failure_of_user_code(error, plugin)
+        if failure is None:
+            raise
+        raise failure from error
 
 
 def _first_trial(

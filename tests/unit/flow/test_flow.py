@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -305,3 +306,43 @@ def test_settings_of_an_operator_are_part_of_its_description() -> None:
     (_, scale) = from_items([1]).for_each(Scale(3)).describe()
     assert (scale.name, scale.settings, scale.stateful) == ("Scale", {"factor": 3}, False)
     assert Flow(Numbers()).combine(Pairs("+")).describe()[1].stateful
+
+
+def test_spans_are_kept_when_asked_for_and_add_up_to_the_seconds() -> None:
+    def slow(item: int) -> int:
+        time.sleep(0.002)
+        return item
+
+    flow = Flow(Numbers()).for_each(slow).combine(Pairs("+"))
+    flow.take(1)
+    assert [timing.spans for timing in flow.timings()] == [(), (), ()]
+    assert flow.waits is None
+    before = {timing.path: timing.seconds for timing in flow.timings()}
+    flow.keep_spans()
+    began = time.perf_counter()
+    flow.take(3)
+    ended = time.perf_counter()
+    every = sorted(span for timing in flow.timings() for span in timing.spans)
+    assert began <= every[0][0]
+    assert every[-1][1] <= ended
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(every))
+    for timing in flow.timings():
+        spent = sum(ended - began for began, ended in timing.spans)
+        assert spent == pytest.approx(timing.seconds - before[timing.path], abs=1e-9)
+    assert flow.waits == []
+
+
+def test_an_operator_says_whether_its_time_is_that_of_sgd() -> None:
+    class Learn(Operator):
+        learns = True
+
+        def __call__(self, item: int) -> list[int]:
+            return [item]
+
+    flow = from_items([1]).for_each(plus_one).combine(Learn()).for_each(Learn())
+    assert [(timing.kind, timing.learns) for timing in flow.timings()] == [
+        ("source", False),
+        ("for_each", False),
+        ("combine", True),
+        ("for_each", True),
+    ]

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+from rlrun.cli.profile_tables import profile_data, profile_lines
+from rlrun.cli.profiling import Profile, worker_times
+from rlrun.cli.trace import trace_events
+from rlrun.flow.flow import OperatorTiming
+from rlrun.rollout.phases import FragmentTimes, machine_clock
+from rlrun.rollout.worker_set import MeasuredFragment
+from rlrun.spec.load import shipped_experiment
+
+SPEC = """
+tiny:
+  algorithm: ppo
+  env: {env}
+  seeds: 2
+  stop: {{iteration: 3}}
+  config:
+    num_envs_per_worker: 2
+    train_batch_size: 64
+    minibatch_size: 32
+    num_epochs: 2
+    model: {{hiddens: [8]}}
+"""
+PLANNED = [
+    "parallel_rollouts",
+    "ComputeAdvantages",
+    "ConcatBatches",
+    "Standardize",
+    "TrainOneStep",
+    "MergeFilters",
+    "BroadcastWeights",
+]
+LAB = """
+import gymnasium
+from rlrun.algorithms.ppo import PPO
+
+
+class Pole(gymnasium.Wrapper):
+    steps = 0
+
+    def step(self, action):
+        Pole.steps += 1
+        if Pole.steps == {step}:
+            raise {error}
+        return self.env.step(action)
+
+
+def pole():
+    return Pole(gymnasium.make("CartPole-v1"))
+
+
+class Careless(PPO):
+    def loss(self, outputs, batch, scheduled):
+        return batch["no such column"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def profile(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["profile", *map(str, words)])
+
+
+def spec_with_lab(folder: Path, error: str, step: int, module: str) -> Path:
+    """Writes an env that raises at a step, and a spec that uses it; modules stay imported, so each has its own name."""
+    (folder / f"{module}.py").write_text(LAB.format(error=error, step=step))
+    (folder / "tiny.yaml").write_text(SPEC.format(env=f"{module}:pole"))
+    return folder / "tiny.yaml"
+
+
+def fragment(worker: int, began: float, seconds: dict[str, float], late: float, clock: str = "") -> MeasuredFragment:
+    ended = began + sum(seconds.values())
+    times = FragmentTimes(clock or machine_clock(), began, ended, seconds)
+    return MeasuredFragment(worker, 100_000, times, ended + late)
+
+
+def by_hand() -> Profile:
+    """Ten seconds from 100 on, with two workers of which the second is on another machine."""
+    fragments = (
+        fragment(1, 100.0, {"env_step": 1.0, "inference": 2.0}, late=1.0),
+        fragment(2, 5000.0, {"env_step": 2.0}, late=-4899.0, clock="elsewhere"),
+        fragment(1, 105.0, {"env_step": 1.0, "inference": 1.0, "sgd": 0.5}, late=2.5),
+        fragment(2, 5003.0, {"env_step": 2.0}, late=-4898.5, clock="elsewhere"),
+    )
+    waits = ((100.0, 103.5), (108.0, 109.0))
+    operators = (
+        OperatorTiming("parallel_rollouts", "parallel_rollouts", "source", 0.75, 4, False, ((103.5, 104.25),)),
+        OperatorTiming("TrainOneStep", "TrainOneStep", "for_each", 3.5, 2, True, ((104.5, 108.0),)),
+    )
+    receiving = sorted([*waits, *operators[0].spans])
+    return Profile(
+        began=100.0,
+        ended=110.0,
+        iterations=2,
+        env_steps=500_000,
+        sgd_steps=4,
+        operators=operators,
+        waits=waits,
+        fragments=fragments,
+        workers=tuple(worker_times(fragments, receiving, travel=True)),
+        policy_lag_mean=1.25,
+        policy_lag_max=3,
+        was_interrupted=False,
+    )
+
+
+def test_the_tables_share_out_the_time_of_driver_workers_and_learner() -> None:
+    trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
+    assert (
+        "\n".join(profile_lines(trial, by_hand(), 1.5))
+        == """\
+cartpole-ppo, 000-seed=0: ppo on CartPole-v1
+10.0 s with 2 iterations, 500,000 env steps: 50,000 env steps/s
+(not counted: 1.5 s for 2 iterations with the starts and compilation)
+
+operator           share %  seconds  items  ms per item
+parallel_rollouts      7.5     0.75      4        187.5
+TrainOneStep            35      3.5      2      1,750.0
+waiting                 45      4.5      2      2,250.0
+between operators     12.5     1.25      -            -
+in all               100.0       10      -            -
+
+worker           fragments  env steps  env step s  inference s  sgd s  wait s
+worker 1                 2    200,000           2            3    0.5       2
+worker 2                 2    200,000           4            0      0       1
+all                      4    400,000           6            3    0.5       3
+share %                  -          -          48           24      4      24
+us per env step          -          -          15          7.5   1.25     7.5
+
+a finished fragment  transfer s  queued s  transfer ms each  queued ms each
+worker 1                      2       1.5           1,000.0           750.0
+worker 2                      -         -                 -               -
+all                           2       1.5           1,000.0           750.0
+(-: from another machine, whose clock cannot be compared with this one's)
+
+learner: SGD 35.0 % of the time (4 SGD steps, 875 ms each), waiting for data 45.0 %
+policy lag: 1.25 batches on average, at most 3"""
+    )
+
+
+def test_the_data_hold_the_same_numbers() -> None:
+    trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
+    data = profile_data(trial, by_hand(), 1.5)
+    assert data["env_steps_per_s"] == 50_000
+    assert data["learner_wait_share"] == 0.45
+    assert data["between_operators_s"] == 1.25
+    assert data["operators"][1] == {
+        "path": "TrainOneStep",
+        "seconds": 3.5,
+        "share": 0.35,
+        "items": 2,
+        "learns": True,
+    }
+    assert data["workers"][0] == {
+        "worker": 1,
+        "fragments": 2,
+        "env_steps": 200_000,
+        "phases": {"env_step": 2.0, "inference": 3.0, "sgd": 0.5},
+        "wait_s": 2.0,
+        "transfer_s": 2.0,
+        "queued_s": 1.5,
+    }
+    assert data["workers"][1]["transfer_s"] is None
+    assert data["learner"] == {"sgd_s": 3.5, "sgd_steps": 4}
+
+
+def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
+    events = list(trace_events(by_hand()))
+    named = [
+        (event["name"], event["pid"], event["tid"], event["args"]["name"]) for event in events if event["ph"] == "M"
+    ]
+    assert named == [
+        ("process_name", 1, 0, "driver"),
+        ("thread_name", 1, 1, "parallel_rollouts"),
+        ("thread_name", 1, 2, "TrainOneStep"),
+        ("thread_name", 1, 3, "waiting"),
+        ("process_name", 2, 0, "rollout workers"),
+        ("thread_name", 2, 2, "worker 1"),
+        ("thread_name", 2, 3, "worker 2"),
+    ]
+    spans = [
+        (event["name"], event["pid"], event["tid"], event["ts"] / 1e6, event["dur"] / 1e6)
+        for event in events
+        if event["ph"] == "X"
+    ]
+    assert spans == [
+        ("parallel_rollouts", 1, 1, 3.5, 0.75),
+        ("TrainOneStep", 1, 2, 4.5, 3.5),
+        ("waiting", 1, 3, 0.0, 3.5),
+        ("waiting", 1, 3, 8.0, 1.0),
+        ("fragment", 2, 2, 0.0, 3.0),
+        ("env_step", 2, 2, 0.0, 1.0),
+        ("inference", 2, 2, 1.0, 2.0),
+        ("fragment", 2, 2, 5.0, 2.5),
+        ("env_step", 2, 2, 5.0, 1.0),
+        ("inference", 2, 2, 6.0, 1.0),
+        ("sgd", 2, 2, 7.0, 0.5),
+        # on another machine's clock: placed as if its fastest fragment, the first, had arrived when it was done
+        ("fragment", 2, 3, 1.0, 2.0),
+        ("env_step", 2, 3, 1.0, 2.0),
+        ("fragment", 2, 3, 4.0, 2.0),
+        ("env_step", 2, 3, 4.0, 2.0),
+    ]
+    assert [event["args"] for event in events if event["name"] == "fragment"] == [{"env_steps": 100_000}] * 4
+
+
+def spans_by_track(events: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[int, int], list[dict[str, Any]]]]:
+    tracks = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            tracks[event["pid"], event["tid"]].append(event)
+    yield from tracks.items()
+
+
+def assert_nested(events: list[dict[str, Any]]) -> None:
+    """Checks that of any two spans of a track one ends before the other begins, or lies in it."""
+    open_ends: list[float] = []
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        began, ended = event["ts"], event["ts"] + event["dur"]
+        while open_ends and open_ends[-1] <= began + 1e-6:
+            open_ends.pop()
+        assert not open_ends or ended <= open_ends[-1] + 1e-6
+        open_ends.append(ended)
+
+
+def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
+    done = profile("-f", "tiny.yaml", "--seconds", "0.5", "--trace", "trace.json", "--json")
+    assert done.exit_code == 0, done.output
+    assert "tiny, 000-seed=0: the first of the trials; the others are not run" in done.stderr
+    data = json.loads(done.stdout)
+    assert [operator["path"] for operator in data["operators"]] == PLANNED
+    assert 0.5 <= data["seconds"] < 5
+    assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # but for rows that begin an episode
+    assert data["learner"]["sgd_steps"] == 4 * data["iterations"] > 0
+    assert (data["learner_wait_share"], data["policy_lag_mean"], data["policy_lag_max"]) == (0, 0, 0)
+    assert not data["interrupted"]
+    in_all = sum(operator["seconds"] for operator in data["operators"]) + data["between_operators_s"]
+    assert in_all == pytest.approx(data["seconds"], abs=1e-6)
+    assert data["between_operators_s"] > 0
+
+    (worker,) = data["workers"]
+    assert (worker["worker"], worker["fragments"], worker["env_steps"]) == (0, data["iterations"], data["env_steps"])
+    assert (worker["transfer_s"], worker["queued_s"]) == (None, None)
+    assert sum(worker["phases"].values()) + worker["wait_s"] <= data["seconds"]
+
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    named = [event for event in trace["traceEvents"] if event["name"] == "thread_name"]
+    tracks = {(event["pid"], event["tid"]): event["args"]["name"] for event in named}
+    assert sorted(tracks.values()) == sorted([*PLANNED, "waiting", "local worker"])
+    summed: dict[str, float] = defaultdict(float)
+    for track, events in spans_by_track(trace["traceEvents"]):
+        assert_nested(events)
+        for event in events:
+            assert tracks[track] in (event["name"], "local worker")
+            assert event["ts"] >= 0
+            assert event["ts"] + event["dur"] <= 1e6 * data["seconds"] + 1
+            summed[event["name"]] += event["dur"] / 1e6
+    for operator in data["operators"]:
+        assert summed[operator["path"]] == pytest.approx(operator["seconds"], abs=1e-5)
+    for phase, seconds in worker["phases"].items():
+        assert summed[phase] == pytest.approx(seconds, abs=1e-5)
+    assert summed["fragment"] == pytest.approx(sum(worker["phases"].values()), abs=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.yaml", "trace.json"]
+
+
+def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path) -> None:
+    settings = [f"config.{setting}" for setting in ("train_batch_size=64", "minibatch_size=64", "num_epochs=1")]
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    done = profile("--algorithm", "ppo", "--env", "CartPole-v1", *overrides, "--seconds", "0.2")
+    assert done.exit_code == 0, done.output
+    assert "not measured\nmeasuring for 0.2 s\n" in done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "cartpole-ppo, 000-seed=0: ppo on CartPole-v1"
+    assert [line.split()[0] for line in lines[4:13]] == ["operator", *PLANNED, "waiting"]
+    assert any(line.startswith("local worker") for line in lines)
+    assert lines[-1] == "policy lag: 0 batches on average, at most 0"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
+    spec = spec_with_lab(tmp_path, "KeyboardInterrupt", step=400, module="interrupted_lab")
+    done = profile("-f", spec, "--seconds", "60", "--trace", "trace.json")
+    assert done.exit_code == 130
+    assert "with 4 iterations, " in done.stdout  # 64 steps each, two of warm-up; the seventh was interrupted
+    assert "Interrupted after " in done.stderr
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_ctrl_c_before_anything_was_measured_prints_nothing(tmp_path: Path) -> None:
+    done = profile("-f", spec_with_lab(tmp_path, "KeyboardInterrupt", step=70, module="early_lab"))
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert "Interrupted." in done.stderr
+
+
+def test_errors_of_an_env_and_of_a_plugin_are_shown_for_what_they_are(tmp_path: Path) -> None:
+    spec = spec_with_lab(tmp_path, "OSError('no laser')", step=200, module="broken_lab")
+    failed = profile("-f", spec)
+    assert failed.exit_code == 4
+    assert "no laser" in failed.stderr
+    assert "bug in rlrun" not in failed.stderr
+    careless = profile("-f", spec, "--set", "algorithm=broken_lab:Careless", "--set", "env=CartPole-v1")
+    assert careless.exit_code == 4, careless.stderr
+    assert "no such column" in careless.stderr
+    assert "Careless failed in " in careless.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "name spec files with -f, or an algorithm and an env"),
+        (["--algorithm", "ppo"], "--algorithm and --env go together"),
+        (["-f", "tiny.yaml", "--env", "CartPole-v1"], "name spec files with -f, or an algorithm and an env"),
+        (["-f", "tiny.yaml", "--seconds", "0"], "0.0 is not in the range x>0"),
+        (["-f", "tiny.yaml", "--trace", "nowhere/trace.json"], "nowhere does not exist"),
+        (["-f", "tiny.yaml", "--set", "config.lrr=1"], "did you mean 'lr'?"),
+        (["--algorithm", "pppo", "--env", "CartPole-v1"], "did you mean 'ppo'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(words: list[str], complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
+    done = profile(*words)
+    assert done.exit_code == 2, done.output
+    assert complaint in done.stderr
+    assert done.stdout == ""

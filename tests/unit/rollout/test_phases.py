@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.flow.flow import Operator
+from rlrun.flow.sources import OperatorChain
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.phases import FragmentTimes, PhaseClock, machine_clock
+from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+
+POLICY = ActorCriticPolicy(
+    Box(-np.inf, np.inf, (4,), np.float32), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1
+)
+WEIGHTS = {"default": Weights(0, POLICY.parameters.gather(POLICY.module).numpy())}
+
+
+def config() -> WorkerConfig:
+    return WorkerConfig(
+        env=EnvConfig(id="CartPole-v1"),
+        num_envs=3,
+        fragment_length=40,
+        seed=7,
+        behaviors={"default": POLICY.behavior()},
+        gamma=0.9,
+    )
+
+
+def worker() -> RolloutWorker:
+    made = RolloutWorker(config())
+    made.set_weights(WEIGHTS)
+    return made
+
+
+def slept(batch: SampleBatch) -> SampleBatch:
+    time.sleep(0.02)
+    return batch
+
+
+class Learns(Operator):
+    learns = True
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        time.sleep(0.03)
+        return item
+
+
+def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
+    measured = worker()
+    measured.measure_phases(True)
+    before = time.perf_counter()
+    first, second = measured.sample(), measured.sample()
+    after = time.perf_counter()
+    for rollout in (first, second):
+        times = rollout.times
+        assert times is not None
+        assert list(times.seconds) == ["env_step", "inference", "recording", "postprocess"]
+        assert min(times.seconds.values()) > 0
+        assert sum(times.seconds.values()) == pytest.approx(times.ended - times.began, abs=1e-9)
+        assert times.ended - times.began == pytest.approx(rollout.sample_s, abs=1e-3)
+        assert times.clock == machine_clock()
+    assert first.times is not None
+    assert second.times is not None
+    assert before <= first.times.began < first.times.ended <= second.times.began < second.times.ended <= after
+
+
+def test_measuring_changes_nothing_of_what_is_sampled() -> None:
+    plain, measured = worker(), worker()
+    measured.measure_phases(True)
+    for _ in range(3):
+        expected, found = plain.sample(), measured.sample()
+        assert expected.times is None
+        for (name, left), (_, right) in zip(
+            named_leaves(dict(expected.batches["default"])), named_leaves(dict(found.batches["default"])), strict=True
+        ):
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        assert expected.episodes == found.episodes
+    measured.measure_phases(False)
+    assert measured.sample().times is None
+
+
+def test_a_call_counts_into_its_phase_with_its_arguments_and_result() -> None:
+    clock = PhaseClock()
+
+    def joined(first: str, *, second: str) -> str:
+        time.sleep(0.01)
+        return first + second
+
+    assert clock.timed("env_step", joined)("a", second="b") == "ab"
+    times = clock.times(time.perf_counter())
+    assert 0.01 <= times.seconds["env_step"] < 0.1
+    assert times.seconds["inference"] == 0
+
+
+def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None:
+    began = time.perf_counter() - 1.0
+    times = FragmentTimes("here", began, began + 0.5, {"env_step": 0.3, "postprocess": 0.2})
+    extended = times.extended(0.125)
+    assert extended.ended >= began + 1.0
+    assert extended.seconds["env_step"] == 0.3
+    assert extended.seconds["sgd"] == 0.125
+    assert sum(extended.seconds.values()) == pytest.approx(extended.ended - began, abs=1e-9)
+    assert "sgd" not in times.extended(0.0).seconds
+
+
+def test_the_worker_set_collects_the_times_of_what_it_counts() -> None:
+    workers = WorkerSet(config(), 0)
+    workers.postprocess("default", OperatorChain([slept, Learns()]))
+    workers.set_weights(WEIGHTS)
+    for measures in (False, True):
+        workers.measure_phases(measures)
+        workers.request(0)
+        (rollout,) = workers.arrived()
+        workers.count(rollout)
+    (measured,) = workers.take_measured()
+    assert workers.take_measured() == []
+    assert (measured.worker, measured.env_steps, measured.times) == (0, rollout.env_steps, rollout.times)
+    assert measured.times.seconds["postprocess"] >= 0.02
+    assert 0.03 <= measured.times.seconds["sgd"] < 0.3
+    assert measured.received >= measured.times.ended
+    workers.close()

@@ -1,0 +1,112 @@
+"""`rlrun profile` on remote workers, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from stub_workers import descendants
+
+from rlrun.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+SPEC = """
+tiny:
+  algorithm: {algorithm}
+  env: CartPole-v1
+  stop: {{iteration: 3}}
+  config: {{num_workers: 2, num_envs_per_worker: 4, train_batch_size: 400, model: {{hiddens: [8]}}, compile: false}}
+"""
+LOCAL = """
+import sys
+from click.testing import CliRunner
+from rlrun.cli.main import cli
+done = CliRunner().invoke(cli, ["profile", "-f", "tiny.yaml", "--set", "config.num_workers=0", "--seconds", "0.1"])
+sys.stderr.write(done.output)
+sys.exit(done.exit_code or ("ray" in sys.modules and 99))
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(SPEC.format(algorithm="ppo"))
+    return tmp_path / "tiny.yaml"
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
+def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
+    spec.write_text(SPEC.format(algorithm=algorithm))
+    trace = spec.parent / "trace.json"
+    done = CliRunner().invoke(
+        cli, ["profile", "-f", str(spec), "--seconds", "0.5", "--json", "--trace", str(trace)], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert [worker["worker"] for worker in data["workers"]] == [1, 2]
+    on_workers = ["env_step", "inference", "recording", "postprocess", *(["sgd"] if algorithm == "a3c" else [])]
+    for worker in data["workers"]:
+        assert list(worker["phases"]) == on_workers
+        assert min(worker["phases"].values()) > 0
+        assert worker["fragments"] > 1
+        assert worker["wait_s"] > 0
+        assert worker["transfer_s"] > 0
+        assert worker["queued_s"] >= 0
+        assert sum(worker["phases"].values()) + worker["wait_s"] <= data["seconds"]
+    assert data["learner"]["sgd_s"] > 0
+    assert data["waiting_s"] + sum(operator["seconds"] for operator in data["operators"]) <= data["seconds"]
+    if algorithm == "ppo":
+        assert data["env_steps"] == sum(worker["env_steps"] for worker in data["workers"])
+        assert (data["learner_wait_share"] > 0, data["policy_lag_max"]) == (True, 0)
+    events = json.loads(trace.read_text())["traceEvents"]
+    fragments = [event for event in events if event["name"] == "fragment"]
+    assert len(fragments) == sum(worker["fragments"] for worker in data["workers"])
+    assert min(event["ts"] for event in fragments) >= 0
+    summed = sum(event["dur"] for event in fragments) / 1e6
+    assert summed == pytest.approx(sum(sum(worker["phases"].values()) for worker in data["workers"]), abs=1e-4)
+
+
+def test_a_local_profile_imports_no_ray(spec: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOCAL], capture_output=True, text=True, env=ENVIRONMENT, cwd=spec.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert "local worker" in done.stderr
+
+
+def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlrun", "profile", "-f", str(spec), "--seconds", "300"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    with process:
+        told = iter(process.stderr.readline, "measuring for 300 s\n")
+        assert list(told)[-1:] == ["starting, and compiling if need be: this is not measured\n"]
+        time.sleep(1.5)
+        children = descendants(process.pid)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Interrupted after " in stderr
+    assert "worker 2 " in stdout
+    assert stdout.splitlines()[-1].startswith("policy lag: 0 ")
+    assert children
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert [child for child in children if Path(f"/proc/{child}").exists()] == []
+    assert [path.name for path in spec.parent.iterdir()] == ["tiny.yaml"]

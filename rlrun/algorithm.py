@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
@@ -29,7 +30,9 @@ from rlrun.rollout.rollout_worker import DEFAULT_POLICY, WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
+    from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
+    from rlrun.learner.learner_group import LearnerGroup
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.policy import Policy
 
@@ -87,7 +90,7 @@ class Algorithm(Generic[C]):
     has_target_network: ClassVar[bool] = False
     learner_metrics: ClassVar[tuple[str, ...]] = ()
 
-    learner: Learner
+    learner: AnyLearner
     workers: WorkerSet
 
     def __init__(
@@ -292,13 +295,15 @@ class Algorithm(Generic[C]):
     def plan(self) -> Flow[LearnResult]:
         """Returns the dataflow for printing; it starts nothing and cannot be pulled."""
         workers = self._worker_set({})
-        self.learner = cast("Learner", None)  # operators keep it until they are pulled, which a printed plan never is
+        # Operators keep it until they are pulled, which a printed plan never is.
+        self.learner = cast("AnyLearner", None)
         return self.learn(self.collect(workers), workers)
 
     def close(self) -> None:
-        """Ends the workers; the next call would start everything anew."""
+        """Ends the workers and learners; the next call would start everything anew."""
         if self._flow is not None:
             self.workers.close()
+            self.learner.close()
             self._flow = None
             self._behavior = None
 
@@ -459,7 +464,10 @@ class Algorithm(Generic[C]):
         self._metrics, self._seconds = EpisodeMetrics(), {}
         if self.is_compiled is None:
             self.is_compiled = self._compiling_pays()
-        self.learner = self.make_learner(compile_updates=self.is_compiled)
+        if self.config.num_learners:
+            self.learner = self._learner_group()
+        else:
+            self.learner = self.make_learner(compile_updates=self.is_compiled)
         self.workers = self._worker_set({DEFAULT_POLICY: self.learner.policy.behavior()})
         self._flow = self.learn(self.collect(self.workers), self.workers)
         self._broadcast()
@@ -482,18 +490,16 @@ class Algorithm(Generic[C]):
             reduce: Adds up gradients over the learners that learn together.
             share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
         """
-        from threadpoolctl import threadpool_limits
+        from rlrun.learner.device import available_device, limit_threads
+        from rlrun.learner.learner import Learner
 
-        from rlrun.learner.learner import Learner, available_device
-
-        threadpool_limits(self.config.torch_threads, user_api="blas")
-        device = available_device(self.config.num_gpus, self.config.torch_threads)
+        limit_threads(self.config.torch_threads)
         self._spaces = spaces_of(self.env)
         return Learner(
             self._policy(),
             self.objectives(),
             schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
-            device=device,
+            device=available_device(self.config.num_gpus),
             compile_updates=compile_updates,
             identity=self._identity(),
             seed=child_seed(self.seed, "minibatches"),
@@ -502,6 +508,24 @@ class Algorithm(Generic[C]):
             share=share,
             has_target=self.has_target_network,
             announce=self._announce,
+        )
+
+    def _learner_group(self) -> LearnerGroup:
+        """Returns learners in processes of their own, which make themselves by `make_learner`."""
+        from rlrun.learner.device import limit_threads
+        from rlrun.learner.learner_group import LearnerGroup
+
+        limit_threads(self.config.torch_threads)
+        self._spaces = spaces_of(self.env)
+        return LearnerGroup(
+            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            self.config.num_learners,
+            policy=self._policy(),
+            schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
+            num_cpus_per_learner=self.config.cpus_per_learner,
+            num_gpus_per_learner=self.config.gpus_per_learner,
+            timeout_s=self.config.worker_timeout_s,
+            cpus_beside=self.config.num_workers * self.config.num_cpus_per_worker,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -49,17 +49,21 @@ class AlgorithmConfig(ConfigModel):
     """Bound of the rewards that are learned from, usually 1 for Atari; reported returns stay raw. null for none."""
     model: ModelConfig = ModelConfig()
     """The network."""
+    num_learners: NonNegativeInt = 0
+    """Learners in processes of their own, each of which takes its share of every minibatch; 0 learns in the trial's
+    process. Ray sets aside torch_threads CPUs and num_gpus / num_learners GPUs for each."""
     num_gpus: NonNegativeFloat = 0.0
-    """GPUs of the learner; above 0 it runs on CUDA."""
+    """GPUs of the learner, or of all learners together; above 0 they run on CUDA."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray sets aside for each rollout worker."""
     torch_threads: PositiveInt = 1
-    """Threads of torch and BLAS in the trial's process."""
+    """Threads of torch and BLAS in the trial's process, and in each learner of its own."""
     compile: Literal["auto"] | bool = "auto"
     """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
     long enough to pay for it. A run keeps what it began with, since the last digits differ."""
     worker_timeout_s: PositiveFloat = 300.0
-    """Seconds after which a rollout worker that has not answered is killed and replaced."""
+    """Seconds after which a rollout worker that has not answered is killed and replaced; a learner in a process of its
+    own that has not learned from a batch by then fails the trial."""
     max_worker_restarts: NonNegativeInt = 100
     """How many rollout workers may be replaced in a run before it fails."""
 
@@ -70,6 +74,29 @@ class AlgorithmConfig(ConfigModel):
                 "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
             )
         return self
+
+    @model_validator(mode="after")
+    def _at_most_a_gpu_for_each_learner(self) -> AlgorithmConfig:
+        if self.num_learners and self.num_gpus > self.num_learners:
+            raise ValueError(
+                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
+            )
+        return self
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether parts of a trial are processes of their own, which Ray runs."""
+        return bool(self.num_workers or self.num_learners)
+
+    @property
+    def cpus_per_learner(self) -> float:
+        """CPUs that Ray sets aside for each learner in a process of its own."""
+        return float(self.torch_threads)
+
+    @property
+    def gpus_per_learner(self) -> float:
+        """GPUs of each learner in a process of its own."""
+        return self.num_gpus / self.num_learners if self.num_learners else 0.0
 
     @property
     def fragment_length(self) -> int:

@@ -98,6 +98,8 @@ class SupervisedActors:
         num_cpus: float,
         timeout_s: float,
         max_restarts: int,
+        num_gpus: float = 0.0,
+        without_it: str | None = None,
     ) -> None:
         """Starts all actors at once and waits for none.
 
@@ -109,17 +111,23 @@ class SupervisedActors:
             num_cpus: CPUs that the cluster sets aside for each actor.
             timeout_s: Seconds after which an answer is given up and its actor is killed.
             max_restarts: Restarts in all before the failure becomes the run's.
+            num_gpus: GPUs that the cluster sets aside for each actor.
+            without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
         """
         import ray
 
         # Without placement options Ray puts the actor into the placement group of a Tune trial that it is created in.
-        self._remote_shell = ray.remote(num_cpus=num_cpus, max_restarts=0, max_task_retries=0)(ActorShell)
+        self._remote_shell = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, max_task_retries=0)(
+            ActorShell
+        )
         self._factory = factory
         self._argument = argument
         self._what = what
         self._timeout_s = timeout_s
         self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
         self._max_restarts = max_restarts
+        allowed = f"the {max_restarts} restarts that max_worker_restarts allows are used up"
+        self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self.restarts = 0
         self._told: dict[str, tuple[Any, Any]] = {}
         self._places = {index: _Place(index) for index in indices}
@@ -324,11 +332,7 @@ class SupervisedActors:
         ray.kill(place.shell)
         place.shell = place.ready = None
         if self.restarts >= self._max_restarts:
-            allowed = f"the {self._max_restarts} restarts that max_worker_restarts allows are used up"
-            raise TrainingFailed(
-                f"{self._what} {place.index} {reason}, and "
-                f"{allowed if self._max_restarts else 'max_worker_restarts allows no restart'}"
-            )
+            raise TrainingFailed(f"{self._what} {place.index} {reason}, and {self._without_it}")
         self.restarts += 1
         back_off = min(2.0 ** (place.failures - 1), LONGEST_BACK_OFF_S) if place.failures else 0.0
         place.failures += 1

@@ -37,6 +37,8 @@ class A3CConfig(A2CConfig):
     def _without_gpu(self) -> A3CConfig:
         if self.num_gpus:
             raise ValueError("num_gpus must be 0: gradients are computed on the workers' CPUs")
+        if self.num_learners:
+            raise ValueError("num_learners must be 0: gradients are computed on the workers")
         return self
 
     @property

@@ -44,6 +44,8 @@ class DDPPOConfig(PPOConfig):
             raise ValueError("asynchronous must be false: the workers learn in step")
         if self.num_gpus:
             raise ValueError("num_gpus must be 0: the workers learn, on CPUs")
+        if self.num_learners:
+            raise ValueError("num_learners must be 0: the workers learn")
         if self.max_worker_restarts:
             raise ValueError("max_worker_restarts must be 0: the others cannot go on without a worker that died")
         return self

@@ -16,6 +16,7 @@ from rlrun.flow.operators import LearnResult
 
 if TYPE_CHECKING:
     from rlrun.learner.all_reduce import AllReduce
+    from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
     from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_set import WorkerSet
@@ -219,7 +220,7 @@ class MirrorReplicas(Operator):
     parameters are the same as the first one's.
     """
 
-    def __init__(self, learner: Learner, workers: WorkerSet) -> None:
+    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
         """Takes the driver's learner, and the workers that learn."""
         self.learner = learner
         self.workers = workers

@@ -15,6 +15,7 @@ from rlrun.flow.operators import LearnResult, whole_fragment_rows
 from rlrun.flow.sources import parallel_rollouts
 
 if TYPE_CHECKING:
+    from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
     from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_set import WorkerSet
@@ -121,7 +122,7 @@ class ApplyGradients(Operator):
 
     learns = True
 
-    def __init__(self, learner: Learner, workers: WorkerSet) -> None:
+    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
         """Takes whose parameters move, and whose gradients and env steps count."""
         self.learner = learner
         self.workers = workers

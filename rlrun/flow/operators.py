@@ -13,7 +13,7 @@ from rlrun.functional.returns import gae
 from rlrun.rollout.rollout_worker import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    from rlrun.learner.learner import Learner
+    from rlrun.learner.any_learner import AnyLearner
     from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_set import WorkerSet
 
@@ -117,7 +117,7 @@ class TrainOneStep(Operator):
 
     def __init__(
         self,
-        learner: Learner,
+        learner: AnyLearner,
         workers: WorkerSet,
         *,
         num_epochs: int = 1,
@@ -179,7 +179,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 class MergeFilters(Operator):
     """Adds what the workers have seen since the last time to the policy's running statistics."""
 
-    def __init__(self, learner: Learner, workers: WorkerSet) -> None:
+    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
         """Takes who keeps the statistics and who has seen something."""
         self.learner = learner
         self.workers = workers
@@ -193,7 +193,7 @@ class MergeFilters(Operator):
 class BroadcastWeights(Operator):
     """Sends the present weights and statistics to all workers."""
 
-    def __init__(self, learner: Learner, workers: WorkerSet) -> None:
+    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
         """Takes who has learned and who is to act on it."""
         self.learner = learner
         self.workers = workers
@@ -207,7 +207,7 @@ class BroadcastWeights(Operator):
 class SendWeights(Operator):
     """Sends the present weights to the worker that has just delivered; takes pairs of worker and batch."""
 
-    def __init__(self, learner: Learner, workers: WorkerSet, every: int = 1) -> None:
+    def __init__(self, learner: AnyLearner, workers: WorkerSet, every: int = 1) -> None:
         """Takes who has learned, who is to act on it, and how many batches a worker's weights may lag behind."""
         self.learner = learner
         self.workers = workers
@@ -234,7 +234,7 @@ class SendWeights(Operator):
 class AddTargetOutputs(Operator):
     """Adds what the target network puts out for each observation, `target_outputs` [T, B, K]."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: AnyLearner) -> None:
         """Takes who holds the target network."""
         self.learner = learner
 
@@ -246,7 +246,7 @@ class AddTargetOutputs(Operator):
 class UpdateTargetNetwork(StatefulOperator):
     """Copies the parameters into the target network after every so many batches."""
 
-    def __init__(self, learner: Learner, every: int) -> None:
+    def __init__(self, learner: AnyLearner, every: int) -> None:
         """Takes who holds both, and after how many batches."""
         self.learner = learner
         self.every = every

@@ -13,7 +13,6 @@ from torch import Tensor
 from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
@@ -336,7 +335,7 @@ class Learner:
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Takes over the target network's parameters [P]."""
         if self._target is not None:
-            self._target.copy_(torch.from_numpy(flat))
+            self._target.copy_(torch.from_numpy(np.require(flat, requirements="W")))
 
     def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
         """Adds what workers have seen to the running statistics."""
@@ -378,21 +377,8 @@ class Learner:
         self.sgd_steps = int(state["sgd_steps"])
         self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
 
-
-def available_device(num_gpus: float, threads: int) -> str:
-    """Returns torch's name of the learner's device, and sets torch's threads.
-
-    Raises:
-        UsageError: A GPU is asked for and torch finds none.
-    """
-    torch.set_num_threads(threads)
-    if num_gpus == 0:
-        return "cpu"
-    if not torch.cuda.is_available():
-        raise UsageError(
-            f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0"
-        )
-    return "cuda"
+    def close(self) -> None:
+        """Ends nothing: it lives in this process."""
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:

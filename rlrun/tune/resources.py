@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,43 +17,63 @@ class TrialResources:
     """What one trial needs for as long as it runs.
 
     Attributes:
-        cpus: CPUs of the trial's own process, which learns and, without workers, samples.
+        cpus: CPUs of the trial's own process, which learns and samples what nobody else does for it.
         gpus: GPUs of the trial's own process.
         num_workers: Number of rollout workers in processes of their own.
         cpus_per_worker: CPUs of each of them.
+        num_learners: Number of learners in processes of their own.
+        cpus_per_learner: CPUs of each of them.
+        gpus_per_learner: GPUs of each of them.
     """
 
     cpus: float
     gpus: float
     num_workers: int
     cpus_per_worker: float
+    num_learners: int
+    cpus_per_learner: float
+    gpus_per_learner: float
 
     @classmethod
     def of(cls, trial: TrialSpec) -> TrialResources:
         """Returns what a trial needs."""
+        config = trial.config
         return cls(
             cpus=trial.resources.cpus,
-            gpus=trial.config.num_gpus,
-            num_workers=trial.config.num_workers,
-            cpus_per_worker=trial.config.num_cpus_per_worker,
+            gpus=0.0 if config.num_learners else config.num_gpus,
+            num_workers=config.num_workers,
+            cpus_per_worker=config.num_cpus_per_worker,
+            num_learners=config.num_learners,
+            cpus_per_learner=config.cpus_per_learner,
+            gpus_per_learner=config.gpus_per_learner,
         )
 
     @property
     def total_cpus(self) -> float:
-        """CPUs of the trial and all its workers."""
-        return self.cpus + self.num_workers * self.cpus_per_worker
+        """CPUs of the trial, its workers and its learners."""
+        return self.cpus + self.num_workers * self.cpus_per_worker + self.num_learners * self.cpus_per_learner
+
+    @property
+    def total_gpus(self) -> float:
+        """GPUs of the trial, or of its learners."""
+        return self.gpus + self.num_learners * self.gpus_per_learner
 
     def bundles(self) -> list[dict[str, float]]:
-        """Returns Ray's bundles: the trial's own first, then one for each worker."""
-        trial = {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
-        return [trial] + [{"CPU": self.cpus_per_worker}] * self.num_workers
+        """Returns Ray's bundles: the trial's own first, then one for each learner and one for each worker."""
+        return [
+            _bundle(self.cpus, self.gpus),
+            *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
+            *([_bundle(self.cpus_per_worker, 0.0)] * self.num_workers),
+        ]
 
     def __str__(self) -> str:
-        needs = f"{_number(self.total_cpus)} CPUs and {_number(self.gpus)} GPUs"
-        if not self.num_workers:
-            return needs
-        workers = f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers"
-        return f"{needs}: {_number(self.cpus)} for the trial + {workers}"
+        needs = f"{_number(self.total_cpus)} CPUs and {_number(self.total_gpus)} GPUs"
+        parts = [f"{_number(self.cpus)} for the trial"]
+        if self.num_learners:
+            parts.append(f"{self.num_learners} x {_number(self.cpus_per_learner)} for learners")
+        if self.num_workers:
+            parts.append(f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers")
+        return f"{needs}: {' + '.join(parts)}" if len(parts) > 1 else needs
 
 
 @dataclass(frozen=True)
@@ -64,8 +84,8 @@ class Capacity:
         cpus: CPUs of each node.
         gpus: GPUs of each node.
         place: What it is, for a message: "this machine" or "the cluster at 10.0.0.1:6379".
-        shares_trial_cpu: Whether a trial's own process may run on the CPUs of its workers. It does on one's own
-            machine, where it mostly waits while they sample; a cluster is shared and is taken at its word.
+        shares_trial_cpu: Whether a trial's own process may run on the CPUs of its workers and learners. It does on
+            one's own machine, where it mostly waits for them; a cluster is shared and is taken at its word.
     """
 
     cpus: tuple[float, ...]
@@ -81,21 +101,53 @@ class Capacity:
     def fits(self, needs: TrialResources) -> bool:
         """Tells whether a trial can run here when nothing else does.
 
-        On one's own machine the workers must fit its CPUs, and so must the trial's own process; together they may
-        exceed them by the latter. On a cluster everything must fit side by side, each process on one node.
+        On one's own machine the workers and learners must fit its CPUs, and so must the trial's own process; together
+        they may exceed them by the latter. On a cluster everything must fit side by side, each process on one node.
         """
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Returns how many workers of a trial's kind fit beside its own process; -1 if not even that fits."""
+        """Returns how many workers of a trial's kind fit beside its own process and its learners.
+
+        Returns:
+            Their number; -1 if not even those fit.
+        """
         room = -1.0
-        for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
-            if needs.cpus <= cpus and needs.gpus <= gpus:
-                left = list(self.cpus)
-                left[node] -= 0 if self.shares_trial_cpu else needs.cpus
-                each = needs.cpus_per_worker
-                room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
+        each = needs.cpus_per_worker
+        for left in self._beside(needs, needs.num_learners):
+            room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
         return room
+
+    def room_for_learners(self, needs: TrialResources) -> int:
+        """Returns how many learners of a trial's kind fit beside its own process and no worker; -1 if not that."""
+        fitting = [number for number in range(needs.num_learners + 1) if any(self._beside(needs, number))]
+        return max(fitting, default=-1)
+
+    def _beside(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
+        """Yields what CPUs each node has left for workers, for each node that the trial's own process may be on."""
+        for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
+            if needs.cpus > cpus or needs.gpus > gpus:
+                continue
+            left, left_gpus = list(self.cpus), list(self.gpus)
+            left[node] -= 0 if self.shares_trial_cpu else needs.cpus
+            left_gpus[node] -= needs.gpus
+            if all(_take_place(needs, left, left_gpus) for _ in range(num_learners)):
+                yield left
+
+
+def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:
+    """Puts one learner on the node with most CPUs among those that have room; returns whether there was one."""
+    fitting = [
+        node
+        for node, (free, free_gpus) in enumerate(zip(cpus, gpus, strict=True))
+        if needs.cpus_per_learner <= free + 1e-9 and needs.gpus_per_learner <= free_gpus + 1e-9
+    ]
+    if not fitting:
+        return False
+    node = max(fitting, key=lambda node: cpus[node])
+    cpus[node] -= needs.cpus_per_learner
+    gpus[node] -= needs.gpus_per_learner
+    return True
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
@@ -161,14 +213,17 @@ def container_quota(cpu_max: Path) -> float | None:
 
 def _advice(needs: TrialResources, capacity: Capacity) -> str:
     """Says which fields to lower, where lowering them can help."""
-    if needs.gpus > max(capacity.gpus, default=0):
+    if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
         return "; lower num_gpus"
-    if not needs.num_workers:
-        return "; lower resources.cpus"
     room = capacity.room_for_workers(needs)
-    return (
-        "; lower resources.cpus" if room < 0 else f"; num_workers can be {room:g} at most, or lower num_cpus_per_worker"
-    )
+    if room >= 0:
+        return f"; num_workers can be {room:g} at most, or lower num_cpus_per_worker"
+    learners = capacity.room_for_learners(needs)
+    return "; lower resources.cpus" if learners < 0 else f"; num_learners can be {learners} at most"
+
+
+def _bundle(cpus: float, gpus: float) -> dict[str, float]:
+    return {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
 
 
 def _number(value: float) -> str:

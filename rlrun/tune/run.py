@@ -222,7 +222,7 @@ class _Part:
 
     @property
     def uses_ray(self) -> bool:
-        return self.executor == "ray" or any(trial.config.num_workers for trial in self.trials)
+        return self.executor == "ray" or any(trial.config.needs_ray for trial in self.trials)
 
 
 def _run_all(
@@ -393,7 +393,7 @@ def _choose_executor(
         UsageError: If a cluster is named that nothing would use, or what needs Ray is to do without.
     """
     steered = "scheduler" if experiment.scheduler else "searcher" if experiment.searches else ""
-    needs_ray = steered or len(trials) > 1 or any(trial.config.num_workers for trial in trials) or address is not None
+    needs_ray = steered or len(trials) > 1 or any(trial.config.needs_ray for trial in trials) or address is not None
     chosen = executor or ("ray" if needs_ray else "local")
     if address is not None and chosen == "local":
         raise UsageError("executor 'local' runs trials in this process; leave it out to run them on a cluster")

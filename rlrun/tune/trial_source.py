@@ -79,5 +79,5 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
             return 1
         needs = TrialResources.of(self._run.trials[0])
         room = [self._run.capacity.get("CPU", 0.0) / needs.total_cpus]
-        room += [self._run.capacity.get("GPU", 0.0) / needs.gpus] if needs.gpus else []
+        room += [self._run.capacity.get("GPU", 0.0) / needs.total_gpus] if needs.total_gpus else []
         return max(1.0, min(room) / len(self._run.experiment.seeds))

@@ -91,6 +91,7 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
     [
         ({"asynchronous": True}, "asynchronous must be false"),
         ({"num_gpus": 1}, "num_gpus must be 0"),
+        ({"num_learners": 2}, "num_learners must be 0: the workers learn"),
         ({"max_worker_restarts": 1}, "max_worker_restarts must be 0"),
         ({"num_workers": 70}, r"minibatch_size \(64\) must not be below num_workers"),
         ({"rollout_fragment_length": 10, "num_workers": 2}, "leave rollout_fragment_length out, or .* to 160"),

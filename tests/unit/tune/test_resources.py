@@ -39,6 +39,24 @@ def test_a_trial_without_a_gpu_asks_for_none() -> None:
     assert TrialResources.of(trial()).bundles() == [{"CPU": 1.0}]
 
 
+def test_each_learner_has_a_bundle_with_its_share_of_the_gpus_and_the_trial_none() -> None:
+    needs = TrialResources.of(trial(num_learners=2, num_gpus=1, num_workers=1, torch_threads=3))
+    assert needs.bundles() == [{"CPU": 1.0}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 1.0}]
+    assert (needs.total_cpus, needs.total_gpus) == (8, 1)
+
+
+def test_learners_take_the_places_of_workers() -> None:
+    assert machine(2).fits(TrialResources.of(trial(num_learners=2)))
+    assert machine(2).fits(TrialResources.of(trial(num_learners=1, num_workers=1)))
+    assert not machine(2).fits(TrialResources.of(trial(num_learners=2, num_workers=1)))
+    assert cluster(2, 1).fits(TrialResources.of(trial(num_learners=2)))
+    assert not cluster(2, 1).fits(TrialResources.of(trial(num_learners=3)))
+    mixed = Capacity(cpus=(4, 2, 1), gpus=(0, 1, 1), place="the cluster", shares_trial_cpu=False)
+    assert mixed.fits(TrialResources.of(trial(num_learners=2, num_gpus=2, num_workers=4)))
+    assert not mixed.fits(TrialResources.of(trial(num_learners=2, num_gpus=2, num_workers=5)))
+    assert not mixed.fits(TrialResources.of(trial(num_learners=3, num_gpus=3)))
+
+
 def test_on_ones_own_machine_the_trial_shares_the_cores_of_its_workers() -> None:
     assert machine(2).fits(TrialResources.of(trial(num_workers=2)))
     assert not machine(2).fits(TrialResources.of(trial(num_workers=3)))
@@ -89,6 +107,24 @@ def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None
             trial(cpus=4),
             machine(2),
             "trial 000-seed=0 needs 4 CPUs and 0 GPUs; this machine has 2 CPUs and 0 GPUs; lower resources.cpus",
+        ),
+        (
+            trial(num_learners=4),
+            machine(2),
+            "trial 000-seed=0 needs 5 CPUs and 0 GPUs: 1 for the trial + 4 x 1 for learners; this machine has 2 CPUs "
+            "and 0 GPUs; num_learners can be 2 at most",
+        ),
+        (
+            trial(num_learners=1, num_workers=2),
+            machine(2),
+            "trial 000-seed=0 needs 4 CPUs and 0 GPUs: 1 for the trial + 1 x 1 for learners + 2 x 1 for workers; this "
+            "machine has 2 CPUs and 0 GPUs; num_workers can be 1 at most, or lower num_cpus_per_worker",
+        ),
+        (
+            trial(num_learners=2, num_gpus=2),
+            machine(4, gpus=1),
+            "trial 000-seed=0 needs 3 CPUs and 2 GPUs: 1 for the trial + 2 x 1 for learners; this machine has 4 CPUs "
+            "and 1 GPUs; lower num_gpus",
         ),
         (
             trial(num_workers=4),

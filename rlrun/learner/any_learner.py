@@ -1,0 +1,116 @@
+"""What dataflows and algorithms know of who learns: one learner in this process, or several in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlrun.config import Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.moments import Moments
+from rlrun.learner.policy_lag import PolicyLag
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rlrun.policy.policy import Policy
+    from rlrun.policy.weights import Weights
+
+
+class AnyLearner(Protocol):
+    """The parameters of one policy under an optimizer, wherever they are; `Learner` says what each part means."""
+
+    policy: Policy
+    schedules: dict[str, Schedule]
+    sgd_steps: int
+    weights_version: int
+    lag: PolicyLag
+    filters: dict[str, Moments]
+    last_batch: SampleBatch | None
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        *,
+        num_epochs: int,
+        minibatch_size: int,
+        env_steps: int,
+        stop: tuple[str, float] | None = None,
+    ) -> None:
+        """Runs epochs of minibatch SGD on a batch."""
+        ...
+
+    def apply_gradients(
+        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
+    ) -> None:
+        """Moves the parameters by what another learner's `gradients` returned."""
+        ...
+
+    def scheduled(self, env_steps: int) -> dict[str, float]:
+        """Returns the scheduled settings after so many env steps, by name."""
+        ...
+
+    def take_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics since the last call, and starts them afresh."""
+        ...
+
+    def is_finite(self) -> bool:
+        """Whether all parameters are finite numbers."""
+        ...
+
+    def weights(self, env_steps: int) -> Weights:
+        """Returns the parameters and statistics as they are now."""
+        ...
+
+    def flat(self) -> NDArray[np.float32]:
+        """Returns a copy of all parameters, [P]."""
+        ...
+
+    def load_flat(self, flat: NDArray[np.float32]) -> None:
+        """Takes over parameters [P]."""
+        ...
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
+        ...
+
+    def update_target(self) -> None:
+        """Copies the parameters into the target network."""
+        ...
+
+    def target(self) -> NDArray[np.float32] | None:
+        """Returns a copy of the target network's parameters, [P], None if there is none."""
+        ...
+
+    def load_target(self, flat: NDArray[np.float32]) -> None:
+        """Takes over the target network's parameters [P]."""
+        ...
+
+    def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
+        """Adds what workers have seen to the running statistics."""
+        ...
+
+    def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
+        """Returns the optimizer's tensors by name, for a checkpoint."""
+        ...
+
+    def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
+        """Takes over what `optimizer_state` returned."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Returns counters, filter statistics and the state of the minibatch order."""
+        ...
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        ...
+
+    def adopt_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over the counter and the filter statistics of another learner's `state`; its own draws go on."""
+        ...
+
+    def close(self) -> None:
+        """Ends the processes that it runs in, if they are its own."""
+        ...

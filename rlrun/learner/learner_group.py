@@ -1,0 +1,356 @@
+"""Several learners that learn together, each in an actor of its own and from its share of every minibatch (Ray)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.actors.private_ray import start_unless_running
+from rlrun.actors.supervised_actors import Call, SupervisedActors
+from rlrun.config import Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.functional.moments import Moments
+from rlrun.functional.schedules import value_at
+from rlrun.learner.all_reduce import AllReduce, PeerLost
+from rlrun.learner.learner import Learner, Reduce
+from rlrun.learner.policy_lag import PolicyLag
+from rlrun.policy.policy import Policy
+from rlrun.policy.weights import Weights
+
+
+class MakesLearner(Protocol):
+    """Makes a learner as it is at the start of the run; it can be sent to another process."""
+
+    def __call__(self, *, reduce: Reduce | None, share: tuple[int, int]) -> Learner:
+        """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReplicaConfig:
+    """What a replica is made from.
+
+    Attributes:
+        make_learner: Makes its learner.
+        rank: Its number, from 0.
+        num_learners: How many there are.
+        address: Where they meet.
+        has_own_gpu: Whether each has a GPU for itself, so that gradients need not go through the CPU.
+        timeout_s: Seconds after which a replica gives the others up.
+    """
+
+    make_learner: MakesLearner
+    rank: int
+    num_learners: int
+    address: tuple[str, int]
+    has_own_gpu: bool
+    timeout_s: float
+
+
+class Replica:
+    """One of the learners that learn together: what runs in an actor."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        """Makes the learner; a lone one learns as if nobody had heard of others."""
+        self._share = (config.rank, config.num_learners)
+        self._address = config.address
+        self._reduce: AllReduce | None = None
+        if config.num_learners > 1:
+            self._reduce = AllReduce(
+                *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
+            )
+        self._learner = config.make_learner(reduce=self._reduce, share=self._share)
+
+    def meet(self) -> None:
+        """Finds the others, which have to look for each other at the same time."""
+        if self._reduce is not None:
+            self._reduce.join(self._address)
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        schedules: dict[str, Schedule],
+        num_epochs: int,
+        minibatch_size: int,
+        env_steps: int,
+        stop: tuple[str, float] | None,
+    ) -> int:
+        """Learns from its share of a batch as `Learner.learn` does, and returns the minibatches of all time."""
+        self._learner.schedules = schedules
+        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=env_steps, stop=stop)
+        return self._learner.sgd_steps
+
+    def apply_gradients(
+        self,
+        gradients: NDArray[np.float32],
+        statistics: Sequence[tuple[str, ...]],
+        schedules: dict[str, Schedule],
+        env_steps: int,
+    ) -> int:
+        """Moves its parameters as `Learner.apply_gradients` does, and returns the minibatches of all time."""
+        self._learner.schedules = schedules
+        self._learner.apply_gradients(gradients, statistics, env_steps=env_steps)
+        return self._learner.sgd_steps
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
+        """Returns what the target network puts out for its share of the columns [T, B]; None if that is none."""
+        part, parts = self._share
+        columns = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
+        if not len(columns):
+            return None
+        own = slice(columns[0], columns[-1] + 1)
+        return self._learner.target_outputs(SampleBatch(map_tree(lambda leaf: leaf[:, own], dict(batch))))
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Returns what a method of the learner returns."""
+        return getattr(self._learner, method)(*arguments)
+
+    def rank(self) -> int:
+        """Returns its number: it is alive."""
+        return self._share[0]
+
+    def close(self) -> None:
+        """Leaves the others."""
+        if self._reduce is not None:
+            self._reduce.close()
+
+
+class LearnerGroup:
+    """Learns like one `Learner`, with the work of each minibatch shared out to several.
+
+    All replicas hold the same parameters and optimizer state, bit for bit: each draws the same order of rows, computes
+    the gradient of its part of a minibatch, and moves by the sum of all. Up to rounding that is what one learner would
+    do; with one replica it is the same to the last bit. A checkpoint does not tell how many there were.
+
+    A batch is put into Ray's object store once, and all replicas of a machine read it there. A replica that dies or
+    hangs takes the trial with it, which may start again from its newest checkpoint.
+
+    Attributes:
+        policy: The policy it learns.
+        schedules: Settings that change with the env steps, by name; they may be replaced between two batches.
+        sgd_steps: Minibatches learned from.
+        weights_version: Batches learned from.
+        lag: How old the weights were that collected what it learned from.
+        filters: Running statistics that go out with the weights.
+        last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
+    """
+
+    def __init__(
+        self,
+        make_learner: MakesLearner,
+        num_learners: int,
+        *,
+        policy: Policy,
+        schedules: Mapping[str, Schedule],
+        num_cpus_per_learner: float = 1.0,
+        num_gpus_per_learner: float = 0.0,
+        timeout_s: float = 300.0,
+        cpus_beside: float = 0.0,
+    ) -> None:
+        """Starts the learners, and Ray if none runs, and waits until they have met.
+
+        Args:
+            make_learner: Makes a learner as it is at the start of the run.
+            num_learners: How many.
+            policy: The policy that they learn, for what is to be known of it here.
+            schedules: Settings that change with the env steps, by name.
+            num_cpus_per_learner: CPUs that Ray sets aside for each.
+            num_gpus_per_learner: GPUs that Ray sets aside for each.
+            timeout_s: Seconds after which an answer is given up.
+            cpus_beside: CPUs that others will need of a Ray that is started here.
+        """
+        self.policy = policy
+        self.schedules = dict(schedules)
+        self.sgd_steps = 0
+        self.weights_version = 0
+        self.lag = PolicyLag()
+        self.filters: dict[str, Moments] = {}
+        self.last_batch: SampleBatch | None = None
+        self._ranks = range(num_learners)
+        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_beside)
+        self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
+        meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
+        address = meeting.offer()
+        self._actors = SupervisedActors(
+            "rlrun.learner.learner_group:Replica",
+            self._ranks,
+            lambda rank: ReplicaConfig(
+                make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, timeout_s
+            ),
+            what="learner",
+            num_cpus=num_cpus_per_learner,
+            num_gpus=num_gpus_per_learner,
+            timeout_s=timeout_s,
+            max_restarts=0,
+            without_it="the others cannot go on without it; with failure.max_restarts the trial starts again from its "
+            "newest checkpoint",
+        )
+        try:
+            self._ask_all("meet")
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            meeting.close()
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        *,
+        num_epochs: int,
+        minibatch_size: int,
+        env_steps: int,
+        stop: tuple[str, float] | None = None,
+    ) -> None:
+        """Runs epochs of minibatch SGD on a batch, as `Learner.learn` does.
+
+        Args:
+            batch: Rows of experience [S, L, ...].
+            num_epochs: Passes over the batch.
+            minibatch_size: Steps in a minibatch, over all learners; rounded up to equal shares.
+            env_steps: Env steps so far, for the schedules.
+            stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
+                bound.
+        """
+        import ray
+
+        self.last_batch = batch
+        stored = ray.put(batch)
+        self.sgd_steps = self._ask_all("learn", stored, self.schedules, num_epochs, minibatch_size, env_steps, stop)[0]
+        self.weights_version += 1
+
+    def apply_gradients(
+        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
+    ) -> None:
+        """Moves all learners' parameters by what another learner's `gradients` returned.
+
+        Args:
+            gradients: The objectives' gradient sums one after another.
+            statistics: What the other learner's `statistics_of_gradients` are.
+            env_steps: Env steps so far, for the schedules.
+        """
+        self.sgd_steps = self._ask_all("apply_gradients", gradients, statistics, self.schedules, env_steps)[0]
+        self.weights_version += 1
+
+    def scheduled(self, env_steps: int) -> dict[str, float]:
+        """Returns the scheduled settings after so many env steps, by name."""
+        return {name: value_at(schedule, env_steps) for name, schedule in self.schedules.items()}
+
+    def take_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics since the last call, and starts them afresh."""
+        statistics: dict[str, float] = self._call_all("take_statistics")[0]
+        return statistics
+
+    def is_finite(self) -> bool:
+        """Whether all parameters are finite numbers."""
+        return bool(self._call_first("is_finite"))
+
+    def weights(self, env_steps: int) -> Weights:
+        """Returns the parameters and statistics as they are now."""
+        return Weights(self.weights_version, self.flat(), dict(self.filters), env_steps, dict(self.schedules))
+
+    def flat(self) -> NDArray[np.float32]:
+        """Returns a copy of all parameters, [P]."""
+        flat: NDArray[np.float32] = self._call_first("flat")
+        return flat
+
+    def load_flat(self, flat: NDArray[np.float32]) -> None:
+        """Takes over parameters [P]."""
+        self._call_all("load_flat", flat)
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        """Returns what the target network puts out for steps [T, B], as [T, B, K]; each learner takes some columns."""
+        import ray
+
+        stored = ray.put(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
+        parts = [part for part in self._ask_all("target_outputs", stored) if part is not None]
+        return np.concatenate(parts, axis=1)
+
+    def update_target(self) -> None:
+        """Copies the parameters into the target network."""
+        self._call_all("update_target")
+
+    def target(self) -> NDArray[np.float32] | None:
+        """Returns a copy of the target network's parameters, [P], None if there is none."""
+        target: NDArray[np.float32] | None = self._call_first("target")
+        return target
+
+    def load_target(self, flat: NDArray[np.float32]) -> None:
+        """Takes over the target network's parameters [P]."""
+        self._call_all("load_target", flat)
+
+    def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
+        """Adds what workers have seen to the running statistics."""
+        for name, delta in deltas.items():
+            self.filters[name] = self.filters[name].merged(delta) if name in self.filters else delta
+
+    def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
+        """Returns the optimizer's tensors by name, for a checkpoint."""
+        named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
+        return named
+
+    def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
+        """Takes over what `optimizer_state` returned."""
+        self._call_all("load_optimizer_state", dict(named))
+
+    def state(self) -> dict[str, Any]:
+        """Returns counters, filter statistics and the state of the minibatch order, as one learner's would be."""
+        counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
+        filters = {name: moments.state() for name, moments in self.filters.items()}
+        return {**self._call_first("state"), **counted, "filters": filters}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` returned, of a group of any size or of a single learner."""
+        self._take_over(state)
+        self.weights_version = int(state["weights_version"])
+        self._call_all("load_state", dict(state))
+
+    def adopt_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over the counter and the filter statistics of another learner's `state`; its own draws go on."""
+        self._take_over(state)
+        self._call_all("adopt_state", dict(state))
+
+    def _take_over(self, state: Mapping[str, Any]) -> None:
+        self.sgd_steps = int(state["sgd_steps"])
+        self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
+
+    def close(self) -> None:
+        """Ends the learners, and Ray if it was started for them."""
+        self._actors.close()
+        if self._owns_ray:
+            import ray
+
+            ray.shutdown()
+        self._owns_ray = False
+
+    def _call_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method of every learner and returns the answers in the order of their numbers."""
+        return self._ask_all("call", method, *arguments)
+
+    def _call_first(self, method: str) -> Any:
+        """Returns what a method of the first learner returns, which is what it would return of any other."""
+        return self._answers([self._actors.ask(0, "call", method)])[0]
+
+    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+        return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
+
+    def _answers(self, calls: Sequence[Call]) -> list[Any]:
+        """Waits for answers.
+
+        Raises:
+            RlrunError: What a learner raised, as it was.
+            TrainingFailed: If a learner died or hung.
+        """
+        try:
+            return self._actors.answers(calls)
+        except PeerLost:  # says who has missed somebody; who is missed is the one that does not answer now
+            self._actors.forget()
+            self._actors.answers([self._actors.ask(rank, "rank") for rank in self._ranks])
+            raise

@@ -1,0 +1,216 @@
+"""Several learners against one: the same updates, the same checkpoints, the same commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from stub_workers import actor_pids
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.cli.main import cli
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import TrainingFailed
+from rlrun.functional.moments import Moments
+from rlrun.learner.learner import Learner
+from rlrun.learner.learner_group import LearnerGroup
+
+CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
+PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "num_envs_per_worker": 4}
+
+
+class PPOWithTarget(PPO):
+    has_target_network = True
+
+
+def made_by() -> Any:
+    return partial(PPOWithTarget("CartPole-v1", PPO_CONFIG, seed=3).make_learner, compile_updates=False)
+
+
+def batch_of(rows: int, seed: int = 0) -> SampleBatch:
+    """Returns rows of experience, most of them valid in the first half and few in the second."""
+    rng = np.random.default_rng(seed)
+    chance = np.where(np.arange(rows) < rows // 2, 0.95, 0.3)
+    return SampleBatch(
+        obs=rng.normal(size=(rows, 1, 4)).astype(np.float32),
+        actions=rng.integers(0, 2, (rows, 1)),
+        logp=-np.abs(rng.normal(size=(rows, 1))).astype(np.float32),
+        values=rng.normal(size=(rows, 1)).astype(np.float32),
+        advantages=rng.normal(size=(rows, 1)).astype(np.float32),
+        value_targets=rng.normal(size=(rows, 1)).astype(np.float32),
+        valid=(rng.random(rows) < chance)[:, None],
+    ).cleared()
+
+
+def group_of(num_learners: int) -> LearnerGroup:
+    make = made_by()
+    alone: Learner = make()
+    return LearnerGroup(make, num_learners, policy=alone.policy, schedules=alone.schedules, timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[LearnerGroup]]:
+    groups: list[LearnerGroup] = []
+    yield groups
+    for group in groups:
+        group.close()
+
+
+@pytest.fixture
+def pair(running_ray: None, kept: list[LearnerGroup]) -> LearnerGroup:
+    """Two learners as at the start of a run."""
+    if not kept:
+        kept.append(group_of(2))
+    (group,), start = kept, made_by()()
+    group.load_flat(start.flat())
+    group.load_target(start.flat())
+    group.load_optimizer_state(start.optimizer_state())
+    group.load_state(start.state())
+    group.schedules = dict(start.schedules)
+    group.take_statistics()
+    return group
+
+
+def replicas(group: LearnerGroup, method: str) -> list[Any]:
+    return group._call_all(method)
+
+
+def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: LearnerGroup) -> None:
+    alone = made_by()()
+    for learner in (alone, pair):
+        learner.learn(batch_of(40), num_epochs=1, minibatch_size=40, env_steps=0)
+    assert pair.sgd_steps == alone.sgd_steps == 1
+    np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-6)
+    assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=1e-5)
+
+
+def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits(pair: LearnerGroup) -> None:
+    alone = made_by()()
+    for seed in range(3):
+        for learner in (alone, pair):
+            learner.learn(batch_of(60, seed), num_epochs=3, minibatch_size=24, env_steps=300 * seed)
+    assert (pair.sgd_steps, pair.weights_version) == (alone.sgd_steps, alone.weights_version) == (27, 3)
+    np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-5)
+    first, second = replicas(pair, "flat")
+    assert first.tobytes() == second.tobytes()
+    first, second = replicas(pair, "optimizer_state")
+    assert {name: part.tobytes() for name, part in first.items()} == {n: part.tobytes() for n, part in second.items()}
+    first, second = replicas(pair, "take_statistics")
+    assert first == second
+
+
+def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGroup) -> None:
+    alone, free = made_by()(), made_by()()
+    free.learn(batch_of(60), num_epochs=4, minibatch_size=24, env_steps=0)
+    bound = free.take_statistics()["kl"] / 2
+    for seed in range(3):
+        for learner in (alone, pair):
+            learner.learn(batch_of(60, seed), num_epochs=6, minibatch_size=24, env_steps=0, stop=("kl", bound))
+    assert pair.sgd_steps == alone.sgd_steps < 3 * 18
+    assert [state["sgd_steps"] for state in replicas(pair, "state")] == [alone.sgd_steps] * 2
+
+
+def test_a_checkpoint_of_two_learners_goes_on_bit_for_bit_in_two_and_closely_in_one(pair: LearnerGroup) -> None:
+    pair.merge_filters({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
+    pair.learn(batch_of(60), num_epochs=2, minibatch_size=24, env_steps=0)
+    pair.update_target()
+    pair.schedules = {**pair.schedules, "lr": 5e-3}
+    saved = pair.flat(), pair.optimizer_state(), pair.state(), pair.target()
+    pair.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, env_steps=0)
+    expected, one = pair.flat(), made_by()()
+    one.schedules = dict(pair.schedules)
+    for learner in (pair, one):
+        learner.load_flat(saved[0])
+        learner.load_optimizer_state(saved[1])
+        learner.load_state(saved[2])
+        learner.load_target(saved[3])
+        assert learner.filters["returns"].mean == 1.5
+        learner.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, env_steps=0)
+        assert (learner.sgd_steps, learner.weights_version) == (12, 2)
+    np.testing.assert_array_equal(pair.flat(), expected)
+    np.testing.assert_allclose(one.flat(), expected, atol=1e-5)
+    np.testing.assert_array_equal(one.target(), pair.target())
+
+
+def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair: LearnerGroup) -> None:
+    alone = made_by()()
+    obs = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
+    for columns in (3, 1):
+        batch = SampleBatch(obs=obs[:, :columns], valid=np.ones((5, columns), bool))
+        found = pair.target_outputs(batch)
+        assert found.shape == (5, columns, 2)
+        np.testing.assert_allclose(found, alone.target_outputs(batch), atol=1e-6)
+
+
+def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None:
+    alone, worker = made_by()(), made_by()()
+    gradients = worker.gradients(batch_of(40), env_steps=0)
+    for learner in (alone, pair):
+        learner.apply_gradients(gradients, worker.statistics_of_gradients, env_steps=0)
+    first, second = replicas(pair, "flat")
+    np.testing.assert_array_equal(first, alone.flat())
+    np.testing.assert_array_equal(second, alone.flat())
+    assert pair.sgd_steps == 1
+    assert pair.is_finite()
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_bit(
+    running_ray: None, tmp_path: Path
+) -> None:
+    config = {**PPO_CONFIG, "normalize_observations": True}
+    with PPO("CartPole-v1", config, seed=4) as local:
+        expected = [numbers(local.train()) for _ in range(4)]
+    with PPO("CartPole-v1", {**config, "num_learners": 1}, seed=4) as remote:
+        assert [numbers(remote.train()) for _ in range(2)] == expected[:2]
+        action = remote.act(np.zeros(4, np.float32))
+        remote.save(tmp_path / "checkpoint")
+    with PPO.restore(tmp_path / "checkpoint") as restored:
+        assert restored.act(np.zeros(4, np.float32)) == action
+        assert [numbers(restored.train()) for _ in range(2)] == expected[2:]
+
+
+def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> None:
+    before = set(actor_pids())
+    with PPO("CartPole-v1", {**PPO_CONFIG, "num_learners": 2, "worker_timeout_s": 60}, seed=1) as algorithm:
+        algorithm.train()
+        os.kill(max(set(actor_pids()) - before), signal.SIGKILL)
+        with pytest.raises(
+            TrainingFailed, match=r"^learner [01] died .*, and the others cannot go on without it; with failure\.max_re"
+        ):
+            algorithm.train()
+
+
+def test_train_with_two_learners_under_tune(tmp_path: Path) -> None:
+    spec = tmp_path / "pole.yaml"
+    spec.write_text(
+        json.dumps(
+            {
+                "pole": {
+                    "algorithm": "ppo",
+                    "env": "CartPole-v1",
+                    "stop": {"iteration": 3},
+                    "config": {**PPO_CONFIG, "num_learners": 2},
+                    "checkpoint": {"at_end": True},
+                    "evaluation": {"every": 3, "episodes": 2},
+                }
+            }
+        )
+    )
+    done = CliRunner().invoke(cli, ["train", "-f", str(spec), "--runs-dir", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["status"] == "TERMINATED"
+    assert trial["last_result"]["sgd_steps"] == 12
+    assert json.loads((tmp_path / "pole/run.json").read_text())["executor"] == "ray"

@@ -109,6 +109,15 @@ class StubWorker:
         self.closed.touch()
 
 
+class ColumnsWorker(StubWorker):
+    """Delivers the row as a column [1, 1, 5] of one step, so that fragments can stand side by side."""
+
+    def sample(self) -> Rollout:
+        rollout = super().sample()
+        rollout.batches["default"]["row"] = rollout.batches["default"]["row"][None, None]
+        return rollout
+
+
 class ModulesWorker(StubWorker):
     """Delivers which heavy modules and thread settings its process has."""
 

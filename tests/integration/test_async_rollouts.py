@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_workers import StubConfig
+
+from rlrun.flow.concurrently import concurrently
+from rlrun.flow.flow import Flow
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.rollout.worker_set import WorkerSet
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+MakeSet = Callable[..., WorkerSet]
+
+
+@pytest.fixture
+def make_set(tmp_path: Path) -> Iterator[MakeSet]:
+    sets = []
+
+    def make(num_workers: int, **stub: Any) -> WorkerSet:
+        config = StubConfig(folder=tmp_path, **stub)
+        sets.append(WorkerSet(config, num_workers, max_worker_restarts=3, factory="stub_workers:StubWorker"))
+        return sets[-1]
+
+    yield make
+    for workers in sets:
+        workers.close()
+
+
+def pulled(flow: Flow[Any], number: int) -> list[tuple[int, int]]:
+    """Returns (worker, fragment) of the next batches."""
+    return [(int(batch["row"][0]), int(batch["row"][1])) for batch in flow.take(number)]
+
+
+def fragments_made(workers: WorkerSet) -> list[int]:
+    """Returns how many fragments each worker has been asked for: it is asked behind all of them."""
+    return [state["worker"]["fragment"] for state in workers.state()["workers"]]
+
+
+def test_a_worker_ten_times_slower_does_not_slow_the_others(make_set: MakeSet) -> None:
+    flow = parallel_rollouts(make_set(3, seconds={1: 1.5, 2: 0.15, 3: 0.15}), mode="async")
+    started: set[int] = set()
+    while started != {1, 2, 3}:
+        started |= {worker for worker, _ in pulled(flow, 1)}
+    while pulled(flow, 1)[0][0] != 1:
+        pass
+    delivered: Counter[int] = Counter()
+    while not delivered[1]:
+        delivered.update(worker for worker, _ in pulled(flow, 1))
+    assert delivered[2] >= 3
+    assert delivered[3] >= 3
+
+
+def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_pulls(
+    make_set: MakeSet,
+) -> None:
+    workers = make_set(2)
+    flow = parallel_rollouts(workers, mode="async", in_flight=3)
+    taken: Counter[int] = Counter()
+    for _ in range(4):
+        ((last, _),) = pulled(flow, 1)
+        taken[last] += 1
+        time.sleep(0.2)  # the workers could have made hundreds
+    # The one that delivered last is asked again with the next pull.
+    assert fragments_made(workers) == [3 + taken[worker] - (worker == last) for worker in (1, 2)]
+
+
+def test_a_fragment_that_is_here_when_its_worker_dies_is_not_made_again(make_set: MakeSet) -> None:
+    workers = make_set(1, acts={(1, 1): "die"})
+    workers.request(1)
+    workers.request(1)
+    state = workers.state()  # meanwhile the first fragment arrives, and the worker dies in the second
+    assert workers.worker_restarts == 1
+    assert [rollout.fragment for rollout in workers.arrived()] == [0, 1]
+    assert state["workers"][0]["worker"] == {"fragment": 2}
+
+
+def test_a_driver_that_waits_for_fragments_takes_no_cpu(make_set: MakeSet) -> None:
+    flow = parallel_rollouts(make_set(2, seconds={1: 1.0, 2: 1.0}), mode="async", in_flight=1)
+    flow.take(2)
+    began, polls = time.process_time(), flow.timings()[0].items
+    flow.take(2)
+    assert time.process_time() - began < 0.3
+    assert flow.timings()[0].items == polls + 2
+
+
+def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: MakeSet) -> None:
+    slow = parallel_rollouts(make_set(1, seconds={1: 0.5}), mode="async")
+    fast = parallel_rollouts(make_set(2), mode="async").for_each(lambda batch: {"row": batch["row"] + 1000})
+    both = concurrently(slow, fast)
+    first: set[bool] = set()
+    while len(first) < 2:
+        first.add(pulled(both, 1)[0][0] > 1000)
+    of_fast = 0
+    for fragment in (1, 2):
+        while (item := pulled(both, 1)[0])[0] > 1000:
+            of_fast += 1
+        assert item[0] == 1
+        assert item[1] >= fragment
+    assert of_fast >= 4
+
+
+def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set: MakeSet) -> None:
+    workers = make_set(2)
+    flow = parallel_rollouts(workers, mode="async", in_flight=2)
+    taken: list[tuple[int, int]] = []
+    while not flow.state()["operators"]["parallel_rollouts"]["here"]:
+        time.sleep(0.2)  # fragments of both workers are ready, so that one of them is left waiting
+        taken += pulled(flow, 1)
+    saved, saved_flow = workers.state(), flow.state()
+    (waiting,) = saved_flow["operators"]["parallel_rollouts"]["here"]
+    again = make_set(2)
+    restored = parallel_rollouts(again, mode="async", in_flight=2)
+    again.load_state(saved)
+    restored.load_state(saved_flow)
+    assert again.env_steps == 10 * (len(taken) + 1)
+    after = pulled(restored, 7)
+    assert after[0] == (waiting["worker"], int(waiting["item"]["row"][1]))
+    assert again.env_steps >= 10 * (len(taken) + 7)
+    for worker in (1, 2):  # what was in flight is lost, nothing comes twice
+        fragments = [fragment for own, fragment in [*taken, *after] if own == worker]
+        assert fragments == sorted(set(fragments))
+    for worker, state, made in zip((1, 2), saved["workers"], fragments_made(again), strict=True):
+        pulled_of_it = sum(own == worker for own, _ in after)
+        assert made - state["worker"]["fragment"] <= 2 + pulled_of_it

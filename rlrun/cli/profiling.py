@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.flow.flow import OperatorTiming
-    from rlrun.rollout.worker_set import MeasuredFragment
+    from rlrun.rollout.counts import MeasuredFragment
 
 Span = tuple[float, float]
 """From when to when, on the clock of `time.perf_counter`."""

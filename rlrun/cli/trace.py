@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.cli.profiling import Profile, Span
 
 if TYPE_CHECKING:
-    from rlrun.rollout.worker_set import MeasuredFragment
+    from rlrun.rollout.counts import MeasuredFragment
 
 DRIVER, WORKERS = 1, 2
 """Process numbers in the trace: a row of operators, and a row of workers."""

@@ -15,7 +15,7 @@ from rlrun.cli.profiling import Profile, worker_times
 from rlrun.cli.trace import trace_events
 from rlrun.flow.flow import OperatorTiming
 from rlrun.rollout.phases import FragmentTimes, machine_clock
-from rlrun.rollout.worker_set import MeasuredFragment
+from rlrun.rollout.counts import MeasuredFragment
 from rlrun.spec.load import shipped_experiment
 
 SPEC = """

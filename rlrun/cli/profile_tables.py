@@ -103,12 +103,13 @@ def _travel_of(worker: WorkerTime) -> Row:
 
 
 def _learner_lines(profile: Profile) -> Iterator[str]:
-    each = f", {1000 * profile.sgd_s / profile.sgd_steps:.3g} ms each" if profile.sgd_steps else ""
-    yield (
-        f"learner: SGD {100 * profile.sgd_s / profile.seconds:.1f} % of the time "
-        f"({counted(profile.sgd_steps, 'SGD step')}{each}), "
-        f"waiting for data {100 * profile.waited_s / profile.seconds:.1f} %"
-    )
+    steps, waited = counted(profile.sgd_steps, "SGD step"), 100 * profile.waited_s / profile.seconds
+    if profile.sgd_s == 0:
+        yield f"learner: {steps}, none of them in this process; waiting {waited:.1f} % of the time"
+    else:
+        each = f", {1000 * profile.sgd_s / profile.sgd_steps:.3g} ms each" if profile.sgd_steps else ""
+        share = 100 * profile.sgd_s / profile.seconds
+        yield f"learner: SGD {share:.1f} % of the time ({steps}{each}), waiting for data {waited:.1f} %"
     if profile.policy_lag_mean is not None:
         yield f"policy lag: {profile.policy_lag_mean:.3g} batches on average, at most {profile.policy_lag_max}"
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -149,6 +150,13 @@ all                           2       1.5           1,000.0           750.0
 learner: SGD 35.0 % of the time (4 SGD steps, 875 ms each), waiting for data 45.0 %
 policy lag: 1.25 batches on average, at most 3"""
     )
+
+
+def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner() -> None:
+    measured = by_hand()
+    without = dataclasses.replace(measured, operators=measured.operators[:1])
+    lines = list(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), without, 1.5))
+    assert lines[-2] == "learner: 4 SGD steps, none of them in this process; waiting 45.0 % of the time"
 
 
 def test_the_data_hold_the_same_numbers() -> None:

@@ -15,8 +15,8 @@ from rlrun.cli.profile_tables import profile_data, profile_lines
 from rlrun.cli.profiling import Profile, worker_times
 from rlrun.cli.trace import trace_events
 from rlrun.flow.flow import OperatorTiming
-from rlrun.rollout.phases import FragmentTimes, machine_clock
 from rlrun.rollout.counts import MeasuredFragment
+from rlrun.rollout.phases import FragmentTimes, machine_clock
 from rlrun.spec.load import shipped_experiment
 
 SPEC = """

@@ -302,7 +302,7 @@ class WorkerSet(RolloutCounts):
         operators = {policy: chain.for_worker(worker) for policy, chain in self._postprocessing.items()}
         return SamplerConfig(self._factory, dataclasses.replace(self.config, **changes), operators)
 
-    def _aggregator_config(self, aggregator: int) -> AggregatorConfig:
+    def aggregator_config(self, aggregator: int) -> AggregatorConfig:
         """Returns what an aggregator is made from: its share of the workers, not started, and what to do with them."""
         for call in self._inbox:
             if isinstance(call.answer, JoinedRollouts):
@@ -343,7 +343,7 @@ class WorkerSet(RolloutCounts):
             self._actors = SupervisedActors(
                 AGGREGATOR if gathered else SAMPLER,
                 self.deliverers,
-                self._aggregator_config if gathered else self._sampler_config,
+                self.aggregator_config if gathered else self._sampler_config,
                 what="aggregator" if gathered else "rollout worker",
                 num_cpus=0.0 if gathered else self._num_cpus,  # it mostly waits; its workers have CPUs of their own
                 timeout_s=self._timeout_s,

@@ -1,0 +1,371 @@
+"""Measures how far one driver goes: what a fragment and a batch cost it, and how many workers it can therefore answer.
+
+    python scripts/bench_scaling.py [--only stubs,gathered,real] [--workers 1,2,4,...] [--seconds S] [--json FILE]
+
+stubs       1, 2, 4, ... 128 workers without envs deliver fragments of three sizes as fast as they are asked, to the
+            dataflow of IMPALA without its SGD: weights to whoever has delivered, fragments side by side until a batch
+            is full
+gathered    the same behind aggregators
+real        CartPole sampled by 0, 1 and 2 workers with 1, 8 and 64 envs each, through an asynchronous source
+
+A task is a fragment. The driver's CPU is that of its process with all of Ray's threads in it, and does not depend on
+how many cores the workers have to share. Tasks per second do: stubs, object store and driver share the machine. New
+weights go out after each batch, as large as those of a network for such observations.
+
+From these a model is fitted: what a task costs the driver is a number of seconds plus a number for each byte. With the
+rate of a real worker it says at how many workers one driver is busy all the time, if it does nothing else. SGD in the
+driver's process comes on top: a learner that is busy for a share of the time leaves the rest to the workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench_peers import machine
+from bench_scaling_stub import ROWS, Fragment, StubConfig, StubWeights
+
+from rlrun.actors.private_ray import prepare_environment, start
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import spaces_of
+from rlrun.flow.aggregation import AggregatedRollouts
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import ConcatBatches, SendWeights
+from rlrun.flow.sources import AsyncRollouts, parallel_rollouts
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+
+PARTS = ("stubs", "gathered", "real")
+FRAGMENTS = {
+    "17 numbers": Fragment((17,), "float32", 12, 20_000),
+    "frame 84x84": Fragment((1, 84, 84), "uint8", 6, 1_700_000),
+    "4 frames 84x84": Fragment((4, 84, 84), "uint8", 6, 1_700_000),
+}
+"""Fragments by what is observed: MuJoCo's HalfCheetah, Atari without and with stacked frames."""
+
+FRAGMENTS_PER_BATCH = 8
+IN_FLIGHT = 2
+BYTES_OF_A_PROCESS = 90 * 2**20
+"""Memory of a stub's process, with some room."""
+BYTES_LEFT_FREE = 2 * 2**30
+STEPS_OF_A_FRAGMENT = 2048
+FRAGMENT_LENGTHS = (256, 1024, 4096, 16384)
+NAMES = {"stubs": "without aggregators", "gathered": "with aggregators"}
+CARTPOLE = "CartPole-v1"
+
+Measurement = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts of {','.join(PARTS)}")
+    parser.add_argument("--workers", default="1,2,4,8,16,32,64,128", help="numbers of stub workers")
+    parser.add_argument("--gathered", type=int, default=32, help="stub workers behind aggregators")
+    parser.add_argument("--aggregators", default="2,8", help="numbers of aggregators that they are put behind")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each measurement")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
+    options = parser.parse_args()
+    parts = options.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
+    room = workers_with_room()
+    numbers = [number for number in numbers_in(options.workers) if number <= room]
+    gathered = min(options.gathered, room)
+    found: dict[str, Any] = {"about": about(room)}
+    print("\n".join(f"{name}: {value}" for name, value in found["about"].items()), flush=True)
+    prepare_environment()
+    start(max([*numbers, gathered, os.cpu_count() or 1]), object_store_bytes(), quiet=True)
+    if "stubs" in parts:
+        found["stubs"] = stubs(numbers, options.seconds)
+    if "gathered" in parts:
+        found["gathered"] = [
+            row
+            for aggregators in numbers_in(options.aggregators)
+            for row in stubs([gathered], options.seconds, min(aggregators, gathered))
+        ]
+    if "real" in parts:
+        found["real"] = real(options.seconds)
+    found["model"] = model(found)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def numbers_in(text: str) -> list[int]:
+    return sorted({int(part) for part in text.split(",")})
+
+
+def about(room: int) -> dict[str, str]:
+    """Returns where and with what this is measured."""
+    ours = ", ".join(f"{name} {version(name)}" for name in ("ray", "gymnasium", "numpy"))
+    return {
+        "machine": f"{machine()}, {memory_available() / 2**30:.1f} GiB of memory free: room for {room} stub workers",
+        "rlrun": f"{version('rlrun')}, Python {platform.python_version()}, {ours}",
+        "work": f"{FRAGMENTS_PER_BATCH} fragments in a batch, {IN_FLIGHT} in flight for each worker and aggregator",
+    }
+
+
+def memory_available() -> int:
+    """Returns bytes of memory that programs can still have."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def workers_with_room() -> int:
+    """Returns how many stub workers the memory has room for, the fragments in the object store set aside."""
+    return (memory_available() - BYTES_LEFT_FREE - object_store_bytes()) // BYTES_OF_A_PROCESS
+
+
+def object_store_bytes() -> int:
+    """Returns a size for Ray's object store: a sixth of the memory, and what is in flight waits for room there."""
+    return memory_available() // 6
+
+
+# Stub workers.
+
+
+@dataclass
+class StubLearner:
+    """Stands where the learner is, and learns nothing.
+
+    Attributes:
+        fragment: Which fragments the workers are to deliver.
+        weights_version: Batches that were pulled.
+    """
+
+    fragment: Fragment
+    weights_version: int = 0
+
+    def weights(self, env_steps: int) -> Weights:
+        """Returns new weights of the right size."""
+        flat = np.zeros(self.fragment.parameters, np.float32)
+        return StubWeights(self.weights_version, flat, env_steps=env_steps, fragment=self.fragment)
+
+
+def stubs(numbers: Sequence[int], seconds: float, aggregators: int = 0) -> list[Measurement]:
+    """Measures stub workers: all are started once, and so many of them are asked."""
+    behind = f" behind {aggregators} aggregators" if aggregators else ""
+    print(f"\nstub workers{behind}: a task is a fragment, a batch {FRAGMENTS_PER_BATCH} of them")
+    print(f"{'fragments':20}{'KB each':>9}{'workers':>9}{'tasks/s':>9}{'MB/s':>9}{'driver CPU us/task':>20}", end="")
+    print(f"{'ms/batch':>10}{'share of a core':>17}", flush=True)
+    rows = []
+    with stub_workers(max(numbers), aggregators) as workers:
+        for name, fragment in FRAGMENTS.items():
+            for number in numbers:
+                rows.append(
+                    {
+                        "fragments": name,
+                        "bytes": fragment.num_bytes(),
+                        "workers": number,
+                        "aggregators": aggregators,
+                        **measured_stubs(workers, fragment, number, aggregators, seconds),
+                    }
+                )
+                print_stubs(rows[-1])
+    return rows
+
+
+@contextmanager
+def stub_workers(number: int, aggregators: int) -> Iterator[WorkerSet]:
+    """Gives stub workers that have all started, and ends them."""
+    workers = WorkerSet(StubConfig(), number, factory="bench_scaling_stub:StubWorker")  # type: ignore[arg-type]
+    if aggregators:
+        workers.gather(aggregators, FRAGMENTS_PER_BATCH * ROWS, IN_FLIGHT, "default")
+    try:
+        workers.worker_states()  # answered by all once they are there
+        yield workers
+    finally:
+        workers.close()
+
+
+def measured_stubs(
+    workers: WorkerSet, fragment: Fragment, number: int, aggregators: int, seconds: float
+) -> Measurement:
+    """Measures the dataflow over the first so many of the workers."""
+    learner = StubLearner(fragment)
+    workers.set_weights({"default": learner.weights(0)})
+    source: AsyncRollouts
+    if aggregators:
+        source = AggregatedRollouts(workers, "default", IN_FLIGHT, {})
+    else:
+        workers.deliverers = workers.indices[:number]
+        source = AsyncRollouts(workers, "default", (), IN_FLIGHT)
+    rollouts: Flow[Any] = Flow(source)
+    send: Any = SendWeights(learner, workers)  # type: ignore[arg-type]
+    flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(FRAGMENTS_PER_BATCH * ROWS))
+
+    def pull() -> None:
+        next(flow)
+        learner.weights_version += 1
+
+    found = measured(pull, flow, workers, seconds)
+    if not aggregators:
+        workers.deliverers = workers.indices
+    # What is in flight is waited for and dropped, so that the next flow begins with nothing under way.
+    workers.load_worker_states(workers.worker_states(), [0] * len(workers.indices))
+    tasks = found["env_steps"] / ROWS
+    return {
+        **found,
+        "tasks_per_s": tasks / found["wall_s"],
+        "bytes_per_s": tasks * fragment.num_bytes() / found["wall_s"],
+        "driver_cpu_s_per_task": found["driver_cpu_s"] / tasks,
+        "driver_cpu_s_per_batch": found["driver_cpu_s"] / tasks * FRAGMENTS_PER_BATCH,
+    }
+
+
+def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, seconds: float) -> Measurement:
+    """Pulls a flow for so long, after a quarter of that time and a round of all workers which do not count."""
+    began = time.perf_counter()
+    warm_steps = workers.env_steps + len(workers.deliverers) * ROWS
+    while time.perf_counter() - began < seconds / 4 or workers.env_steps < warm_steps:
+        pull()
+    steps, sampled, waited = workers.env_steps, workers.sample_s, flow.waited_s
+    began, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < seconds or workers.env_steps == steps:
+        pull()
+    workers.take_episodes()
+    wall = time.perf_counter() - began
+    return {
+        "wall_s": wall,
+        "driver_cpu_s": time.process_time() - cpu,
+        "driver_waits_share": (flow.waited_s - waited) / wall,
+        "env_steps": workers.env_steps - steps,
+        "sample_s": workers.sample_s - sampled,
+    }
+
+
+def print_stubs(row: Measurement) -> None:
+    rates = f"{row['tasks_per_s']:>9.0f}{row['bytes_per_s'] / 1e6:>9.1f}{row['driver_cpu_s_per_task'] * 1e6:>20.0f}"
+    share = row["driver_cpu_s"] / row["wall_s"]
+    costs = f"{row['driver_cpu_s_per_batch'] * 1e3:>10.2f}{share:>17.0%}"
+    print(f"{row['fragments']:20}{row['bytes'] / 1e3:>9.1f}{row['workers']:>9}{rates}{costs}", flush=True)
+
+
+# Real workers.
+
+
+def real(seconds: float) -> list[Measurement]:
+    """Measures workers that sample CartPole with a dense network of 64 x 64."""
+    env = EnvConfig(id=CARTPOLE)
+    policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(64, 64)), normalize_observations=False, seed=0)
+    weights = {"default": Weights(0, policy.parameters.gather(policy.module).numpy())}
+    print(f"\n{CARTPOLE} through an asynchronous source, fragments of {STEPS_OF_A_FRAGMENT} steps")
+    print(
+        f"{'workers':>7}{'envs each':>11}{'env steps/s':>13}{'a worker at work':>18}{'driver CPU us/task':>20}",
+        flush=True,
+    )
+    rows = []
+    for number in (0, 1, 2):
+        for envs in (1, 8, 64):
+            config = WorkerConfig(
+                env=env,
+                num_envs=envs,
+                fragment_length=STEPS_OF_A_FRAGMENT // envs,
+                seed=0,
+                behaviors={"default": policy.behavior()},
+                gamma=0.99,
+            )
+            workers = WorkerSet(config, number)
+            workers.set_weights(weights)
+            rows.append({"workers": number, "envs": envs, **measured_sampling(workers, seconds)})
+            workers.close()
+            print_real(rows[-1])
+    return rows
+
+
+def measured_sampling(workers: WorkerSet, seconds: float) -> Measurement:
+    flow = parallel_rollouts(workers, mode="async", in_flight=IN_FLIGHT)
+    batch = flow.take(1)[0]
+    found = measured(lambda: next(flow), flow, workers, seconds)
+    return {
+        **found,
+        "bytes": sum(column.nbytes for column in batch.values()),
+        "env_steps_per_s": found["env_steps"] / found["wall_s"],
+        "env_steps_per_s_of_a_worker": found["env_steps"] / found["sample_s"],
+        "driver_cpu_s_per_task": found["driver_cpu_s"] / (found["env_steps"] / STEPS_OF_A_FRAGMENT),
+    }
+
+
+def print_real(row: Measurement) -> None:
+    steps = f"{row['env_steps_per_s']:>13,.0f}{row['env_steps_per_s_of_a_worker']:>18,.0f}"
+    cost = f"{row['driver_cpu_s_per_task'] * 1e6:.0f}" if row["workers"] else "samples itself"
+    print(f"{row['workers']:>7}{row['envs']:>11}{steps}{cost:>20}", flush=True)
+
+
+# The model.
+
+
+def model(found: dict[str, Any]) -> Measurement:
+    """Fits what a task costs the driver, and says how many workers it can answer."""
+    fits: Measurement = {}
+    print("\nmodel: CPU of the driver for a task = fixed + per byte")
+    for part in ("stubs", "gathered"):
+        rows = [row for row in found.get(part, ()) if row["workers"] > 1]
+        if len({row["bytes"] for row in rows}) > 1:
+            fits[part] = fit = fitted(rows)
+            line = f"{fit['fixed_s'] * 1e6:.0f} us + {fit['s_per_byte'] * 1e9:.3f} ns per byte"
+            errors = f"off by {fit['error_median']:.0%} (median), {fit['error_max']:.0%} at most"
+            print(f"{NAMES[part]:22}{line}; {errors}", flush=True)
+    sampled = [row for row in found.get("real", ()) if row["workers"]]
+    if not fits or not sampled:
+        return {"fits": fits}
+    fastest = max(sampled, key=lambda row: float(row["env_steps_per_s_of_a_worker"]))
+    return {"fits": fits, "saturation": saturation(fits, fastest)}
+
+
+def fitted(rows: Sequence[Measurement]) -> Measurement:
+    """Fits the line with the least relative errors through cost over bytes; neither of its numbers is below 0."""
+    size = np.array([row["bytes"] for row in rows], np.float64)
+    cost = np.array([row["driver_cpu_s_per_task"] for row in rows])
+    fixed, per_byte = np.linalg.lstsq(np.stack([1 / cost, size / cost], axis=1), np.ones(len(rows)), rcond=None)[0]
+    if fixed < 0:
+        fixed, per_byte = 0.0, 1 / np.mean(size / cost)
+    if per_byte < 0:
+        fixed, per_byte = 1 / np.mean(1 / cost), 0.0
+    errors = np.abs((fixed + per_byte * size) / cost - 1)
+    return {
+        "fixed_s": float(fixed),
+        "s_per_byte": float(per_byte),
+        "error_median": float(np.median(errors)),
+        "error_max": float(errors.max()),
+    }
+
+
+def saturation(fits: Measurement, worker: Measurement) -> list[Measurement]:
+    """Says at how many workers the driver has no time left, for fragments of several lengths."""
+    rate = worker["env_steps_per_s_of_a_worker"]
+    bytes_per_step = worker["bytes"] / STEPS_OF_A_FRAGMENT
+    each = f"{rate:,.0f} steps/s of {bytes_per_step:.0f} bytes"
+    print(f"\na CartPole worker with {worker['envs']} envs and a core of its own makes {each};")
+    print("a driver with a core of its own, and no SGD in its process, is busy all the time with so many of them:")
+    names = "".join(f"{NAMES[part]:>22}" for part in fits)
+    print(f"{'steps in a fragment':>20}{'in a batch':>12}{'fragments/s of one':>20}{names}")
+    rows = []
+    for steps in FRAGMENT_LENGTHS:
+        row: Measurement = {
+            "steps": steps,
+            "bytes": steps * bytes_per_step,
+            "fragments_per_s_of_a_worker": rate / steps,
+        }
+        for part, fit in fits.items():
+            row[part] = 1 / ((fit["fixed_s"] + fit["s_per_byte"] * row["bytes"]) * row["fragments_per_s_of_a_worker"])
+        rows.append(row)
+        numbers = "".join(f"{row[part]:>22,.0f}" for part in fits)
+        print(f"{steps:>20}{steps * FRAGMENTS_PER_BATCH:>12}{rate / steps:>20.1f}{numbers}", flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

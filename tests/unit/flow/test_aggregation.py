@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from rlrun.algorithms.appo import APPO
+from rlrun.algorithms.impala import Impala
+from rlrun.errors import SpecError
+from rlrun.flow.aggregation import aggregated_rollouts
+from rlrun.flow.plan import plan_text
+from rlrun.rollout.aggregator import AggregatorConfig
+from rlrun.rollout.worker_set import WorkerSet
+
+
+def worker_set(num_workers: int) -> WorkerSet:
+    config: Any = None  # nothing is started, so nothing is made from it
+    return WorkerSet(config, num_workers)
+
+
+@pytest.mark.parametrize("algorithm", [Impala, APPO])
+def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(algorithm: type[Impala] | type[APPO]) -> None:
+    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4, "num_aggregators": 2}).plan().describe())
+    assert plan.splitlines()[0] == (
+        "aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size=500)"
+    )
+    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4}).plan().describe())
+    assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"
+
+
+def test_a_local_worker_needs_no_aggregators() -> None:
+    flow = aggregated_rollouts(worker_set(0), aggregators=2, batch_size=100)
+    assert plan_text(flow.describe()) == "parallel_rollouts(workers=local, mode=async, in_flight=2)"
+
+
+def test_no_more_aggregators_than_workers_are_used() -> None:
+    workers = worker_set(3)
+    flow = aggregated_rollouts(workers, aggregators=8, batch_size=100, in_flight=1)
+    assert workers.deliverers == (1, 2, 3)
+    assert flow.describe()[0].settings["aggregators"] == 3
+
+
+def test_a_negative_number_of_aggregators_is_refused() -> None:
+    with pytest.raises(SpecError, match="num_aggregators"):
+        Impala("CartPole-v1", {"num_aggregators": -1})
+
+
+@pytest.mark.parametrize(("workers", "aggregators"), [(0, 1), (2, 3), (2, 0)])
+def test_workers_are_gathered_behind_one_to_as_many_aggregators(workers: int, aggregators: int) -> None:
+    with pytest.raises(ValueError, match=f"{workers} remote workers cannot be gathered behind {aggregators} aggreg"):
+        worker_set(workers).gather(aggregators, 100, 2, "default")
+
+
+@pytest.mark.parametrize(("workers", "aggregators"), [(5, 2), (8, 3), (128, 7)])
+def test_every_worker_stands_behind_one_aggregator_and_shares_are_even(workers: int, aggregators: int) -> None:
+    whole = worker_set(workers)
+    whole.gather(aggregators, 100, 2, "default")
+    configs: list[AggregatorConfig] = [whole.aggregator_config(index) for index in whole.deliverers]
+    assert [config.index for config in configs] == list(range(1, aggregators + 1))
+    shares = [list(config.workers.indices) for config in configs]
+    assert [index for share in shares for index in share] == list(range(1, workers + 1))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_an_aggregator_imports_no_torch() -> None:
+    program = "import sys, rlrun.rollout.aggregator, rlrun.rollout.worker_set\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
     from rlrun.learner.learner_group import LearnerGroup
+    from rlrun.learner.parameter_server import ParameterServers
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.policy import Policy
 
@@ -478,6 +479,7 @@ class Algorithm(Generic[C]):
         *,
         compile_updates: bool,
         reduce: Callable[[Any], Any] | None = None,
+        servers: ParameterServers | None = None,
         share: tuple[int, int] = (0, 1),
     ) -> Learner:
         """Returns a learner as it is at the start of the run, the same in every process.
@@ -488,6 +490,7 @@ class Algorithm(Generic[C]):
         Args:
             compile_updates: Whether its updates run compiled.
             reduce: Adds up gradients over the learners that learn together.
+            servers: Hold the optimizer instead of the learner.
             share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
         """
         from rlrun.learner.device import available_device, limit_threads
@@ -505,7 +508,9 @@ class Algorithm(Generic[C]):
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=self.config.microbatch_size,
             reduce=reduce,
+            servers=servers,
             share=share,
+            precision=self.config.precision,
             has_target=self.has_target_network,
             announce=self._announce,
         )
@@ -522,6 +527,8 @@ class Algorithm(Generic[C]):
             self.config.num_learners,
             policy=self._policy(),
             schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
+            num_parameter_servers=self.config.num_parameter_servers,
+            objectives=self.objectives(),
             num_cpus_per_learner=self.config.cpus_per_learner,
             num_gpus_per_learner=self.config.gpus_per_learner,
             timeout_s=self.config.worker_timeout_s,

@@ -52,12 +52,18 @@ class AlgorithmConfig(ConfigModel):
     num_learners: NonNegativeInt = 0
     """Learners in processes of their own, each of which takes its share of every minibatch; 0 learns in the trial's
     process. Ray sets aside torch_threads CPUs and num_gpus / num_learners GPUs for each."""
+    num_parameter_servers: NonNegativeInt = 0
+    """Processes that hold the parameters and the optimizer, a slice each, and move them by the learners' gradients; 0
+    lets the learners add gradients up among themselves. Servers work while learners wait, so they get no CPUs."""
     num_gpus: NonNegativeFloat = 0.0
     """GPUs of the learner, or of all learners together; above 0 they run on CUDA."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray sets aside for each rollout worker."""
     torch_threads: PositiveInt = 1
     """Threads of torch and BLAS in the trial's process, and in each learner of its own."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the learner computes the network in, forward and backward; parameters, losses and the optimizer are float32
+    either way. bfloat16 has 8 significant bits: it is for large networks on hardware that is made for it."""
     compile: Literal["auto"] | bool = "auto"
     """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
     long enough to pay for it. A run keeps what it began with, since the last digits differ."""
@@ -81,6 +87,12 @@ class AlgorithmConfig(ConfigModel):
             raise ValueError(
                 f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _servers_have_learners(self) -> AlgorithmConfig:
+        if self.num_parameter_servers and not self.num_learners:
+            raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
         return self
 
     @property

@@ -85,6 +85,7 @@ class SupervisedActors:
     is kept up to date with every question and answer, and deadlines are gone through when the next of them has come.
 
     Attributes:
+        indices: The actors' indices.
         restarts: How many actors were made anew.
     """
 
@@ -99,6 +100,7 @@ class SupervisedActors:
         timeout_s: float,
         max_restarts: int,
         num_gpus: float = 0.0,
+        max_concurrency: int = 1,
         without_it: str | None = None,
     ) -> None:
         """Starts all actors at once and waits for none.
@@ -112,14 +114,20 @@ class SupervisedActors:
             timeout_s: Seconds after which an answer is given up and its actor is killed.
             max_restarts: Restarts in all before the failure becomes the run's.
             num_gpus: GPUs that the cluster sets aside for each actor.
+            max_concurrency: Calls that an actor works on at a time; with several, in any order.
             without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
         """
         import ray
 
         # Without placement options Ray puts the actor into the placement group of a Tune trial that it is created in.
-        self._remote_shell = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, max_task_retries=0)(
-            ActorShell
-        )
+        self._remote_shell = ray.remote(
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            max_concurrency=max_concurrency,
+            max_restarts=0,
+            max_task_retries=0,
+        )(ActorShell)
+        self.indices = indices
         self._factory = factory
         self._argument = argument
         self._what = what
@@ -209,6 +217,10 @@ class SupervisedActors:
             if all(call.done for call in calls):
                 return [call.answer for call in calls]
             self.wait()
+
+    def shells(self) -> list[Any]:
+        """Returns Ray's handles of the actors, in their order, for those that are to call them directly."""
+        return [place.shell for place in self._places.values()]
 
     def forget(self) -> None:
         """Drops all questions; what is under way for them is wasted."""

@@ -12,19 +12,25 @@ from torch import Tensor
 
 from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
+from rlrun.learner.minibatches import minibatches
 from rlrun.learner.objective import Objective
+from rlrun.learner.parameter_server import ParameterServers
 from rlrun.learner.policy_lag import PolicyLag
+from rlrun.learner.staging import Staging, over_memory
+from rlrun.learner.statistic_totals import StatisticTotals
 from rlrun.learner.update import (
     GradientSum,
     OptimizerState,
+    Precision,
     Update,
     apply_sum,
     flattened_arguments,
+    outputs_of,
     parameter_range,
+    sum_as_means,
     traceable,
 )
 from rlrun.policy.policy import Policy
@@ -60,7 +66,9 @@ class Learner:
         seed: int,
         microbatch_size: int | None = None,
         reduce: Reduce | None = None,
+        servers: ParameterServers | None = None,
         share: tuple[int, int] = (0, 1),
+        precision: Precision = "float32",
         has_target: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
@@ -76,7 +84,9 @@ class Learner:
             seed: Seed of the order of minibatches.
             microbatch_size: Steps whose gradient is computed at a time, to save memory; None for a whole minibatch.
             reduce: Adds up gradients over the learners that learn together, None if it learns alone.
+            servers: Hold the optimizer instead of this learner and move the parameters; None for none.
             share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
+            precision: What the network's passes are computed in.
             has_target: Whether it keeps a target network.
             announce: Called with a sentence when something is about to take long.
         """
@@ -93,7 +103,9 @@ class Learner:
         self._identity = identity
         self._microbatch_size = microbatch_size
         self._reduce = reduce
+        self._servers = servers
         self._share = share
+        self._precision = precision
         self._announce = announce
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._flat = policy.parameters.gather(policy.module).to(self.device)
@@ -101,9 +113,12 @@ class Learner:
         policy.module.to(self.device)
         self._states = [self._fresh_state(objective) for objective in self.objectives]
         self._updates: dict[tuple[str, ...], Update] = {}
-        self._sums = [GradientSum(policy, objective) for objective in self.objectives]
+        # Servers are sent means, with which one learner does to the last bit what it would do alone.
+        weighed = servers is None or microbatch_size is not None
+        self._sums = [GradientSum(policy, each, precision, weighed=weighed) for each in self.objectives]
         self._compiled: dict[tuple[object, ...], CompiledUpdate] = {}
-        self._totals: dict[tuple[str, ...], tuple[Tensor, int]] = {}
+        self._totals = StatisticTotals()
+        self._staging = Staging(self.device)
 
     def _fresh_state(self, objective: Objective) -> OptimizerState:
         _, size = parameter_range(self.policy, objective)
@@ -141,18 +156,16 @@ class Learner:
         own = -(-min(max(minibatch_size // length, 1), rows) // parts)
         size = own * parts
         per_epoch = -(-rows // size)
-        columns = self._to_device(batch, spare=per_epoch * size - rows)
+        columns = self._staging.batch(batch, spare=per_epoch * size - rows)
         for _ in range(num_epochs):
             order = self._order(rows, per_epoch * size)
             if parts > 1:
                 order = order.view(per_epoch, parts, own)[:, part].flatten()
-            shuffled = columns.map(lambda leaf, order=order: leaf.index_select(0, order))
-            cut = {name: map_tree(lambda leaf: leaf.split(own), tree) for name, tree in shuffled.items()}
-            before = self._total_of(stop[0]) if stop else None
-            for i in range(per_epoch):
-                self._step(SampleBatch({name: nth(tree, i) for name, tree in cut.items()}), settings)
+            before = self._totals.total_of(stop[0]) if stop else None
+            for minibatch in minibatches(columns, order, own):
+                self._step(minibatch, settings)
             if stop is not None and before is not None:
-                total, count = self._total_of(stop[0])
+                total, count = self._totals.total_of(stop[0])
                 if (total - before[0]) / (count - before[1]) > stop[1]:
                     break
         self.weights_version += 1
@@ -168,7 +181,7 @@ class Learner:
             The objectives' gradient sums one after another, each as `GradientSum` makes it.
         """
         self.last_batch = batch
-        settings, columns = self._settings(env_steps), self._to_device(batch, spare=0)
+        settings, columns = self._settings(env_steps), self._staging.batch(batch)
         return torch.cat([self._gradient_sum(i, columns, settings) for i in range(len(self._sums))]).cpu().numpy()
 
     def apply_gradients(
@@ -196,46 +209,39 @@ class Learner:
         return [gradient_sum.statistics for gradient_sum in self._sums]
 
     def _settings(self, env_steps: int) -> dict[str, Tensor]:
-        return {name: torch.tensor(value, device=self.device) for name, value in self.scheduled(env_steps).items()}
+        return self._staging.settings(self.scheduled(env_steps))
 
     def scheduled(self, env_steps: int) -> dict[str, float]:
         """Returns the scheduled settings after so many env steps, by name."""
         return {name: value_at(schedule, env_steps) for name, schedule in self.schedules.items()}
 
-    def _to_device(self, batch: SampleBatch, spare: int) -> SampleBatch:
-        """Puts a batch on the device, with an empty row behind it if minibatches need filling up."""
-
-        def move(leaf: NDArray[Any]) -> Tensor:
-            # What came from an actor is a read-only view into the object store, which torch takes for a mistake.
-            tensor = torch.from_numpy(np.require(leaf, requirements=["C", "W"])).to(self.device)
-            if spare:
-                tensor = torch.cat([tensor, torch.zeros_like(tensor[:1])])
-            return tensor
-
-        return batch.map(move)
-
     def _order(self, rows: int, padded: int) -> Tensor:
         order = np.full(padded, rows, np.int64)
         order[:rows] = self._generator.permutation(rows)
-        return torch.from_numpy(order).to(self.device)
+        return self._staging.order(order)
 
     def _step(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> None:
         """Moves the parameters by one minibatch; nothing waits for the device."""
         due = [i for i, objective in enumerate(self.objectives) if self.sgd_steps % objective.every == 0]
         self.sgd_steps += 1
-        if self._reduce is not None or self._microbatch_size is not None:
+        if self._reduce is not None or self._servers is not None or self._microbatch_size is not None:
             for i in due:
                 total = self._gradient_sum(i, batch, settings)
                 self._apply(i, total if self._reduce is None else self._reduce(total), settings)
             return
         names = tuple(self.objectives[i].name for i in due)
         states = [self._states[i] for i in due]
-        update = self._updates.setdefault(names, Update(self.policy, [self.objectives[i] for i in due]))
+        if names not in self._updates:
+            several = len(self.objectives) > 1
+            self._updates[names] = Update(
+                self.policy, [self.objectives[i] for i in due], self._precision, names_objectives=several
+            )
+        update = self._updates[names]
         measured = self._run(update, names, states, batch, settings)
-        self._count(update.statistics, measured)
+        self._totals.add(update.statistics, measured)
 
     def _gradient_sum(self, index: int, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
-        """Returns an objective's gradient sum over a minibatch, one microbatch after another."""
+        """Returns an objective's gradient sum over a minibatch, one microbatch after another; means for servers."""
         rows, length = batch["valid"].shape
         size = rows if self._microbatch_size is None else max(self._microbatch_size // length, 1)
         total: Tensor | None = None
@@ -244,14 +250,17 @@ class Learner:
             addend = self._run(self._sums[index], ("gradient", self.objectives[index].name), [], part, settings)
             total = addend if total is None else total.add_(addend)
         assert total is not None
-        return total
+        return sum_as_means(total) if self._servers is not None and self._sums[index].weighed else total
 
     def _apply(self, index: int, total: Tensor, settings: Mapping[str, Tensor]) -> None:
         """Moves an objective's parameters by a gradient sum, and counts its statistics."""
         objective = self.objectives[index]
-        measured = apply_sum(self.policy, objective, self._flat, self._states[index], total, settings)
+        if self._servers is None:
+            measured = apply_sum(self.policy, objective, self._flat, self._states[index], total, settings)
+        else:
+            measured = self._servers.move(index, total, settings[objective.lr], self._flat)
         prefix = "" if len(self.objectives) == 1 else f"{objective.name}/"
-        self._count(tuple(f"{prefix}{name}" for name in (*self._sums[index].statistics, "grad_norm")), measured)
+        self._totals.add(tuple(f"{prefix}{name}" for name in (*self._sums[index].statistics, "grad_norm")), measured)
 
     def _run(
         self,
@@ -274,28 +283,12 @@ class Learner:
         (result,) = self._compiled[key](arguments)
         return result
 
-    def _count(self, names: tuple[str, ...], measured: Tensor) -> None:
-        """Adds statistics of one minibatch to those since they were last taken."""
-        total, count = self._totals.get(names, (None, 0))
-        self._totals[names] = (measured.clone() if total is None else total.add_(measured), count + 1)
-
     def _identity_of(self, due: tuple[str, ...]) -> str | None:
         return None if self._identity is None else f"{own_code_digest()}\n{self._identity}\n{due}"
 
-    def _total_of(self, statistic: str) -> tuple[float, int]:
-        """Returns a statistic's sum and count since they were last taken; waits for the device."""
-        for names, (total, count) in self._totals.items():
-            if statistic in names:
-                return float(total[names.index(statistic)]), count
-        return 0.0, 0
-
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
-        taken: dict[str, float] = {}
-        for names, (total, count) in self._totals.items():
-            taken.update(zip(names, (total / count).tolist(), strict=True))
-        self._totals.clear()
-        return taken
+        return self._totals.take()
 
     def is_finite(self) -> bool:
         """Whether all parameters are finite numbers."""
@@ -311,15 +304,15 @@ class Learner:
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Takes over parameters [P], also from a view into the object store."""
-        self._flat.copy_(torch.from_numpy(np.require(flat, requirements="W")))
+        self._flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
         if self._target is None:
             raise RuntimeError("this learner keeps no target network")
-        needed = self._to_device(SampleBatch(obs=batch["obs"], valid=batch["valid"]), spare=0)
+        needed = self._staging.batch(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
         with torch.no_grad():
-            outputs = self.policy.outputs(self.policy.parameters.views(self._target), needed)
+            outputs = outputs_of(self.policy, self._target, needed, self._precision)
         found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
         return found
 
@@ -335,7 +328,7 @@ class Learner:
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Takes over the target network's parameters [P]."""
         if self._target is not None:
-            self._target.copy_(torch.from_numpy(np.require(flat, requirements="W")))
+            self._target.copy_(over_memory(flat))
 
     def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
         """Adds what workers have seen to the running statistics."""
@@ -362,7 +355,7 @@ class Learner:
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
             "filters": {name: moments.state() for name, moments in self.filters.items()},
-            "generator": generator_state(self._generator),
+            "generator": dict(self._generator.bit_generator.state),  # JSON numbers and arrays
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -370,7 +363,7 @@ class Learner:
         self.sgd_steps = int(state["sgd_steps"])
         self.weights_version = int(state["weights_version"])
         self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
-        load_generator_state(self._generator, state["generator"])
+        self._generator.bit_generator.state = dict(state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Takes over the counter and the filter statistics of another learner's `state`; its own draws go on."""
@@ -379,25 +372,3 @@ class Learner:
 
     def close(self) -> None:
         """Ends nothing: it lives in this process."""
-
-
-def nth(tree: Any, index: int) -> Tensor | Any:
-    """Returns a tree of the index-th minibatches from a tree of sequences of them.
-
-    A split leaf is itself a tuple of tensors, which tells it from a nested column.
-    """
-    if isinstance(tree, dict):
-        return {key: nth(value, index) for key, value in tree.items()}
-    if isinstance(tree[0], Tensor):
-        return tree[index]
-    return tuple(nth(value, index) for value in tree)
-
-
-def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Returns a Philox generator's state as JSON numbers and arrays."""
-    return dict(generator.bit_generator.state)
-
-
-def load_generator_state(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Takes over what `generator_state` returned."""
-    generator.bit_generator.state = dict(state)

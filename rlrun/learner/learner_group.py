@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,111 +14,19 @@ from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.learner import Learner, Reduce
+from rlrun.learner.objective import Objective
+from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
 from rlrun.learner.policy_lag import PolicyLag
+from rlrun.learner.replica import MakesLearner, ReplicaConfig
 from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
 
-
-class MakesLearner(Protocol):
-    """Makes a learner as it is at the start of the run; it can be sent to another process."""
-
-    def __call__(self, *, reduce: Reduce | None, share: tuple[int, int]) -> Learner:
-        """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
-        ...
-
-
-@dataclass(frozen=True)
-class ReplicaConfig:
-    """What a replica is made from.
-
-    Attributes:
-        make_learner: Makes its learner.
-        rank: Its number, from 0.
-        num_learners: How many there are.
-        address: Where they meet.
-        has_own_gpu: Whether each has a GPU for itself, so that gradients need not go through the CPU.
-        timeout_s: Seconds after which a replica gives the others up.
-    """
-
-    make_learner: MakesLearner
-    rank: int
-    num_learners: int
-    address: tuple[str, int]
-    has_own_gpu: bool
-    timeout_s: float
-
-
-class Replica:
-    """One of the learners that learn together: what runs in an actor."""
-
-    def __init__(self, config: ReplicaConfig) -> None:
-        """Makes the learner; a lone one learns as if nobody had heard of others."""
-        self._share = (config.rank, config.num_learners)
-        self._address = config.address
-        self._reduce: AllReduce | None = None
-        if config.num_learners > 1:
-            self._reduce = AllReduce(
-                *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
-            )
-        self._learner = config.make_learner(reduce=self._reduce, share=self._share)
-
-    def meet(self) -> None:
-        """Finds the others, which have to look for each other at the same time."""
-        if self._reduce is not None:
-            self._reduce.join(self._address)
-
-    def learn(
-        self,
-        batch: SampleBatch,
-        schedules: dict[str, Schedule],
-        num_epochs: int,
-        minibatch_size: int,
-        env_steps: int,
-        stop: tuple[str, float] | None,
-    ) -> int:
-        """Learns from its share of a batch as `Learner.learn` does, and returns the minibatches of all time."""
-        self._learner.schedules = schedules
-        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=env_steps, stop=stop)
-        return self._learner.sgd_steps
-
-    def apply_gradients(
-        self,
-        gradients: NDArray[np.float32],
-        statistics: Sequence[tuple[str, ...]],
-        schedules: dict[str, Schedule],
-        env_steps: int,
-    ) -> int:
-        """Moves its parameters as `Learner.apply_gradients` does, and returns the minibatches of all time."""
-        self._learner.schedules = schedules
-        self._learner.apply_gradients(gradients, statistics, env_steps=env_steps)
-        return self._learner.sgd_steps
-
-    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Returns what the target network puts out for its share of the columns [T, B]; None if that is none."""
-        part, parts = self._share
-        columns = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
-        if not len(columns):
-            return None
-        own = slice(columns[0], columns[-1] + 1)
-        return self._learner.target_outputs(SampleBatch(map_tree(lambda leaf: leaf[:, own], dict(batch))))
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Returns what a method of the learner returns."""
-        return getattr(self._learner, method)(*arguments)
-
-    def rank(self) -> int:
-        """Returns its number: it is alive."""
-        return self._share[0]
-
-    def close(self) -> None:
-        """Leaves the others."""
-        if self._reduce is not None:
-            self._reduce.close()
+WITHOUT_IT = (
+    "the others cannot go on without it; with failure.max_restarts the trial starts again from its newest checkpoint"
+)
 
 
 class LearnerGroup:
@@ -128,6 +35,8 @@ class LearnerGroup:
     All replicas hold the same parameters and optimizer state, bit for bit: each draws the same order of rows, computes
     the gradient of its part of a minibatch, and moves by the sum of all. Up to rounding that is what one learner would
     do; with one replica it is the same to the last bit. A checkpoint does not tell how many there were.
+
+    With parameter servers the optimizer is theirs and they make the sum, see `rlrun.learner.parameter_server`.
 
     A batch is put into Ray's object store once, and all replicas of a machine read it there. A replica that dies or
     hangs takes the trial with it, which may start again from its newest checkpoint.
@@ -149,6 +58,8 @@ class LearnerGroup:
         *,
         policy: Policy,
         schedules: Mapping[str, Schedule],
+        num_parameter_servers: int = 0,
+        objectives: Sequence[Objective] = (),
         num_cpus_per_learner: float = 1.0,
         num_gpus_per_learner: float = 0.0,
         timeout_s: float = 300.0,
@@ -161,6 +72,8 @@ class LearnerGroup:
             num_learners: How many.
             policy: The policy that they learn, for what is to be known of it here.
             schedules: Settings that change with the env steps, by name.
+            num_parameter_servers: Processes that hold a slice of the parameters and the optimizer each; 0 for none.
+            objectives: What the learners minimise; only the servers' slices depend on it.
             num_cpus_per_learner: CPUs that Ray sets aside for each.
             num_gpus_per_learner: GPUs that Ray sets aside for each.
             timeout_s: Seconds after which an answer is given up.
@@ -176,29 +89,47 @@ class LearnerGroup:
         self._ranks = range(num_learners)
         needed = math.ceil(num_learners * num_cpus_per_learner + cpus_beside)
         self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
+        shards: tuple[ShardConfig, ...] = ()
+        if num_parameter_servers:
+            shards = shard_configs(policy, objectives, num_parameter_servers, num_learners, timeout_s)
         meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
-        address = meeting.offer()
+        address = None if shards else meeting.offer()
+        self._servers = self._started_servers(shards, num_learners, timeout_s) if shards else None
         self._actors = SupervisedActors(
-            "rlrun.learner.learner_group:Replica",
+            "rlrun.learner.replica:Replica",
             self._ranks,
             lambda rank: ReplicaConfig(
-                make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, timeout_s
+                make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, shards, timeout_s
             ),
             what="learner",
             num_cpus=num_cpus_per_learner,
             num_gpus=num_gpus_per_learner,
             timeout_s=timeout_s,
             max_restarts=0,
-            without_it="the others cannot go on without it; with failure.max_restarts the trial starts again from its "
-            "newest checkpoint",
+            without_it=WITHOUT_IT,
         )
         try:
-            self._ask_all("meet")
+            self._ask_all("meet", self._servers.shells() if self._servers else [])
+            if self._servers:
+                self.load_flat(self.flat())
         except BaseException:
             self.close()
             raise
         finally:
             meeting.close()
+
+    def _started_servers(self, shards: Sequence[ShardConfig], num_learners: int, timeout_s: float) -> SupervisedActors:
+        return SupervisedActors(
+            "rlrun.learner.parameter_server:ParameterShard",
+            range(len(shards)),
+            lambda index: shards[index],
+            what="parameter server",
+            num_cpus=0.0,
+            max_concurrency=num_learners + 1,  # learners wait in it for each other
+            timeout_s=timeout_s,
+            max_restarts=0,
+            without_it=WITHOUT_IT,
+        )
 
     def learn(
         self,
@@ -235,7 +166,12 @@ class LearnerGroup:
             gradients: The objectives' gradient sums one after another.
             statistics: What the other learner's `statistics_of_gradients` are.
             env_steps: Env steps so far, for the schedules.
+
+        Raises:
+            RuntimeError: There are parameter servers, which move by their own learners' gradients alone.
         """
+        if self._servers:
+            raise RuntimeError("parameter servers apply no gradients but those of their learners")
         self.sgd_steps = self._ask_all("apply_gradients", gradients, statistics, self.schedules, env_steps)[0]
         self.weights_version += 1
 
@@ -264,6 +200,7 @@ class LearnerGroup:
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Takes over parameters [P]."""
         self._call_all("load_flat", flat)
+        self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Returns what the target network puts out for steps [T, B], as [T, B, K]; each learner takes some columns."""
@@ -293,12 +230,17 @@ class LearnerGroup:
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the optimizer's tensors by name, for a checkpoint."""
+        if self._servers:
+            return whole_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
         return named
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Takes over what `optimizer_state` returned."""
-        self._call_all("load_optimizer_state", dict(named))
+        if self._servers:
+            self._ask_servers("load_optimizer_state", dict(named))
+        else:
+            self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
         """Returns counters, filter statistics and the state of the minibatch order, as one learner's would be."""
@@ -324,6 +266,8 @@ class LearnerGroup:
     def close(self) -> None:
         """Ends the learners, and Ray if it was started for them."""
         self._actors.close()
+        if self._servers:
+            self._servers.close()
         if self._owns_ray:
             import ray
 
@@ -341,6 +285,13 @@ class LearnerGroup:
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
 
+    def _ask_servers(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method of every parameter server and returns the answers in their order; none without servers."""
+        if self._servers is None:
+            return []
+        calls = [self._servers.ask(index, method, *arguments) for index in self._servers.indices]
+        return self._servers.answers(calls)
+
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
         """Waits for answers.
 
@@ -352,5 +303,6 @@ class LearnerGroup:
             return self._actors.answers(calls)
         except PeerLost:  # says who has missed somebody; who is missed is the one that does not answer now
             self._actors.forget()
-            self._actors.answers([self._actors.ask(rank, "rank") for rank in self._ranks])
+            self._ask_servers("ping")
+            self._actors.answers([self._actors.ask(rank, "ping") for rank in self._ranks])
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from rlrun.policy.policy import Policy
 
 BETA_1 = 0.9
 BETA_2 = 0.999
+
+Precision = Literal["float32", "bfloat16"]
+"""What a network's passes are computed in; parameters, losses and optimizers are float32 either way."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,26 @@ class Update:
         statistics: Names of what it measures, in the order of its totals; known after the first call.
     """
 
-    def __init__(self, policy: Policy, objectives: Sequence[Objective]) -> None:
-        """Takes the policy and the objectives that are due."""
+    def __init__(
+        self,
+        policy: Policy,
+        objectives: Sequence[Objective],
+        precision: Precision = "float32",
+        *,
+        names_objectives: bool = False,
+    ) -> None:
+        """Takes what is due.
+
+        Args:
+            policy: The policy.
+            objectives: The objectives that are due.
+            precision: What the network's passes are computed in.
+            names_objectives: Whether the names of statistics begin with their objective's.
+        """
         self.policy = policy
         self.objectives = tuple(objectives)
+        self.precision = precision
+        self.names_objectives = names_objectives
         self.statistics: tuple[str, ...] = ()
 
     def __call__(
@@ -70,10 +89,10 @@ class Update:
         """
         measured: dict[str, Tensor] = {}
         for objective, state in zip(self.objectives, states, strict=True):
-            gradient, statistics = gradient_of(self.policy, objective, flat, batch, scheduled)
+            gradient, statistics = gradient_of(self.policy, objective, flat, batch, scheduled, self.precision)
             norm = apply_gradient(self.policy, objective, flat, state, gradient, scheduled)
             for name, value in {**statistics, "grad_norm": norm}.items():
-                measured[name if len(self.objectives) == 1 else f"{objective.name}/{name}"] = value.detach()
+                measured[f"{objective.name}/{name}" if self.names_objectives else name] = value.detach()
         self.statistics = tuple(measured)
         return torch.stack([value.float() for value in measured.values()])
 
@@ -88,10 +107,22 @@ class GradientSum:
         statistics: Names of what it measures, in the order of the sum's parts; known after the first call.
     """
 
-    def __init__(self, policy: Policy, objective: Objective) -> None:
-        """Takes the policy and the objective."""
+    def __init__(
+        self, policy: Policy, objective: Objective, precision: Precision = "float32", *, weighed: bool = True
+    ) -> None:
+        """Takes whose gradient it is, and of what.
+
+        Args:
+            policy: The policy.
+            objective: The objective.
+            precision: What the network's passes are computed in.
+            weighed: Whether the sum is one; otherwise gradient and statistics are means, and the number of valid steps
+                stands behind them.
+        """
         self.policy = policy
         self.objective = objective
+        self.precision = precision
+        self.weighed = weighed
         self.statistics: tuple[str, ...] = ()
 
     def __call__(
@@ -109,10 +140,12 @@ class GradientSum:
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
         """
-        gradient, statistics = gradient_of(self.policy, self.objective, flat, batch, scheduled)
+        gradient, statistics = gradient_of(self.policy, self.objective, flat, batch, scheduled, self.precision)
         self.statistics = tuple(statistics)
         weight = batch["valid"].sum().float()
         parts = [value.detach().float().reshape(1) for value in statistics.values()]
+        if not self.weighed:
+            return torch.cat([gradient, *parts, weight.reshape(1)])
         total: Tensor = torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight
         return total
 
@@ -130,21 +163,41 @@ def apply_sum(
     Returns:
         The mean statistics, and the norm of the mean gradient last, [number of statistics + 1].
     """
-    mean = total[:-1] / total[-1].clamp(min=1)
+    mean = sum_as_means(total)[:-1]
     size = len(state.second)
     norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
     return torch.cat([mean[size:], norm.reshape(1)])
 
 
+def sum_as_means(total: Tensor) -> Tensor:
+    """Returns a sum of what `GradientSum` returned as means over valid steps, with the number of those behind them."""
+    return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
+
+
 def gradient_of(
-    policy: Policy, objective: Objective, flat: Tensor, batch: SampleBatch, scheduled: Mapping[str, Tensor]
+    policy: Policy,
+    objective: Objective,
+    flat: Tensor,
+    batch: SampleBatch,
+    scheduled: Mapping[str, Tensor],
+    precision: Precision,
 ) -> tuple[Tensor, Mapping[str, Tensor]]:
     """Returns the gradient of an objective's loss over its parameters, [size], and the loss's statistics."""
     start, size = parameter_range(policy, objective)
     leaf = flat.detach().requires_grad_()
-    loss = objective.loss(policy.outputs(policy.parameters.views(leaf), batch), batch, scheduled)
+    loss = objective.loss(outputs_of(policy, leaf, batch, precision), batch, scheduled)
     (gradient,) = torch.autograd.grad(loss.total, leaf)
     return gradient[start : start + size], loss.statistics
+
+
+def outputs_of(policy: Policy, flat: Tensor, batch: SampleBatch, precision: Precision) -> Any:
+    """Returns what a policy with parameters [P] puts out for rows of experience [S, L, ...]."""
+    views = policy.parameters.views(flat)
+    if precision == "float32":
+        return policy.outputs(views, batch)
+    # Its cache is for leaves of the graph, which these views are not.
+    with torch.autocast(flat.device.type, dtype=torch.bfloat16, cache_enabled=False):
+        return policy.outputs(views, batch)
 
 
 def apply_gradient(
@@ -159,9 +212,14 @@ def apply_gradient(
     start, size = parameter_range(policy, objective)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
-        gradient = gradient * (objective.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+        gradient = clipped(gradient, norm, objective.max_grad_norm)
     adam_step(flat[start : start + size], gradient, state, scheduled[objective.lr], objective.epsilon)
     return norm
+
+
+def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
+    """Returns a gradient, or a part of it, scaled down so that the whole one's norm does not exceed a bound."""
+    return gradient * (bound / (norm + 1e-6)).clamp(max=1.0)
 
 
 def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:

@@ -98,8 +98,9 @@ class ActorCriticPolicy(Policy):
         rows, length = batch["valid"].shape
         flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])
         outputs, values = functional_call(self.module, dict(views), (flat,), tie_weights=self._has_shared_parameters)
-        distribution = self.action_model.distribution(outputs.view(rows, length, -1))
-        return ActorCriticOutputs(distribution, values.view(rows, length))
+        # Whatever the network is computed in, losses are float32.
+        distribution = self.action_model.distribution(outputs.float().view(rows, length, -1))
+        return ActorCriticOutputs(distribution, values.float().view(rows, length))
 
     def behavior(self) -> ActorCriticBehavior:
         """Returns a NumPy mirror for dense networks, a copy of the module for others."""

@@ -23,7 +23,7 @@ MUTATIONS: Location = ("scheduler", "pbt", "mutations")
 """Where search spaces may stand besides config and env."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Where ranges stand."""
-PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_gpus")
+PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
 """Settings of an algorithm that say which CPUs and GPUs a trial needs."""
 
 

@@ -50,10 +50,19 @@ def batch_of(rows: int, seed: int = 0) -> SampleBatch:
     ).cleared()
 
 
-def group_of(num_learners: int) -> LearnerGroup:
+def group_of(num_learners: int, num_parameter_servers: int = 0) -> LearnerGroup:
     make = made_by()
     alone: Learner = make()
-    return LearnerGroup(make, num_learners, policy=alone.policy, schedules=alone.schedules, timeout_s=60)
+    return LearnerGroup(
+        make,
+        num_learners,
+        policy=alone.policy,
+        schedules=alone.schedules,
+        num_parameter_servers=num_parameter_servers,
+        objectives=alone.objectives,
+        num_cpus_per_learner=0.5,
+        timeout_s=60,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +199,41 @@ def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> N
             TrainingFailed, match=r"^learner [01] died .*, and the others cannot go on without it; with failure\.max_re"
         ):
             algorithm.train()
+
+
+def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running_ray: None) -> None:
+    alone, before = made_by()(), set(actor_pids())
+    group = group_of(2, num_parameter_servers=2)
+    try:
+        for seed in range(2):
+            for learner in (alone, group):
+                learner.learn(batch_of(60, seed), num_epochs=2, minibatch_size=24, env_steps=300 * seed)
+        np.testing.assert_allclose(group.flat(), alone.flat(), atol=1e-5)
+        first, second = replicas(group, "flat")
+        assert first.tobytes() == second.tobytes()
+        assert group.take_statistics() == pytest.approx(alone.take_statistics(), abs=1e-4)
+
+        saved = group.flat(), group.optimizer_state(), group.state()
+        expected = alone.optimizer_state()
+        assert {name: part.shape for name, part in saved[1].items()} == {n: part.shape for n, part in expected.items()}
+        after = []
+        for _ in range(2):
+            group.load_flat(saved[0])
+            group.load_optimizer_state(saved[1])
+            group.load_state(saved[2])
+            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, env_steps=0)
+            after.append(group.flat())
+        np.testing.assert_array_equal(after[0], after[1])
+
+        with pytest.raises(RuntimeError, match="no gradients but those of their learners"):
+            group.apply_gradients(np.zeros(1, np.float32), [()], env_steps=0)
+        os.kill(min(set(actor_pids()) - before), signal.SIGKILL)
+        with pytest.raises(
+            TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot go on"
+        ):
+            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, env_steps=0)
+    finally:
+        group.close()
 
 
 def test_train_with_two_learners_under_tune(tmp_path: Path) -> None:

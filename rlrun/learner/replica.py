@@ -1,0 +1,142 @@
+"""One of several learners that learn together: what runs in an actor of a learner group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.actors.actor_shell import Failure
+from rlrun.config import Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.learner.all_reduce import AllReduce, PeerLost
+from rlrun.learner.learner import Learner, Reduce
+from rlrun.learner.parameter_server import ParameterServers, ShardConfig
+
+
+class MakesLearner(Protocol):
+    """Makes a learner as it is at the start of the run; it can be sent to another process."""
+
+    def __call__(self, *, reduce: Reduce | None, servers: ParameterServers | None, share: tuple[int, int]) -> Learner:
+        """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReplicaConfig:
+    """What a replica is made from.
+
+    Attributes:
+        make_learner: Makes its learner.
+        rank: Its number, from 0.
+        num_learners: How many there are.
+        address: Where they meet; None if parameter servers add up their gradients.
+        has_own_gpu: Whether each has a GPU for itself, so that gradients need not go through the CPU.
+        shards: What the parameter servers are made from; none without them.
+        timeout_s: Seconds after which a replica gives the others up.
+    """
+
+    make_learner: MakesLearner
+    rank: int
+    num_learners: int
+    address: tuple[str, int] | None
+    has_own_gpu: bool
+    shards: tuple[ShardConfig, ...]
+    timeout_s: float
+
+
+class Replica:
+    """One of the learners that learn together: what runs in an actor."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        """Makes the learner; a lone one without servers learns as if nobody had heard of others."""
+        self._config = config
+        self._share = (config.rank, config.num_learners)
+        self._reduce: AllReduce | None = None
+        self._shells: list[Any] = []
+        if config.address is not None and config.num_learners > 1:
+            self._reduce = AllReduce(
+                *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
+            )
+        servers = ParameterServers(config.shards, config.rank, self._ask_servers) if config.shards else None
+        self._learner = config.make_learner(reduce=self._reduce, servers=servers, share=self._share)
+
+    def meet(self, shells: list[Any]) -> None:
+        """Finds the others, which have to look for each other at the same time.
+
+        Args:
+            shells: Ray's handles of the parameter servers.
+        """
+        self._shells = shells
+        if self._reduce is not None and self._config.address is not None:
+            self._reduce.join(self._config.address)
+
+    def _ask_servers(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Calls a method of several parameter servers at once.
+
+        Raises:
+            PeerLost: One has died, or has waited too long for another learner.
+        """
+        import ray
+        from ray.exceptions import RayError
+
+        asked = [self._shells[index].ask.remote(method, *own) for index, own in arguments.items()]
+        try:
+            answers = ray.get(asked, timeout=self._config.timeout_s)
+        except RayError as error:
+            raise PeerLost(f"learner {self._share[0]} lost a parameter server ({type(error).__name__})") from error
+        for index, answer in zip(arguments, answers, strict=True):
+            if isinstance(answer, Failure):
+                raise answer.error(f"parameter server {index}")
+        return dict(zip(arguments, answers, strict=True))
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        schedules: dict[str, Schedule],
+        num_epochs: int,
+        minibatch_size: int,
+        env_steps: int,
+        stop: tuple[str, float] | None,
+    ) -> int:
+        """Learns from its share of a batch as `Learner.learn` does, and returns the minibatches of all time."""
+        self._learner.schedules = schedules
+        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=env_steps, stop=stop)
+        return self._learner.sgd_steps
+
+    def apply_gradients(
+        self,
+        gradients: NDArray[np.float32],
+        statistics: Sequence[tuple[str, ...]],
+        schedules: dict[str, Schedule],
+        env_steps: int,
+    ) -> int:
+        """Moves its parameters as `Learner.apply_gradients` does, and returns the minibatches of all time."""
+        self._learner.schedules = schedules
+        self._learner.apply_gradients(gradients, statistics, env_steps=env_steps)
+        return self._learner.sgd_steps
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
+        """Returns what the target network puts out for its share of the columns [T, B]; None if that is none."""
+        part, parts = self._share
+        columns = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
+        if not len(columns):
+            return None
+        own = slice(columns[0], columns[-1] + 1)
+        return self._learner.target_outputs(SampleBatch(map_tree(lambda leaf: leaf[:, own], dict(batch))))
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Returns what a method of the learner returns."""
+        return getattr(self._learner, method)(*arguments)
+
+    def ping(self) -> None:
+        """Returns: it is alive."""
+
+    def close(self) -> None:
+        """Leaves the others."""
+        if self._reduce is not None:
+            self._reduce.close()

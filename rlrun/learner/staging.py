@@ -1,0 +1,68 @@
+"""Brings batches, orders of rows and settings from NumPy to a learner's device (torch)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+
+
+class Staging:
+    """Copies to a device without waiting for what the device is at.
+
+    To CUDA, arrays go through pinned memory and in a stream of their own, so that a batch travels while the device
+    still learns from the one before. On the CPU nothing is copied.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Takes the device."""
+        self._device = device
+        self._stream: Any = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
+        """Returns a batch on the device, with an empty row behind it if `spare` rows are to fill up minibatches."""
+
+        def moved(leaf: NDArray[Any]) -> Tensor:
+            tensor = self._moved(over_memory(leaf))
+            return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
+
+        if self._stream is None:
+            return batch.map(moved)
+        with torch.cuda.stream(self._stream):
+            staged = batch.map(moved)
+        present = torch.cuda.current_stream(self._device)
+        present.wait_stream(self._stream)
+        staged.map(lambda leaf: leaf.record_stream(present))  # its memory is not for the next batch until it is used
+        return staged
+
+    def order(self, order: NDArray[np.int64]) -> Tensor:
+        """Returns the order of rows on the device."""
+        return self._moved(torch.from_numpy(order))
+
+    def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
+        """Returns settings on the device by name, each []."""
+        if self._stream is None:
+            return {name: torch.tensor(value) for name, value in values.items()}
+        together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
+        return dict(zip(values, together.unbind(), strict=True))
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        if self._stream is None:
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+def over_memory(array: NDArray[Any]) -> Tensor:
+    """Returns a tensor over an array's memory, which must not be written to: it may be a view into the object store."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))

@@ -42,9 +42,10 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
         _ = rlrun.Trainer
 
 
-def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    spec = {**SPEC, "config": {"num_workers": 2000}}
-    with pytest.raises(UsageError, match=r"needs 2001 CPUs and 0 GPUs: 1 for the trial \+ 2000 x 1 for workers"):
+@pytest.mark.parametrize("kind", ["workers", "learners"])
+def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path, kind: str) -> None:
+    spec = {**SPEC, "config": {f"num_{kind}": 2000}}
+    with pytest.raises(UsageError, match=rf"needs 2001 CPUs and 0 GPUs: 1 for the trial \+ 2000 x 1 for {kind}"):
         run({"greedy": spec}, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

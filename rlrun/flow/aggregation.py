@@ -7,6 +7,8 @@ together there.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch
@@ -67,3 +69,9 @@ class AggregatedRollouts(AsyncRollouts):
                 self.workers.request(joined.aggregator)
             else:
                 self.here.append(Delivered(joined.batch, joined.aggregator))
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the waiting batches back; those of an aggregator that there is none of any more come from nobody."""
+        super().load_state(state)
+        known = self.workers.deliverers
+        self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

@@ -61,7 +61,7 @@ class AggregatorConfig:
     batch_size: int
     in_flight: int
     policy: str
-    answers_within_s: float = ANSWERS_WITHIN_S
+    answers_within_s: float
 
 
 class Aggregator:

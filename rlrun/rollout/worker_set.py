@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.errors import CheckpointError, TrainingFailed
-from rlrun.rollout.aggregator import AggregatorConfig, JoinedRollouts
+from rlrun.rollout.aggregator import ANSWERS_WITHIN_S, AggregatorConfig, JoinedRollouts
 from rlrun.rollout.counts import MeasuredFragment, RolloutCounts
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Postprocessing, Sampler, SamplerConfig, SamplesFragments
@@ -308,7 +308,12 @@ class WorkerSet(RolloutCounts):
             if isinstance(call.answer, JoinedRollouts):
                 self._note(call.answer.fragments)
         assert self._gathering is not None
-        return AggregatorConfig(aggregator, self._part(self.indices[self._share(aggregator)]), *self._gathering)
+        return AggregatorConfig(
+            aggregator,
+            self._part(self.indices[self._share(aggregator)]),
+            *self._gathering,
+            answers_within_s=min(ANSWERS_WITHIN_S, self._timeout_s / 2),
+        )
 
     def _share(self, aggregator: int) -> slice:
         """Returns which of the workers are an aggregator's."""

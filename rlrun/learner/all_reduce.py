@@ -29,7 +29,7 @@ class AllReduce:
     A group comes together in two steps, since somebody, a member or not, has to say where all find each other first::
 
         meeting = AllReduce(0, 2)
-        address = meeting.offer()           # in one process, which keeps `meeting` until all have joined
+        address = meeting.offer()           # in one process, which keeps `meeting` as long as they add up
         AllReduce(rank, 2).join(address)    # in each member's own process, at the same time
 
     Attributes:

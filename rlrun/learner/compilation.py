@@ -9,6 +9,7 @@ start.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +17,8 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -94,9 +96,20 @@ def traced(
             turn_narrow_products(graph)
         package = directory / f"{cache_key(graph.code, arguments)}.pt2"
         if not package.exists():
-            announce("compiling the update (once for these settings; about 20 s)")
-            write_package(graph, arguments, package)
+            with alone_with(package):
+                if not package.exists():  # nobody else has compiled it meanwhile
+                    announce("compiling the update (once for these settings; about 20 s)")
+                    write_package(graph, arguments, package)
     return package
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Keeps other processes of this machine that want to make the same file waiting for the length of a block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of when the file is closed, also by a process that dies
+        yield
 
 
 def loaded(package: Path) -> CompiledUpdate:

@@ -111,7 +111,7 @@ class Learner:
         self._flat = policy.parameters.gather(policy.module).to(self.device)
         self._target = self._flat.clone() if has_target else None
         policy.module.to(self.device)
-        self._states = [self._fresh_state(objective) for objective in self.objectives]
+        self._states = [self._fresh_state(objective) for objective in self.objectives] if servers is None else []
         self._updates: dict[tuple[str, ...], Update] = {}
         # Servers are sent means, with which one learner does to the last bit what it would do alone.
         weighed = servers is None or microbatch_size is not None

@@ -92,8 +92,8 @@ class LearnerGroup:
         shards: tuple[ShardConfig, ...] = ()
         if num_parameter_servers:
             shards = shard_configs(policy, objectives, num_parameter_servers, num_learners, timeout_s)
-        meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
-        address = None if shards else meeting.offer()
+        self._meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
+        address = None if shards else self._meeting.offer()
         self._servers = self._started_servers(shards, num_learners, timeout_s) if shards else None
         self._actors = SupervisedActors(
             "rlrun.learner.replica:Replica",
@@ -115,8 +115,6 @@ class LearnerGroup:
         except BaseException:
             self.close()
             raise
-        finally:
-            meeting.close()
 
     def _started_servers(self, shards: Sequence[ShardConfig], num_learners: int, timeout_s: float) -> SupervisedActors:
         return SupervisedActors(
@@ -268,6 +266,7 @@ class LearnerGroup:
         self._actors.close()
         if self._servers:
             self._servers.close()
+        self._meeting.close()
         if self._owns_ray:
             import ray
 

@@ -13,6 +13,12 @@ def test_the_rational_tanh_is_tanh_to_the_accuracy_of_float32():
     torch.testing.assert_close(rational_tanh(small), small, rtol=1e-5, atol=0)
 
 
+def test_the_rational_tanh_of_bfloat16_is_rounded_once():
+    x = torch.linspace(-12, 12, 1001).bfloat16()
+    assert rational_tanh(x).dtype == torch.bfloat16
+    assert (rational_tanh(x).double() - x.double().tanh()).abs().max() < 2**-8
+
+
 def test_a_tall_and_narrow_product_is_turned_and_its_result_stays():
     def product(left, right):
         return left.t() @ right

@@ -21,8 +21,8 @@ TANH_DENOMINATOR = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900
 def rational_tanh(x: Tensor) -> Tensor:
     """Returns tanh to the accuracy of float32, as x P(x^2) / Q(x^2) with x clamped to where tanh is 1.
 
-    That of another type than float32 is rounded once. The compiler turns it into vector instructions, which take a sixth
-    of the time of the library's tanh.
+    That of another type than float32 is rounded once. The compiler turns it into vector instructions, which take a
+    sixth of the time of the library's tanh.
 
     Source:
         The minimax coefficients of Eigen's `generic_fast_tanh_float` (degrees 13 and 6 in x).

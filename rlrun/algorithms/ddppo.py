@@ -16,6 +16,9 @@ from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, LearnResul
 from rlrun.flow.sources import parallel_rollouts
 from rlrun.rollout.worker_set import WorkerSet
 
+MEETING_TIMEOUT_S = 300.0
+"""Seconds that a worker waits for the others to start."""
+
 
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
@@ -74,7 +77,7 @@ class DDPPO(PPO):
             minibatch_size=config.minibatch_size,
             standardize="advantages" if config.standardize_advantages else None,
             stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
-            timeout_s=config.worker_timeout_s,
+            timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),
         )
         return parallel_rollouts(workers, ComputeAdvantages(config.gamma, config.gae_lambda), learn)
 

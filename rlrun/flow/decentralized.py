@@ -83,7 +83,8 @@ class LearnTogether(WorkerOperator, StatefulOperator):
             minibatch_size: Steps in a minibatch, over all workers.
             standardize: A column to shift and scale to mean 0 and deviation 1 over all workers' batches, None for none.
             stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
-            timeout_s: Seconds after which a worker gives the others up.
+            timeout_s: Seconds after which a worker gives the others up, at their meeting and in each step; whoever asks
+                the workers may be less patient.
             member: On a worker: its number from 0, and where the workers meet.
         """
         self.make_learner = make_learner
@@ -125,6 +126,10 @@ class LearnTogether(WorkerOperator, StatefulOperator):
             timeout_s=self.timeout_s,
             member=(worker - 1, self._address),
         )
+
+    def begin(self) -> None:
+        """Makes the learner and meets the other workers."""
+        self._started()
 
     def set_weights(self, weights: Weights) -> None:
         """Takes statistics, schedules and env steps; the parameters only together with an optimizer's state."""
@@ -175,7 +180,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         return self.member is None or self.member[0] == 0
 
     def _started(self) -> Learner:
-        """Returns the learner; at the first call it comes into being, and the workers meet."""
+        """Returns the learner, after it has come into being and the workers have met."""
         if self._learner is None:
             if self.member is not None:
                 from rlrun.learner.all_reduce import AllReduce

@@ -90,6 +90,10 @@ class WorkerOperator(Operator):
         """
         return self
 
+    def begin(self) -> None:
+        """Is called on the worker while it starts, which may take longer than a fragment."""
+        return
+
     def set_weights(self, weights: Weights) -> None:
         """Is called on the worker with the weights that act from its next fragment on."""
         return

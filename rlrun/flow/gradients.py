@@ -43,8 +43,8 @@ class Gradients(TypedDict):
 class ComputeGradients(WorkerOperator):
     """Turns a batch into the gradient of the losses at the weights that acted; runs on a worker.
 
-    The learner that it needs, and with it torch, comes into being on the worker with the first batch. Settings that
-    change with the env steps arrive with the weights; they are taken at the env steps of the weights and the batch.
+    The learner that it needs, and with it torch, comes into being on the worker. Settings that change with the env
+    steps arrive with the weights; they are taken at the env steps of the weights and the batch.
     """
 
     learns = True
@@ -66,6 +66,10 @@ class ComputeGradients(WorkerOperator):
         """Returns what the printed plan shows."""
         return {"whole_fragments": True} if self.whole_fragments else {}
 
+    def begin(self) -> None:
+        """Makes the learner."""
+        self._started()
+
     def set_weights(self, weights: Weights) -> None:
         """Takes the weights that act from now on."""
         self._weights = weights
@@ -74,9 +78,7 @@ class ComputeGradients(WorkerOperator):
         """Returns the gradient over a batch [T, B]."""
         if self._weights is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
-        if self._learner is None:
-            self._learner = self.make_learner()
-        learner, weights = self._learner, self._weights
+        learner, weights = self._started(), self._weights
         learner.load_flat(weights.flat)
         learner.schedules = dict(weights.schedules)
         steps = int(item["valid"].sum())
@@ -87,6 +89,11 @@ class ComputeGradients(WorkerOperator):
             steps=steps,
             weights_version=weights.version,
         )
+
+    def _started(self) -> Learner:
+        if self._learner is None:
+            self._learner = self.make_learner()
+        return self._learner
 
 
 def parallel_gradients(

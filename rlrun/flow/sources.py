@@ -88,6 +88,12 @@ class OperatorChain:
             for operator in self.operators
         )
 
+    def begin(self) -> None:
+        """Lets the operators prepare themselves on the worker."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.begin()
+
     def set_weights(self, weights: Weights) -> None:
         """Tells the operators that want to know it which weights act from now on."""
         for operator in self.operators:

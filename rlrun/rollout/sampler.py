@@ -53,6 +53,10 @@ class Postprocessing(Protocol):
         """Returns what is sent to a worker."""
         ...
 
+    def begin(self) -> None:
+        """Prepares itself on the worker."""
+        ...
+
     def set_weights(self, weights: Weights) -> None:
         """Is told on the worker which weights act from now on."""
         ...
@@ -93,10 +97,12 @@ class Sampler:
     """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor."""
 
     def __init__(self, config: SamplerConfig) -> None:
-        """Makes the worker."""
+        """Makes the worker, and has the operators prepare themselves."""
         module, _, name = config.factory.partition(":")
         self.worker: SamplesFragments = getattr(importlib.import_module(module), name)(config.worker)
         self.postprocessing = config.postprocessing
+        for operators in self.postprocessing.values():
+            operators.begin()
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         """Takes over new weights, by policy."""

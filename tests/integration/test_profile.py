@@ -96,7 +96,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: P
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
         assert list(told)[-1:] == ["starting, and compiling if need be: this is not measured\n"]
-        time.sleep(1.5)
+        time.sleep(3)  # some fragments of both workers
         children = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         stdout, stderr = process.communicate(timeout=60)

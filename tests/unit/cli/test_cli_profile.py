@@ -251,7 +251,7 @@ def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path) -
     assert "tiny, 000-seed=0: the first of the trials; the others are not run" in done.stderr
     data = json.loads(done.stdout)
     assert [operator["path"] for operator in data["operators"]] == PLANNED
-    assert 0.5 <= data["seconds"] < 5
+    assert data["seconds"] >= 0.5
     assert data["env_steps"] == pytest.approx(64 * data["iterations"], rel=0.1)  # but for rows that begin an episode
     assert data["learner"]["sgd_steps"] == 4 * data["iterations"] > 0
     assert (data["learner_wait_share"], data["policy_lag_mean"], data["policy_lag_max"]) == (0, 0, 0)

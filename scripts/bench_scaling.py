@@ -12,9 +12,10 @@ A task is a fragment. The driver's CPU is that of its process with all of Ray's 
 how many cores the workers have to share. Tasks per second do: stubs, object store and driver share the machine. New
 weights go out after each batch, as large as those of a network for such observations.
 
-From these a model is fitted: what a task costs the driver is a number of seconds plus a number for each byte. With the
-rate of a real worker it says at how many workers one driver is busy all the time, if it does nothing else. SGD in the
-driver's process comes on top: a learner that is busy for a share of the time leaves the rest to the workers.
+From these a model is fitted: what a batch costs the driver is so many seconds, so many for each fragment in it, and so
+many for each byte. With the rate of a real worker it says at how many workers one driver is busy all the time, if it
+does nothing else. SGD in the driver's process comes on top: a learner that is busy for a share of the time leaves the
+rest to the workers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -56,13 +57,14 @@ FRAGMENTS = {
 }
 """Fragments by what is observed: MuJoCo's HalfCheetah, Atari without and with stacked frames."""
 
-FRAGMENTS_PER_BATCH = 8
+FRAGMENTS_PER_BATCH = (8, 32)
+MOST_BYTES_OF_A_BATCH = 128 * 2**20
 IN_FLIGHT = 2
 BYTES_OF_A_PROCESS = 90 * 2**20
 """Memory of a stub's process, with some room."""
 BYTES_LEFT_FREE = 2 * 2**30
 STEPS_OF_A_FRAGMENT = 2048
-FRAGMENT_LENGTHS = (256, 1024, 4096, 16384)
+FRAGMENT_LENGTHS = (256, 1024, 4096)
 NAMES = {"stubs": "without aggregators", "gathered": "with aggregators"}
 CARTPOLE = "CartPole-v1"
 
@@ -74,7 +76,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts of {','.join(PARTS)}")
     parser.add_argument("--workers", default="1,2,4,8,16,32,64,128", help="numbers of stub workers")
     parser.add_argument("--gathered", type=int, default=32, help="stub workers behind aggregators")
-    parser.add_argument("--aggregators", default="2,8", help="numbers of aggregators that they are put behind")
+    parser.add_argument("--aggregators", default="4", help="numbers of aggregators that they are put behind")
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each measurement")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
     options = parser.parse_args()
@@ -89,12 +91,13 @@ def main() -> None:
     prepare_environment()
     start(max([*numbers, gathered, os.cpu_count() or 1]), object_store_bytes(), quiet=True)
     if "stubs" in parts:
-        found["stubs"] = stubs(numbers, options.seconds)
+        found["stubs"] = stubs(numbers, options.seconds, FRAGMENTS_PER_BATCH)
     if "gathered" in parts:
         found["gathered"] = [
             row
             for aggregators in numbers_in(options.aggregators)
-            for row in stubs([gathered], options.seconds, min(aggregators, gathered))
+            for each in FRAGMENTS_PER_BATCH
+            for row in stubs([gathered], options.seconds, (each,), min(aggregators, gathered))
         ]
     if "real" in parts:
         found["real"] = real(options.seconds)
@@ -113,7 +116,7 @@ def about(room: int) -> dict[str, str]:
     return {
         "machine": f"{machine()}, {memory_available() / 2**30:.1f} GiB of memory free: room for {room} stub workers",
         "rlrun": f"{version('rlrun')}, Python {platform.python_version()}, {ours}",
-        "work": f"{FRAGMENTS_PER_BATCH} fragments in a batch, {IN_FLIGHT} in flight for each worker and aggregator",
+        "work": f"{IN_FLIGHT} requests in flight for each worker and each aggregator",
     }
 
 
@@ -154,35 +157,58 @@ class StubLearner:
         return StubWeights(self.weights_version, flat, env_steps=env_steps, fragment=self.fragment)
 
 
-def stubs(numbers: Sequence[int], seconds: float, aggregators: int = 0) -> list[Measurement]:
-    """Measures stub workers: all are started once, and so many of them are asked."""
+def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int], aggregators: int = 0) -> list[Measurement]:
+    """Measures stub workers: all are started once, and so many of them are asked.
+
+    Args:
+        numbers: How many are asked.
+        seconds: Seconds of each measurement.
+        per_batch: Fragments in a batch; all but the first number only with the most workers.
+        aggregators: Behind how many aggregators they stand; then there is one number of each.
+    """
     behind = f" behind {aggregators} aggregators" if aggregators else ""
-    print(f"\nstub workers{behind}: a task is a fragment, a batch {FRAGMENTS_PER_BATCH} of them")
-    print(f"{'fragments':20}{'KB each':>9}{'workers':>9}{'tasks/s':>9}{'MB/s':>9}{'driver CPU us/task':>20}", end="")
-    print(f"{'ms/batch':>10}{'share of a core':>17}", flush=True)
     rows = []
-    with stub_workers(max(numbers), aggregators) as workers:
+    with stub_workers(max(numbers), aggregators, per_batch[0]) as workers:
+        idle = idle_share(seconds)
+        print(
+            f"\nstub workers{behind}: a task is a fragment; not in the cost of a task or batch are the {idle:.1%} of a"
+        )
+        print("core that the driver's process takes while it does nothing")
+        print(f"{'fragments':16}{'KB each':>9}{'a batch':>9}{'workers':>9}{'tasks/s':>9}{'MB/s':>9}", end="")
+        print(f"{'driver CPU us/task':>20}{'ms/batch':>10}{'share of a core':>17}", flush=True)
         for name, fragment in FRAGMENTS.items():
             for number in numbers:
-                rows.append(
-                    {
-                        "fragments": name,
-                        "bytes": fragment.num_bytes(),
-                        "workers": number,
-                        "aggregators": aggregators,
-                        **measured_stubs(workers, fragment, number, aggregators, seconds),
-                    }
-                )
-                print_stubs(rows[-1])
+                for each in per_batch if number == max(numbers) else per_batch[:1]:
+                    if each * fragment.num_bytes() <= MOST_BYTES_OF_A_BATCH:
+                        case = Case(name, number, aggregators, each)
+                        rows.append({**asdict(case), **measured_stubs(workers, fragment, case, seconds, idle)})
+                        print_stubs(rows[-1])
     return rows
 
 
+@dataclass(frozen=True)
+class Case:
+    """What is measured with stub workers.
+
+    Attributes:
+        fragments: Name of what they deliver.
+        workers: How many are asked.
+        aggregators: Behind how many aggregators they stand.
+        per_batch: Fragments in a batch.
+    """
+
+    fragments: str
+    workers: int
+    aggregators: int
+    per_batch: int
+
+
 @contextmanager
-def stub_workers(number: int, aggregators: int) -> Iterator[WorkerSet]:
+def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[WorkerSet]:
     """Gives stub workers that have all started, and ends them."""
     workers = WorkerSet(StubConfig(), number, factory="bench_scaling_stub:StubWorker")  # type: ignore[arg-type]
     if aggregators:
-        workers.gather(aggregators, FRAGMENTS_PER_BATCH * ROWS, IN_FLIGHT, "default")
+        workers.gather(aggregators, per_batch * ROWS, IN_FLIGHT, "default")
     try:
         workers.worker_states()  # answered by all once they are there
         yield workers
@@ -190,39 +216,48 @@ def stub_workers(number: int, aggregators: int) -> Iterator[WorkerSet]:
         workers.close()
 
 
-def measured_stubs(
-    workers: WorkerSet, fragment: Fragment, number: int, aggregators: int, seconds: float
-) -> Measurement:
-    """Measures the dataflow over the first so many of the workers."""
+def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: float, idle: float) -> Measurement:
+    """Measures the dataflow over the first so many of the workers; `idle` is the driver's share of a core without."""
     learner = StubLearner(fragment)
     workers.set_weights({"default": learner.weights(0)})
     source: AsyncRollouts
-    if aggregators:
+    if case.aggregators:
         source = AggregatedRollouts(workers, "default", IN_FLIGHT, {})
     else:
-        workers.deliverers = workers.indices[:number]
+        workers.deliverers = workers.indices[: case.workers]
         source = AsyncRollouts(workers, "default", (), IN_FLIGHT)
     rollouts: Flow[Any] = Flow(source)
     send: Any = SendWeights(learner, workers)  # type: ignore[arg-type]
-    flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(FRAGMENTS_PER_BATCH * ROWS))
+    flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(case.per_batch * ROWS))
 
     def pull() -> None:
         next(flow)
         learner.weights_version += 1
 
     found = measured(pull, flow, workers, seconds)
-    if not aggregators:
+    if not case.aggregators:
         workers.deliverers = workers.indices
     # What is in flight is waited for and dropped, so that the next flow begins with nothing under way.
     workers.load_worker_states(workers.worker_states(), [0] * len(workers.indices))
     tasks = found["env_steps"] / ROWS
+    working_s = max(found["driver_cpu_s"] - idle * found["wall_s"], 0.0)
     return {
         **found,
+        "bytes": fragment.num_bytes(),
         "tasks_per_s": tasks / found["wall_s"],
         "bytes_per_s": tasks * fragment.num_bytes() / found["wall_s"],
-        "driver_cpu_s_per_task": found["driver_cpu_s"] / tasks,
-        "driver_cpu_s_per_batch": found["driver_cpu_s"] / tasks * FRAGMENTS_PER_BATCH,
+        "driver_idle_share": idle,
+        "driver_cpu_s_per_task": working_s / tasks,
+        "driver_cpu_s_per_batch": working_s / tasks * case.per_batch,
     }
+
+
+def idle_share(seconds: float) -> float:
+    """Returns the share of a core that Ray's threads in this process take while nothing is asked of them."""
+    time.sleep(seconds / 4)
+    began, cpu = time.perf_counter(), time.process_time()
+    time.sleep(seconds)
+    return (time.process_time() - cpu) / (time.perf_counter() - began)
 
 
 def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, seconds: float) -> Measurement:
@@ -250,7 +285,8 @@ def print_stubs(row: Measurement) -> None:
     rates = f"{row['tasks_per_s']:>9.0f}{row['bytes_per_s'] / 1e6:>9.1f}{row['driver_cpu_s_per_task'] * 1e6:>20.0f}"
     share = row["driver_cpu_s"] / row["wall_s"]
     costs = f"{row['driver_cpu_s_per_batch'] * 1e3:>10.2f}{share:>17.0%}"
-    print(f"{row['fragments']:20}{row['bytes'] / 1e3:>9.1f}{row['workers']:>9}{rates}{costs}", flush=True)
+    what = f"{row['fragments']:16}{row['bytes'] / 1e3:>9.1f}{row['per_batch']:>9}{row['workers']:>9}"
+    print(f"{what}{rates}{costs}", flush=True)
 
 
 # Real workers.
@@ -310,12 +346,13 @@ def print_real(row: Measurement) -> None:
 def model(found: dict[str, Any]) -> Measurement:
     """Fits what a task costs the driver, and says how many workers it can answer."""
     fits: Measurement = {}
-    print("\nmodel: CPU of the driver for a task = fixed + per byte")
+    print("\nmodel: CPU of the driver for a batch")
     for part in ("stubs", "gathered"):
         rows = [row for row in found.get(part, ()) if row["workers"] > 1]
         if len({row["bytes"] for row in rows}) > 1:
             fits[part] = fit = fitted(rows)
-            line = f"{fit['fixed_s'] * 1e6:.0f} us + {fit['s_per_byte'] * 1e9:.3f} ns per byte"
+            line = f"{fit['per_batch_s'] * 1e6:.0f} us + {fit['per_fragment_s'] * 1e6:.0f} us per fragment"
+            line += f" + {fit['per_byte_s'] * 1e9:.3f} ns per byte"
             errors = f"off by {fit['error_median']:.0%} (median), {fit['error_max']:.0%} at most"
             print(f"{NAMES[part]:22}{line}; {errors}", flush=True)
     sampled = [row for row in found.get("real", ()) if row["workers"]]
@@ -326,44 +363,46 @@ def model(found: dict[str, Any]) -> Measurement:
 
 
 def fitted(rows: Sequence[Measurement]) -> Measurement:
-    """Fits the line with the least relative errors through cost over bytes; neither of its numbers is below 0."""
+    """Fits what a batch costs with the least relative errors; no part of it is below 0."""
+    each = np.array([row["per_batch"] for row in rows], np.float64)
     size = np.array([row["bytes"] for row in rows], np.float64)
-    cost = np.array([row["driver_cpu_s_per_task"] for row in rows])
-    fixed, per_byte = np.linalg.lstsq(np.stack([1 / cost, size / cost], axis=1), np.ones(len(rows)), rcond=None)[0]
-    if fixed < 0:
-        fixed, per_byte = 0.0, 1 / np.mean(size / cost)
-    if per_byte < 0:
-        fixed, per_byte = 1 / np.mean(1 / cost), 0.0
-    errors = np.abs((fixed + per_byte * size) / cost - 1)
+    cost = np.array([row["driver_cpu_s_per_batch"] for row in rows])
+    columns = {"per_batch_s": np.ones(len(rows)), "per_fragment_s": each, "per_byte_s": each * size}
+    while True:
+        table = np.stack([column / cost for column in columns.values()], axis=1)
+        solved = dict(zip(columns, np.linalg.lstsq(table, np.ones(len(rows)), rcond=None)[0], strict=True))
+        least = min(solved, key=lambda name: float(solved[name]))
+        if solved[least] >= 0:
+            break
+        del columns[least]
+    errors = np.abs(table @ np.array(list(solved.values())) - 1)
     return {
-        "fixed_s": float(fixed),
-        "s_per_byte": float(per_byte),
+        **dict.fromkeys(("per_batch_s", "per_fragment_s", "per_byte_s"), 0.0),
+        **{name: float(value) for name, value in solved.items()},
         "error_median": float(np.median(errors)),
         "error_max": float(errors.max()),
     }
 
 
 def saturation(fits: Measurement, worker: Measurement) -> list[Measurement]:
-    """Says at how many workers the driver has no time left, for fragments of several lengths."""
+    """Says at how many workers the driver has no time left, for fragments of several lengths and batches of several."""
     rate = worker["env_steps_per_s_of_a_worker"]
     bytes_per_step = worker["bytes"] / STEPS_OF_A_FRAGMENT
-    each = f"{rate:,.0f} steps/s of {bytes_per_step:.0f} bytes"
-    print(f"\na CartPole worker with {worker['envs']} envs and a core of its own makes {each};")
+    made = f"{rate:,.0f} steps/s of {bytes_per_step:.0f} bytes"
+    print(f"\na CartPole worker with {worker['envs']} envs and a core of its own makes {made};")
     print("a driver with a core of its own, and no SGD in its process, is busy all the time with so many of them:")
     names = "".join(f"{NAMES[part]:>22}" for part in fits)
-    print(f"{'steps in a fragment':>20}{'in a batch':>12}{'fragments/s of one':>20}{names}")
+    print(f"{'steps in a fragment':>20}{'fragments in a batch':>22}{'fragments/s of one':>20}{names}")
     rows = []
     for steps in FRAGMENT_LENGTHS:
-        row: Measurement = {
-            "steps": steps,
-            "bytes": steps * bytes_per_step,
-            "fragments_per_s_of_a_worker": rate / steps,
-        }
-        for part, fit in fits.items():
-            row[part] = 1 / ((fit["fixed_s"] + fit["s_per_byte"] * row["bytes"]) * row["fragments_per_s_of_a_worker"])
-        rows.append(row)
-        numbers = "".join(f"{row[part]:>22,.0f}" for part in fits)
-        print(f"{steps:>20}{steps * FRAGMENTS_PER_BATCH:>12}{rate / steps:>20.1f}{numbers}", flush=True)
+        for each in FRAGMENTS_PER_BATCH:
+            row: Measurement = {"steps": steps, "per_batch": each, "fragments_per_s_of_a_worker": rate / steps}
+            for part, fit in fits.items():
+                per_fragment = fit["per_fragment_s"] + fit["per_byte_s"] * steps * bytes_per_step
+                row[part] = 1 / ((fit["per_batch_s"] / each + per_fragment) * row["fragments_per_s_of_a_worker"])
+            rows.append(row)
+            numbers = "".join(f"{row[part]:>22,.0f}" for part in fits)
+            print(f"{steps:>20}{each:>22}{rate / steps:>20.1f}{numbers}", flush=True)
     return rows
 
 

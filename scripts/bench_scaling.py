@@ -8,7 +8,7 @@ stubs       1, 2, 4, ... 128 workers without envs deliver fragments of three siz
 gathered    the same behind aggregators
 real        CartPole sampled by 0, 1 and 2 workers with 1, 8 and 64 envs each, through an asynchronous source
 
-A task is a fragment. The driver's CPU is that of its process with all of Ray's threads in it, and does not depend on
+A task is a fragment. The driver's CPU is that of its process with all of Ray's threads in it, and hardly depends on
 how many cores the workers have to share. Tasks per second do: stubs, object store and driver share the machine. New
 weights go out after each batch, as large as those of a network for such observations.
 

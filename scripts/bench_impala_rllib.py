@@ -1,16 +1,16 @@
 """Runs one piece of the IMPALA benchmark with RLlib; `bench_impala.py` starts it in a venv of its own.
 
 It knows nothing of rlrun, so that it can run where rlrun is not installed. An order names a `variant`, a way of running
-RLlib. The learner runs in the algorithm's own process, in the thread that RLlib gives it. On CartPole there is the new
-API stack ("new"), the same with Gymnasium's own vector CartPole ("new, vector"), and the old one ("old").
-
-Pong's frames are uint8 until a network takes them, in every variant:
+RLlib. On CartPole there is the new API stack ("new"), the same with Gymnasium's own vector CartPole ("vector"), and the
+old stack ("old"). On Pong, whose frames are uint8 until a network takes them, there are
 
 - "connectors": one gray frame per step from Gymnasium's Atari preprocessing, stacked by RLlib's connectors before the
   network of a worker and again in the learner, so that a single frame per step travels. It is what RLlib's examples do,
   except for RLlib's own wrapper, which shrinks every frame of the four, and turns frames into floats in the worker.
 - "vector": ALE's own vector env, which rlrun uses, with stacked frames.
 - "old": RLlib's old API stack, with RLlib's wrapper for it, which stacks frames.
+
+The learner runs in a thread of the algorithm's own process, or, with ", learner apart", in an actor of its own.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def config_of(work: dict[str, Any]) -> IMPALAConfig:
         num_envs_per_env_runner=work["num_envs"],
         rollout_fragment_length=work["fragment"],
     )
-    config.learners(num_learners=0).resources(num_gpus=0)
+    config.learners(num_learners=int("apart" in work["variant"])).resources(num_gpus=0)
     config.reporting(min_time_s_per_iteration=ITERATION_S)
     config.training(
         lr=work["lr"],
@@ -170,7 +170,7 @@ def cartpole(config: IMPALAConfig, work: dict[str, Any]) -> IMPALAConfig:
     if work["variant"] == "old":
         return config.training(model=net)
     config.rl_module(model_config=DefaultModelConfig(**net))
-    vectorize = "vector_entry_point" if work["variant"] == "new, vector" else "sync"
+    vectorize = "vector_entry_point" if "vector" in work["variant"] else "sync"
     return config.env_runners(gym_env_vectorize_mode=vectorize)
 
 
@@ -181,10 +181,11 @@ def pong(config: IMPALAConfig, work: dict[str, Any]) -> IMPALAConfig:
         ModelCatalog.register_custom_model("nature", NatureModel)
         config.environment("frames", clip_rewards=True).env_runners(preprocessor_pref=None)
         return config.training(model={"custom_model": "nature"})
-    register_env("frames", vector_frames if work["variant"] == "vector" else single_frames)
+    is_vector = "vector" in work["variant"]
+    register_env("frames", vector_frames if is_vector else single_frames)
     config.environment("frames", clip_rewards=True)
     config.rl_module(rl_module_spec=RLModuleSpec(module_class=NatureModule))
-    if work["variant"] == "vector":
+    if is_vector:
         return config.env_runners(gym_env_vectorize_mode="vector_entry_point")
     config.env_runners(env_to_module_connector=stacked_for_acting)
     return config.training(learner_connector=stacked_for_learning)
@@ -214,7 +215,7 @@ def counted(result: Mapping[str, Any], is_old: bool) -> dict[str, float]:
 
 def trained(work: dict[str, Any]) -> dict[str, Any]:
     """Trains through warm-up and window, and returns what the window held."""
-    ray.init("local", num_cpus=work["workers"] + 2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init("local", num_cpus=work["workers"] + 3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     torch.set_num_threads(1)
     algorithm = config_of(work).build_algo()
     began: float | None = None

@@ -32,7 +32,6 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
         "gamma": work["gamma"],
         "entropy_coeff": 0.01,
         "max_grad_norm": 40.0,
-        "num_cpus_per_worker": 0.5,
         **work.get("config", {}),
     }
     if work["env"] == "CartPole-v1":

@@ -202,13 +202,12 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         return total
 
     def state(self) -> dict[str, Any]:
-        """Returns counters and the state of the minibatch order, None before the first batch."""
-        return {"learner": None if self._learner is None else self._learner.state()}
+        """Returns counters and the state of the minibatch order."""
+        return {"learner": self._started().state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
-        if state["learner"] is not None:
-            self._started().load_state(state["learner"])
+        self._started().load_state(state["learner"])
 
     def close(self) -> None:
         """Leaves the other workers; on the driver, ends their meeting."""

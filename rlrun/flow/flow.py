@@ -99,7 +99,7 @@ class WorkerOperator(Operator):
         return
 
     def close(self) -> None:
-        """Frees on the worker what the operator holds there."""
+        """Frees what the operator holds, first on its worker and then on the driver."""
         return
 
 

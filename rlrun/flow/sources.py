@@ -101,7 +101,7 @@ class OperatorChain:
                 operator.set_weights(weights)
 
     def close(self) -> None:
-        """Lets the operators free what they hold on the worker."""
+        """Lets the operators free what they hold."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.close()

@@ -66,7 +66,7 @@ class Postprocessing(Protocol):
         ...
 
     def close(self) -> None:
-        """Frees what it holds on the worker."""
+        """Frees what it holds, first on the worker and then on the driver."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -274,6 +274,8 @@ class WorkerSet(RolloutCounts):
             self._sampler.close()
         if self._actors:
             self._actors.close()
+        for operators in self._postprocessing.values():
+            operators.close()
         if self._owns_ray:
             import ray
 

@@ -146,7 +146,7 @@ def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there():
         algorithm.learner.weights_version += 1
     flow.take(1)
     workers.close()
-    assert notes == [(0, "begins"), (0, 0), (0, 1), (0, "closed")]
+    assert notes == [(0, "begins"), (0, 0), (0, 1), (0, "closed"), (None, "closed")]
     assert OperatorChain([Told(notes), dict]).for_worker(3).operators[0].worker == 3
 
 

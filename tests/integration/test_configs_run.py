@@ -17,3 +17,17 @@ def test_two_iterations_of_a_long_config_run(config, tmp_path):
     assert trial.last_result["iteration"] == 2
     assert 900 < trial.last_result["env_steps"] <= 1024 or config.startswith("lunar")
     assert trial.checkpoint is not None
+
+
+@pytest.mark.parametrize("config", ["pong/impala.yaml", "pong/appo.yaml"])
+def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config, tmp_path):
+    short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=256"]
+    (trial,) = rlrun.run(
+        CONFIGS / config,
+        overrides=[*short, "config.min_env_steps_per_iteration=256", "evaluation.every=1000"],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["iteration"] == 2
+    assert 500 < trial.last_result["env_steps"] <= 640
+    assert trial.checkpoint is not None

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.registry import BUILT_IN
 
 GOOD = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
 
@@ -224,7 +225,7 @@ ENTRIES = [
     Case(
         "no algorithm",
         "try:\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n",
-        ["spec.yaml:1:1: try.algorithm: is missing: add one of ppo"],
+        ["spec.yaml:1:1: try.algorithm: is missing: add one of " + ", ".join(sorted(BUILT_IN))],
     ),
     Case(
         "unknown algorithm",

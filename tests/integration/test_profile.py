@@ -57,8 +57,8 @@ def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, alg
     for worker in data["workers"]:
         assert list(worker["phases"]) == on_workers
         assert min(worker["phases"].values()) > 0
-        assert worker["fragments"] > 1
-        assert worker["wait_s"] > 0
+        assert worker["fragments"] >= 1
+        assert worker["wait_s"] >= 0
         assert worker["transfer_s"] > 0
         assert worker["queued_s"] >= 0
         assert sum(worker["phases"].values()) + worker["wait_s"] <= data["seconds"]

@@ -223,7 +223,8 @@ class SendWeights(Operator):
         """Returns the batch as it is."""
         worker, batch = item
         version = self.learner.weights_version
-        if version - self._sent.get(worker, -self.every) >= self.every:
+        age = version - self._sent.get(worker, -self.every)
+        if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
             if self._latest is None or self._latest[0] != version:  # the same object is stored once for all workers
                 self._latest = version, {DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)}
             self.workers.set_weights(self._latest[1], worker)

@@ -2,9 +2,9 @@
 
     python scripts/soak_sweep.py [--minutes 120] [--warm-up 15] [--trial-s 60] [--json FILE]
 
-The resident memory of the driver and of the actors that trials follow one another in is read every ten seconds. What is
-printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between all pairs), in MB per hour
-and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is interrupted as by Ctrl-C.
+The resident memory of the driver and of the actors that trials follow one another in, without what they share, is read
+every ten seconds. What is printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between
+all pairs), in MB per hour and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is interrupted as by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Sample:
     Attributes:
         hours: Since the beginning.
         trials: Trials that had ended.
-        rss: Process -> resident memory in MB; a process is named by what it is and its pid.
+        rss: Process -> resident memory of its own in MB; a process is named by what it is and its pid.
     """
 
     hours: float
@@ -121,7 +121,11 @@ def ended(runs: Path) -> int:
 
 
 def resident(root: int) -> dict[str, float]:
-    """Returns the resident memory in MB of a process and all that descend from it."""
+    """Returns the resident memory in MB that is not shared, of a process and all that descend from it.
+
+    Shared are libraries, and Ray's object store: its pages count for every process that has ever looked at them, until
+    the store, whose size is bounded, has used all of them.
+    """
     parents, names = {}, {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -137,11 +141,11 @@ def resident(root: int) -> dict[str, float]:
     found = {}
     for pid in family:
         try:
-            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            resident_pages, shared_pages = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
         except (FileNotFoundError, ProcessLookupError, IndexError):
             continue
         what = DRIVER if pid == root else kind(names.get(pid, ""))
-        found[f"{what} {pid}"] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        found[f"{what} {pid}"] = (resident_pages - shared_pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
     return found
 
 

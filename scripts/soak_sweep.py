@@ -4,7 +4,8 @@
 
 The resident memory of the driver and of the actors that trials follow one another in, without what they share, is read
 every ten seconds. What is printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between
-all pairs), in MB per hour and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is interrupted as by Ctrl-C.
+all pairs), in MB per hour and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is
+interrupted as by Ctrl-C.
 """
 
 from __future__ import annotations

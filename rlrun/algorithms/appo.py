@@ -75,6 +75,11 @@ class APPOConfig(AlgorithmConfig):
         """Minibatches per env step."""
         return self.num_epochs / (self.minibatch_size or self.train_batch_size)
 
+    @property
+    def starts_at_target(self) -> bool:
+        """Whether every update begins at the target policy, so that one forward pass gives both."""
+        return self.num_epochs == 1 and self.minibatch_size is None and self.target_update_interval == 1
+
 
 class APPO(Algorithm[APPOConfig]):
     """Workers collect without waiting; several passes over a batch stay near a target policy."""
@@ -93,7 +98,8 @@ class APPO(Algorithm[APPOConfig]):
         from rlrun.functional.vtrace import vtrace
 
         config, valid = self.config, batch["valid"].float()
-        target = outputs.distribution.like(batch["target_outputs"])
+        present = outputs.distribution.outputs
+        target = outputs.distribution.like(present.detach() if config.starts_at_target else batch["target_outputs"])
         target_logp = target.log_prob(batch["actions"]) * valid
         log_ratios = target_logp - batch["logp"] * valid
         targets, advantages = vtrace(
@@ -141,12 +147,15 @@ class APPO(Algorithm[APPOConfig]):
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
         config = self.config
-        return (
+        batches = (
             rollouts.zip_with_worker()
             .for_each(SendWeights(self.learner, workers, config.broadcast_interval))
             .combine(ConcatBatches(config.train_batch_size))
-            .for_each(AddTargetOutputs(self.learner))
-            .for_each(
+        )
+        if not config.starts_at_target:
+            batches = batches.for_each(AddTargetOutputs(self.learner))
+        return (
+            batches.for_each(
                 TrainOneStep(
                     self.learner,
                     workers,

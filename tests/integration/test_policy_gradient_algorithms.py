@@ -70,6 +70,18 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
         check_progress([*first, *(numbers(restored.train()) for _ in range(3))])
 
 
+def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
+    found = []
+    for minibatch_size in (None, 64):  # the whole batch both times; only the first way knows it beforehand
+        with made("appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1) as one:
+            operators = [step.name for step in one.flow.describe()]
+            assert ("AddTargetOutputs" in operators) is (minibatch_size is not None)
+            for _ in range(3):
+                one.train()
+            found.append(one.learner.flat())
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
 def check_progress(results):
     assert [result["iteration"] for result in results] == list(range(1, len(results) + 1))
     assert np.diff([0] + [result["env_steps"] for result in results]).min() >= 100

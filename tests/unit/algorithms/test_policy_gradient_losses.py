@@ -125,7 +125,7 @@ def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
         empty = ~batch["valid"]
         batch["logp"] = batch["logp"].masked_fill(empty, -garbage)
         batch["rewards"] = batch["rewards"].masked_fill(empty, garbage)
-        make("CartPole-v1").loss(outputs_of(logits, values), batch, SCHEDULED).total.backward()
+        make("CartPole-v1", {"num_epochs": 2}).loss(outputs_of(logits, values), batch, SCHEDULED).total.backward()
         assert torch.isfinite(logits.grad).all()
         assert not logits.grad[empty].any()
         assert not values.grad[empty].any()
@@ -147,7 +147,7 @@ def appo_loss(moved, *, kl_coeff=0.0):
         target_outputs=target,
     )
     scheduled = {**SCHEDULED, "kl_coeff": torch.tensor(kl_coeff)}
-    loss = APPO("CartPole-v1").loss(outputs_of(logits, torch.zeros(1, 2)), batch, scheduled)
+    loss = APPO("CartPole-v1", {"num_epochs": 2}).loss(outputs_of(logits, torch.zeros(1, 2)), batch, scheduled)
     (gradient,) = torch.autograd.grad(loss.total, logits)
     return loss, gradient
 

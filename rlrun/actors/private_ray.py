@@ -36,6 +36,8 @@ def prepare_environment() -> None:
     disagree; left alone, Ray turns its token on by itself for what it starts. What the user has set is left.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
+    os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 

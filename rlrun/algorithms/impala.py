@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
@@ -74,7 +74,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     Config = ImpalaConfig
     policy_family = "actor_critic"
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "mean_ratio", "grad_norm")
+    learner_metrics: ClassVar[tuple[str, ...]] = ("policy_loss", "value_loss", "entropy", "mean_ratio", "grad_norm")
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
@@ -117,21 +117,25 @@ class Impala(Algorithm[ImpalaConfig]):
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
+        trained = self.batches(rollouts, workers).for_each(self.train_one_step(workers))
+        return trained.for_each(MergeFilters(self.learner, workers))
+
+    def batches(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[SampleBatch]:
+        """New weights to whoever has delivered, batches of new and repeated fragments."""
         config = self.config
         fragments = rollouts.zip_with_worker().for_each(SendWeights(self.learner, workers, config.broadcast_interval))
         if config.replay_proportion:
             seed = child_seed(self.seed, "recent fragments")
             fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))
-        return (
-            fragments.combine(ConcatBatches(config.train_batch_size))
-            .for_each(
-                TrainOneStep(
-                    self.learner,
-                    workers,
-                    num_epochs=config.num_epochs,
-                    minibatch_size=config.minibatch_size,
-                    whole_fragments=True,
-                )
-            )
-            .for_each(MergeFilters(self.learner, workers))
+        return fragments.combine(ConcatBatches(config.train_batch_size))
+
+    def train_one_step(self, workers: WorkerSet) -> TrainOneStep:
+        """Passes over whole fragments."""
+        config = self.config
+        return TrainOneStep(
+            self.learner,
+            workers,
+            num_epochs=config.num_epochs,
+            minibatch_size=config.minibatch_size,
+            whole_fragments=True,
         )

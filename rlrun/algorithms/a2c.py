@@ -18,8 +18,8 @@ from rlrun.flow.operators import (
     Standardize,
     TrainOneStep,
 )
-from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.learner.policy_gradient import policy_gradient_loss
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -57,13 +57,12 @@ class A2C(Algorithm[A2CConfig]):
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
-        valid = batch["valid"].float()
-        logp = outputs.distribution.log_prob(batch["actions"])
-        policy_loss = -masked_mean(logp * batch["advantages"], valid)
-        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
-        entropy = masked_mean(outputs.distribution.entropy(), valid)
-        total = policy_loss + self.config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy
-        return Loss(total, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy})
+        return policy_gradient_loss(
+            outputs,
+            batch,
+            vf_loss_coeff=self.config.vf_loss_coeff,
+            entropy_coeff=scheduled["entropy_coeff"],
+        )
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""

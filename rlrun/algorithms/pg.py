@@ -19,8 +19,8 @@ from rlrun.flow.operators import (
     TrainOneStep,
 )
 from rlrun.flow.sources import parallel_rollouts
-from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.learner.policy_gradient import policy_gradient_loss
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -64,15 +64,9 @@ class PG(Algorithm[PGConfig]):
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
-        valid = batch["valid"].float()
-        logp = outputs.distribution.log_prob(batch["actions"])
-        policy_loss = -masked_mean(logp * batch["advantages"], valid)
-        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
-        entropy = masked_mean(outputs.distribution.entropy(), valid)
         value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
-        return Loss(
-            total=policy_loss + value_weight * value_loss - scheduled["entropy_coeff"] * entropy,
-            statistics={"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy},
+        return policy_gradient_loss(
+            outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
         )
 
     def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:

@@ -1,0 +1,39 @@
+"""The loss of a plain policy gradient with a value function, which REINFORCE and advantage actor-critic share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
+
+
+def policy_gradient_loss(
+    outputs: ActorCriticOutputs, batch: SampleBatch, *, vf_loss_coeff: float, entropy_coeff: Tensor
+) -> Loss:
+    """Returns score function times advantage, squared value error, and entropy bonus.
+
+    Args:
+        outputs: What the policy says of the rows.
+        batch: Columns [S, L], `advantages` and `value_targets` among them.
+        vf_loss_coeff: Weight of the value error.
+        entropy_coeff: Weight of the entropy bonus, [].
+
+    Source:
+        Williams 1992, eq. 4; Mnih et al., arXiv:1602.01783, section 4 and algorithm S3.
+    """
+    valid = batch["valid"].float()
+    logp = outputs.distribution.log_prob(batch["actions"])
+    policy_loss = -masked_mean(logp * batch["advantages"], valid)
+    value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+    entropy = masked_mean(outputs.distribution.entropy(), valid)
+    return Loss(
+        total=policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy,
+        statistics={"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy},
+    )

@@ -75,7 +75,8 @@ def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_kille
         assert result["worker_restarts"] == 1
         assert result["sgd_steps"] > steps
         assert np.isfinite(result["learner/grad_norm"])
-        assert algorithm.learner.filters["observations/"].count == 32 * result["sgd_steps"]
+        # The other worker's fragment may be here and counted, and its gradient still wait for the next iteration.
+        assert algorithm.learner.filters["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
 def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns() -> None:

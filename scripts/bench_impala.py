@@ -96,7 +96,8 @@ def rllib(variant: str) -> Side:
 
 def rlrun(algorithm: str, aim: float | None, **config: Any) -> Side:
     changes = {"algorithm": algorithm, "config": config}
-    return Side(f"rlrun {algorithm.upper()}", sys.executable, "bench_impala_rlrun.py", changes, aim)
+    name = f"rlrun {algorithm.upper()}{', bfloat16' if config.get('precision') == 'bfloat16' else ''}"
+    return Side(name, sys.executable, "bench_impala_rlrun.py", changes, aim)
 
 
 def sample_factory() -> Side:
@@ -135,7 +136,9 @@ def main() -> None:
         )
     if "pong" in parts:
         eager = {"compile": False}  # oneDNN's convolutions are as fast without
-        sides = [rllib(FASTEST["pong"]), rlrun("impala", 2.0, **eager), rlrun("appo", 2.0, **eager), sample_factory()]
+        half = {**eager, "precision": "bfloat16"}
+        ours = [rlrun(algorithm, 2.0, **config) for config in (eager, half) for algorithm in ("impala", "appo")]
+        sides = [rllib(FASTEST["pong"]), *ours, sample_factory()]
         found["pong"] = compared("ALE/Pong-v5, 2 workers x 4 envs", pong, sides, options.repeats)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")

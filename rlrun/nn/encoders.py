@@ -67,8 +67,10 @@ class ImageEncoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Encodes images [N, *shape] as [N, width]."""
         pixels = images.permute(0, 3, 1, 2) if self.leaf.channels_last else images
-        # A CPU's convolutions take a quarter less time to learn if a pixel's channels lie side by side.
-        numbers = pixels.to(torch.float32, memory_format=torch.channels_last)
+        # A CPU's convolutions take a quarter less time to learn if a pixel's channels lie side by side, and a tenth
+        # more to act.
+        layout = torch.channels_last if torch.is_grad_enabled() else torch.contiguous_format
+        numbers = pixels.to(torch.float32, memory_format=layout)
         features: Tensor = self.dense(self.layers(numbers * self.leaf.scale).flatten(1))
         return features
 

@@ -30,6 +30,8 @@ from rlrun.rollout.rollout_worker import DEFAULT_POLICY, WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
     from rlrun.learner.learner_group import LearnerGroup
@@ -61,7 +63,10 @@ RESULT_KEYS = (
 )
 """What every algorithm reports at every iteration, besides `learner/...`, `info/...` and `time/...`."""
 
-POLICY_FAMILIES = {"actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy"}
+POLICY_FAMILIES = {
+    "actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy",
+    "q": "rlrun.policy.q:QPolicy",
+}
 """Import paths of the policy families that come with rlrun."""
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
@@ -151,6 +156,26 @@ class Algorithm(Generic[C]):
     def objectives(self) -> list[Objective]:
         """Returns what the learner minimises: the one loss, unless a plugin says otherwise."""
         return [Objective("loss", self.loss, max_grad_norm=self.config.max_grad_norm)]
+
+    def make_policy(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
+    ) -> Policy:
+        """Returns the policy as it is at the start of a run: one of the family, unless a plugin makes its own.
+
+        Args:
+            observation_space: What the env shows.
+            action_space: What it takes.
+            seed: Seed of the first parameters.
+        """
+        family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")
+        policy: Policy = family(
+            observation_space,
+            action_space,
+            self.config.model,
+            normalize_observations=self.config.normalize_observations,
+            seed=seed,
+        )
+        return policy
 
     def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
         """Returns the stream of experience: a fragment of every worker in turn, with the latest weights."""
@@ -569,16 +594,7 @@ class Algorithm(Generic[C]):
         )
 
     def _policy(self) -> Policy:
-        family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")
-        observation_space, action_space = self._spaces
-        policy: Policy = family(
-            observation_space,
-            action_space,
-            self.config.model,
-            normalize_observations=self.config.normalize_observations,
-            seed=child_seed(self.seed, "parameters"),
-        )
-        return policy
+        return self.make_policy(*self._spaces, seed=child_seed(self.seed, "parameters"))
 
     def _compiling_pays(self) -> bool:
         """Decides once whether updates are compiled: by the spec alone, and by whether a compiler is there."""

@@ -25,6 +25,7 @@ BUILT_IN = {
     "a3c": "rlrun.algorithms.a3c:A3C",
     "appo": "rlrun.algorithms.appo:APPO",
     "ddppo": "rlrun.algorithms.ddppo:DDPPO",
+    "dqn": "rlrun.algorithms.dqn:DQN",
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",

@@ -32,6 +32,7 @@ from rlrun.flow.nodes import (
     Duplicate,
     Ended,
     Filter,
+    FollowedBy,
     ForEach,
     Node,
     Pending,
@@ -110,12 +111,12 @@ class OperatorInfo:
     Attributes:
         path: Where it stands, unique in the plan: its name, after the numbers of the branches that lead to it.
         name: The operator's name.
-        kind: How it deals with items: source, for_each, combine, filter, zip_with_worker, duplicate, copy or
-            concurrently.
+        kind: How it deals with items: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+            followed_by or concurrently.
         settings: What to print of it.
         stateful: Whether a checkpoint holds something of it.
         on_workers: Name and settings of the operators that a source has applied on the workers.
-        branches: The plans that it joins, for `concurrently`.
+        branches: The plans that it joins, for `concurrently` and `followed_by`.
     """
 
     path: str
@@ -188,6 +189,20 @@ class Flow(Iterator[T_co]):
     def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
         """Pairs each item with the index of the worker that delivered it (None: it comes from no worker)."""
         return Flow(ZipWithWorker(self.node))
+
+    def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
+        """Delivers these items, each after another flow was pulled for as long as it had something ready.
+
+        What the other flow delivers has done its work by then and is dropped.
+
+        Examples:
+            >>> from rlrun.flow.sources import from_items
+            >>> from_items("ab").followed_by(from_items([1, 2]).for_each(print)).take(2)
+            1
+            2
+            ['a', 'b']
+        """
+        return Flow(FollowedBy(self.node, other.node))
 
     def __next__(self) -> T_co:
         """Pulls one item, and waits for it if need be.

@@ -277,6 +277,27 @@ class ZipWithWorker(Node):
         return Delivered((polled.worker, polled.value), polled.worker)
 
 
+class FollowedBy(Node):
+    """Item -> the same item, once another stream has nothing ready any more."""
+
+    kind = "followed_by"
+
+    def __init__(self, upstream: Node, other: Node) -> None:
+        """Takes the stream whose items go on, and the one that is pulled after each of them."""
+        super().__init__("followed_by", inputs=(upstream, other))
+        self.upstream = upstream
+        self.other = other
+
+    def poll(self) -> Polled:
+        """Returns the next item after everything that it made possible."""
+        polled = self.upstream.poll()
+        if isinstance(polled, Delivered):
+            self.items += 1
+            while isinstance(self.other.poll(), Delivered):
+                pass
+        return polled
+
+
 class Duplicate(Node):
     """Keeps for each copy of a stream the items that it has not pulled yet."""
 

@@ -245,23 +245,24 @@ class AddTargetOutputs(Operator):
 
 
 class UpdateTargetNetwork(StatefulOperator):
-    """Copies the parameters into the target network after every so many batches."""
+    """Moves the target network towards the parameters after every so many batches."""
 
-    def __init__(self, learner: AnyLearner, every: int) -> None:
-        """Takes who holds both, and after how many batches."""
+    def __init__(self, learner: AnyLearner, every: int, tau: float = 1.0) -> None:
+        """Takes who holds both, after how many batches, and by which part of the way; 1 copies the parameters."""
         self.learner = learner
         self.every = every
+        self.tau = tau
         self._batches = 0
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"every": self.every}
+        return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau})}
 
     def __call__(self, item: T) -> T:
         """Returns the item as it is."""
         self._batches += 1
         if self._batches % self.every == 0:
-            self.learner.update_target()
+            self.learner.update_target(self.tau)
         return item
 
     def state(self) -> dict[str, Any]:

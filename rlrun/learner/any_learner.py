@@ -41,6 +41,10 @@ class AnyLearner(Protocol):
         """Runs epochs of minibatch SGD on a batch."""
         ...
 
+    def step(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
+        """Learns from one minibatch as it is, and returns its rows' priorities, [S] or empty."""
+        ...
+
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
     ) -> None:
@@ -75,8 +79,8 @@ class AnyLearner(Protocol):
         """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
         ...
 
-    def update_target(self) -> None:
-        """Copies the parameters into the target network."""
+    def update_target(self, tau: float = 1.0) -> None:
+        """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""
         ...
 
     def target(self) -> NDArray[np.float32] | None:

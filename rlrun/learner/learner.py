@@ -24,11 +24,12 @@ from rlrun.learner.statistic_totals import StatisticTotals
 from rlrun.learner.update import (
     GradientSum,
     OptimizerState,
+    Parameters,
     Precision,
     Update,
     apply_sum,
+    computed_in,
     flattened_arguments,
-    outputs_of,
     parameter_range,
     sum_as_means,
     traceable,
@@ -170,6 +171,23 @@ class Learner:
                     break
         self.weights_version += 1
 
+    def step(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
+        """Learns from one minibatch as it is.
+
+        Args:
+            batch: Rows of experience [S, L, ...].
+            env_steps: Env steps so far, for the schedules.
+
+        Returns:
+            What the loss says of how much is to be learned from each row still, [S]; empty if it says nothing.
+        """
+        self.last_batch = batch
+        draws = self.policy.draws(self._generator, *batch["valid"].shape)
+        columns = self._staging.batch(SampleBatch(batch, **draws))
+        priorities = self._step(columns, self._settings(env_steps))
+        self.weights_version += 1
+        return priorities.cpu().numpy()
+
     def gradients(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
         """Returns what `apply_gradients` of another learner moves its parameters by.
 
@@ -220,15 +238,15 @@ class Learner:
         order[:rows] = self._generator.permutation(rows)
         return self._staging.order(order)
 
-    def _step(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> None:
-        """Moves the parameters by one minibatch; nothing waits for the device."""
+    def _step(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
+        """Moves the parameters by one minibatch and returns its rows' priorities; nothing waits for the device."""
         due = [i for i, objective in enumerate(self.objectives) if self.sgd_steps % objective.every == 0]
         self.sgd_steps += 1
         if self._reduce is not None or self._servers is not None or self._microbatch_size is not None:
             for i in due:
                 total = self._gradient_sum(i, batch, settings)
                 self._apply(i, total if self._reduce is None else self._reduce(total), settings)
-            return
+            return self._flat[:0]
         names = tuple(self.objectives[i].name for i in due)
         states = [self._states[i] for i in due]
         if names not in self._updates:
@@ -238,7 +256,9 @@ class Learner:
             )
         update = self._updates[names]
         measured = self._run(update, names, states, batch, settings)
-        self._totals.add(update.statistics, measured)
+        number = len(update.statistics)
+        self._totals.add(update.statistics, measured[:number])
+        return measured[number:]
 
     def _gradient_sum(self, index: int, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
         """Returns an objective's gradient sum over a minibatch, one microbatch after another; means for servers."""
@@ -271,12 +291,13 @@ class Learner:
         settings: Mapping[str, Tensor],
     ) -> Tensor:
         """Runs an update, or its first half, as it is or compiled."""
+        parameters = Parameters(self._flat, self._target)
         if not self.is_compiled:
-            return update(self._flat, states, batch, settings)
-        arguments = flattened_arguments(self._flat, states, batch, settings)
+            return update(parameters, states, batch, settings)
+        arguments = flattened_arguments(parameters, states, batch, settings)
         key = (names, batch["valid"].shape)
         if key not in self._compiled:
-            function = traceable(update, len(states), batch, settings)
+            function = traceable(update, len(states), batch, settings, has_target=self._target is not None)
             self._compiled[key] = compiled(
                 update, function, arguments, identity=self._identity_of(names), announce=self._announce
             )
@@ -311,15 +332,18 @@ class Learner:
         if self._target is None:
             raise RuntimeError("this learner keeps no target network")
         needed = self._staging.batch(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
-        with torch.no_grad():
-            outputs = outputs_of(self.policy, self._target, needed, self._precision)
+        with torch.no_grad(), computed_in(self._precision, self.device):
+            outputs = self.policy.outputs(self.policy.parameters.views(self._target), needed)
         found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
         return found
 
-    def update_target(self) -> None:
-        """Copies the parameters into the target network."""
+    def update_target(self, tau: float = 1.0) -> None:
+        """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""
         if self._target is not None:
-            self._target.copy_(self._flat)
+            if tau == 1.0:
+                self._target.copy_(self._flat)
+            else:
+                self._target.lerp_(self._flat, tau)
 
     def target(self) -> NDArray[np.float32] | None:
         """Returns a copy of the target network's parameters, [P], None if there is none."""

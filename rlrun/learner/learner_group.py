@@ -155,6 +155,14 @@ class LearnerGroup:
         self.sgd_steps = self._ask_all("learn", stored, self.schedules, num_epochs, minibatch_size, env_steps, stop)[0]
         self.weights_version += 1
 
+    def step(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
+        """Is not for learners in processes of their own, whose configs refuse a replay.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("learners in processes of their own learn from batches, not from a replay's minibatches")
+
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
     ) -> None:
@@ -208,9 +216,9 @@ class LearnerGroup:
         parts = [part for part in self._ask_all("target_outputs", stored) if part is not None]
         return np.concatenate(parts, axis=1)
 
-    def update_target(self) -> None:
-        """Copies the parameters into the target network."""
-        self._call_all("update_target")
+    def update_target(self, tau: float = 1.0) -> None:
+        """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""
+        self._call_all("update_target", tau)
 
     def target(self) -> NDArray[np.float32] | None:
         """Returns a copy of the target network's parameters, [P], None if there is none."""

@@ -19,10 +19,13 @@ class Loss:
     Attributes:
         total: The number to minimise, [].
         statistics: Numbers to report, each [], by name; the learner averages them over minibatches.
+        priorities: How much is to be learned from each row still, [S], for a prioritized replay; None if the loss
+            says nothing of it. At most one objective of a learner gives them.
     """
 
     total: Tensor
     statistics: Mapping[str, Tensor]
+    priorities: Tensor | None = None
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
@@ -40,7 +43,7 @@ class Objective:
         loss: The loss function.
         lr: Name of the scheduled setting that is its learning rate.
         parameters: Prefix of the names of the parameters it moves; they lie side by side. "" for all.
-        every: It runs at every so many-th minibatch.
+        every: It runs at every so many-th minibatch, from the first on.
         max_grad_norm: Bound of the gradient's norm, or None.
         epsilon: Added to the root of the second moment (Adam).
     """

@@ -25,6 +25,7 @@ class Staging:
         """Takes the device."""
         self._device = device
         self._stream: Any = None
+        self._latest: tuple[Mapping[str, float], dict[str, Tensor]] = ({}, {})
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
@@ -49,11 +50,11 @@ class Staging:
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Returns settings on the device by name, each []."""
-        if self._stream is None:
-            return {name: torch.tensor(value) for name, value in values.items()}
-        together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
-        return dict(zip(values, together.unbind(), strict=True))
+        """Returns settings on the device by name, each []; the same tensors as long as no value changes."""
+        if values != self._latest[0]:
+            together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
+            self._latest = values, dict(zip(values, together.unbind(), strict=True))
+        return self._latest[1]
 
     def _moved(self, tensor: Tensor) -> Tensor:
         if self._stream is None:

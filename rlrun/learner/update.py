@@ -7,6 +7,7 @@ compiled as a whole, forward and backward pass, clipping and optimizer together 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
-from rlrun.learner.objective import Objective
+from rlrun.learner.objective import Loss, Objective
 from rlrun.policy.policy import Policy
 
 BETA_1 = 0.9
@@ -23,6 +24,19 @@ BETA_2 = 0.999
 
 Precision = Literal["float32", "bfloat16"]
 """What a network's passes are computed in; parameters, losses and optimizers are float32 either way."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What the networks of an update are made of.
+
+    Attributes:
+        flat: All parameters, [P].
+        target: Those of the target network, [P]; None if there is none.
+    """
+
+    flat: Tensor
+    target: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class Update:
 
     def __call__(
         self,
-        flat: Tensor,
+        parameters: Parameters,
         states: Sequence[OptimizerState],
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
@@ -79,22 +93,26 @@ class Update:
         """Moves the parameters.
 
         Args:
-            flat: All parameters [P]; changed in place.
+            parameters: Those that move, changed in place, and those of the target network.
             states: Optimizer states of the objectives; changed in place.
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The statistics of this minibatch, [number of statistics].
+            The statistics of this minibatch, and behind them the priorities of its rows if a loss gives them,
+            [number of statistics (+ S)].
         """
         measured: dict[str, Tensor] = {}
+        priorities: list[Tensor] = []
         for objective, state in zip(self.objectives, states, strict=True):
-            gradient, statistics = gradient_of(self.policy, objective, flat, batch, scheduled, self.precision)
-            norm = apply_gradient(self.policy, objective, flat, state, gradient, scheduled)
-            for name, value in {**statistics, "grad_norm": norm}.items():
+            gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
+            norm = apply_gradient(self.policy, objective, parameters.flat, state, gradient, scheduled)
+            for name, value in {**loss.statistics, "grad_norm": norm}.items():
                 measured[f"{objective.name}/{name}" if self.names_objectives else name] = value.detach()
+            priorities += [] if loss.priorities is None else [loss.priorities.detach().float()]
         self.statistics = tuple(measured)
-        return torch.stack([value.float() for value in measured.values()])
+        statistics = torch.stack([value.float() for value in measured.values()])
+        return torch.cat([statistics, *priorities]) if priorities else statistics
 
 
 class GradientSum:
@@ -127,7 +145,7 @@ class GradientSum:
 
     def __call__(
         self,
-        flat: Tensor,
+        parameters: Parameters,
         states: Sequence[OptimizerState],
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
@@ -135,12 +153,13 @@ class GradientSum:
         """Returns gradient, statistics and 1, all times the number of valid steps, [size + statistics + 1].
 
         Args:
-            flat: All parameters [P].
+            parameters: All parameters.
             states: None; the sum moves nothing.
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
         """
-        gradient, statistics = gradient_of(self.policy, self.objective, flat, batch, scheduled, self.precision)
+        gradient, loss = gradient_of(self.policy, self.objective, parameters, batch, scheduled, self.precision)
+        statistics = loss.statistics
         self.statistics = tuple(statistics)
         weight = batch["valid"].sum().float()
         parts = [value.detach().float().reshape(1) for value in statistics.values()]
@@ -177,27 +196,33 @@ def sum_as_means(total: Tensor) -> Tensor:
 def gradient_of(
     policy: Policy,
     objective: Objective,
-    flat: Tensor,
+    parameters: Parameters,
     batch: SampleBatch,
     scheduled: Mapping[str, Tensor],
     precision: Precision,
-) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """Returns the gradient of an objective's loss over its parameters, [size], and the loss's statistics."""
+) -> tuple[Tensor, Loss]:
+    """Returns the gradient of an objective's loss over its own parameters, [size], and the loss."""
     start, size = parameter_range(policy, objective)
-    leaf = flat.detach().requires_grad_()
-    loss = objective.loss(outputs_of(policy, leaf, batch, precision), batch, scheduled)
+    # Nothing is differentiated but these: an actor's loss costs no gradient of the critics that judge it.
+    leaf = parameters.flat[start : start + size].detach().requires_grad_()
+    with computed_in(precision, leaf.device):
+        views = policy.parameters.views(parameters.flat.detach(), leaf, start)
+        loss = objective.loss(policy.outputs(views, batch, target_views(policy, parameters)), batch, scheduled)
     (gradient,) = torch.autograd.grad(loss.total, leaf)
-    return gradient[start : start + size], loss.statistics
+    return gradient, loss
 
 
-def outputs_of(policy: Policy, flat: Tensor, batch: SampleBatch, precision: Precision) -> Any:
-    """Returns what a policy with parameters [P] puts out for rows of experience [S, L, ...]."""
-    views = policy.parameters.views(flat)
+def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
+    """Returns the target network's parameters by name, None if there is none."""
+    return None if parameters.target is None else policy.parameters.views(parameters.target)
+
+
+def computed_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """Has the networks that run within computed in a precision."""
     if precision == "float32":
-        return policy.outputs(views, batch)
-    # Its cache is for leaves of the graph, which these views are not.
-    with torch.autocast(flat.device.type, dtype=torch.bfloat16, cache_enabled=False):
-        return policy.outputs(views, batch)
+        return nullcontext()
+    # Its cache is for leaves of the graph, which views of a flat vector are not.
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
 
 
 def apply_gradient(
@@ -255,13 +280,14 @@ def adam_step(parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: T
 
 
 def flattened_arguments(
-    flat: Tensor,
+    parameters: Parameters,
     states: Sequence[OptimizerState],
     batch: Mapping[str, Any],
     scheduled: Mapping[str, Tensor],
 ) -> list[Tensor]:
     """Returns an update's arguments as one list of tensors, in the order in which `traceable` takes them."""
-    tensors = [flat]
+    tensors = [parameters.flat]
+    tensors += [] if parameters.target is None else [parameters.target]
     for state in states:
         tensors += [state.first, state.second, state.steps]
     tensors += [leaf for _, leaf in named_leaves(dict(batch))]
@@ -269,7 +295,12 @@ def flattened_arguments(
 
 
 def traceable(
-    update: Update | GradientSum, num_states: int, batch: Mapping[str, Any], scheduled: Mapping[str, Tensor]
+    update: Update | GradientSum,
+    num_states: int,
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+    *,
+    has_target: bool = False,
 ) -> Any:
     """Returns an update, or its first half, as a function of one flat list of tensors.
 
@@ -278,13 +309,14 @@ def traceable(
         num_states: Number of optimizer states.
         batch: A minibatch with the structure of those to come.
         scheduled: Scheduled settings with the names of those to come.
+        has_target: Whether there is a target network.
     """
 
     def function(*tensors: Tensor) -> Tensor:
         arguments = iter(tensors)
-        flat = next(arguments)
+        parameters = Parameters(next(arguments), next(arguments) if has_target else None)
         states = [OptimizerState(next(arguments), next(arguments), next(arguments)) for _ in range(num_states)]
         columns = SampleBatch({name: map_tree(lambda _: next(arguments), tree) for name, tree in batch.items()})
-        return update(flat, states, columns, {name: next(arguments) for name in scheduled})
+        return update(parameters, states, columns, {name: next(arguments) for name in scheduled})
 
     return function

@@ -93,7 +93,9 @@ class ActorCriticPolicy(Policy):
         named = self.module.named_parameters(remove_duplicate=False)
         self._has_shared_parameters = sum(1 for _ in named) > len(self.parameters.slots)
 
-    def outputs(self, views: Mapping[str, Tensor], batch: SampleBatch) -> ActorCriticOutputs:
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> ActorCriticOutputs:
         """Runs the network on rows of observations [S, L, ...]."""
         rows, length = batch["valid"].shape
         flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])

@@ -41,8 +41,12 @@ class BehaviorPolicy(ABC):
     def new_columns(self, length: int, columns: int) -> SampleBatch:
         """Returns empty arrays for what `act` records, [T, B, ...]."""
 
+    def take_place(self, first_column: int, num_columns: int) -> None:
+        """Is told which columns it acts in: from `first_column` on, of the `num_columns` of all workers together."""
+        return
+
     @abstractmethod
-    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int) -> Any:
+    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
         """Acts once for all columns.
 
         Args:
@@ -50,10 +54,19 @@ class BehaviorPolicy(ABC):
             noise: This step's noise, [B, ...].
             record: The fragment's columns; row t is filled.
             t: The step within the fragment.
+            starts: In which columns an episode begins with this observation, [B]; what is remembered there ends.
 
         Returns:
             Actions for the env, [B, ...].
         """
+
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers from step to step besides its weights; nothing by default."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        return
 
     @abstractmethod
     def complete(self, batch: SampleBatch) -> None:
@@ -151,7 +164,7 @@ class ActorCriticBehavior(BehaviorPolicy):
             values=np.full((length + 1, columns), np.nan, np.float32),
         )
 
-    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int) -> Any:
+    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
         """Acts once for all columns, and records outputs, actions and, if they came along, values."""
         outputs, values = self.net.outputs(self._filtered(observations))
         actions = self.model.sample(outputs, noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,17 +40,31 @@ class FlatParameters:
             offset += parameter.numel()
         self.slots = tuple(slots)
         self.size = offset
-        self._sizes = [slot.size for slot in slots]
         self._by_name = {slot.name: slot for slot in slots}
 
     def gather(self, module: nn.Module) -> Tensor:
         """Returns the module's parameters as a new flat vector [P] of float32."""
         return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
 
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Returns the parameters by name, as views of a flat vector through which gradients flow."""
-        parts = torch.split(flat, self._sizes)
-        return {slot.name: part.view(slot.shape) for slot, part in zip(self.slots, parts, strict=True)}
+    def views(self, flat: Tensor, leaf: Tensor | None = None, start: int = 0) -> dict[str, Tensor]:
+        """Returns the parameters by name, as views through which gradients flow.
+
+        Args:
+            flat: All of them, [P].
+            leaf: Those from `start` on that stand in for the ones in `flat`, whole parameters; None for none.
+            start: Where they begin.
+        """
+        if leaf is None:
+            return self._views(self.slots, flat)
+        end = start + len(leaf)
+        own = [slot for slot in self.slots if start <= slot.offset < end]
+        if len(own) == len(self.slots):
+            return self._views(self.slots, leaf)
+        return {**self._views(self.slots, flat), **self._views(own, leaf)}
+
+    def _views(self, slots: Sequence[ParameterSlot], flat: Tensor) -> dict[str, Tensor]:
+        parts = torch.split(flat, [slot.size for slot in slots])
+        return {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=True)}
 
     def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
         """Returns the parameters by name as arrays, for a checkpoint."""

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlrun.data.sample_batch import SampleBatch
@@ -25,16 +27,20 @@ class Policy(ABC):
     parameters: FlatParameters
 
     @abstractmethod
-    def outputs(self, views: Mapping[str, Tensor], batch: SampleBatch) -> Any:
-        """Runs the module once on rows of experience.
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> Any:
+        """Returns what a loss of this family is a function of: one pass over the rows, or what makes passes over them.
 
         Args:
             views: The module's parameters by name.
             batch: Columns [S, L, ...].
-
-        Returns:
-            What a loss of this family is a function of.
+            target_views: Those of the target network; None if the learner keeps none.
         """
+
+    def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
+        """Returns the noise that the losses take on rows [S, L], as further columns of the batch; none by default."""
+        return {}
 
     @abstractmethod
     def behavior(self) -> BehaviorPolicy:

@@ -36,3 +36,21 @@ class TorchActorCritic:
         values = self.outputs(observations)[1]
         assert values is not None
         return values
+
+
+class TorchQ:
+    """A Q network in torch, on the CPU."""
+
+    def __init__(self, module: nn.Module) -> None:
+        """Takes the network, which is its own from here on."""
+        self.module = module.cpu().requires_grad_(False)
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P]."""
+        nn.utils.vector_to_parameters(torch.from_numpy(flat), self.module.parameters())
+
+    def values(self, observations: Any) -> Floats:
+        """Returns the values of all actions, [B, A]."""
+        with torch.inference_mode():
+            values: Floats = self.module(map_tree(torch.as_tensor, observations)).numpy()
+        return values

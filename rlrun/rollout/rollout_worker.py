@@ -46,6 +46,7 @@ class WorkerConfig:
         clip_rewards: Bound of the rewards that are learned from, or None.
         normalize_rewards: Whether they are divided by the deviation of discounted returns.
         worker_index: 0 in the trial's own process, from 1 in actors.
+        num_workers: How many workers there are, the local one included.
         first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
             noise and episodes then go on with numbers that the dead one never reached.
     """
@@ -59,6 +60,7 @@ class WorkerConfig:
     clip_rewards: float | None = None
     normalize_rewards: bool = False
     worker_index: int = 0
+    num_workers: int = 1
     first_fragment: int = 0
 
 
@@ -81,10 +83,14 @@ class RolloutWorker:
         self._fragment = config.first_fragment
         self._observations: Any = None
         self._just_ended = np.zeros(config.num_envs, np.bool_)
+        self._starts = np.ones(config.num_envs, np.bool_)
         self._returns = np.zeros(config.num_envs)
         self._lengths = np.zeros(config.num_envs, np.int64)
         self._recent_actions: list[NDArray[Any]] = []
         self._measures = False
+        first_column = max(config.worker_index - 1, 0) * config.num_envs
+        for behavior in self.behaviors.values():
+            behavior.take_place(first_column, config.num_workers * config.num_envs)
 
     @property
     def behavior(self) -> BehaviorPolicy:
@@ -124,13 +130,17 @@ class RolloutWorker:
         observations = self._observations
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
         record_row(recorded, 0, observations)
+        starts, finals = self._starts, self._just_ended
         for t in range(length):
-            actions = act(observations, noise[t], batch, t)
+            actions = act(observations, noise[t], batch, t, starts)
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
             record_row(recorded, t + 1, observations)
+            # The row behind an end holds the episode's final observation, the one behind that a first one.
+            starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, column): info for column, info in infos.items()})
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
+        self._starts = starts
         recorded_at = time.perf_counter()
         rollout = self._delivered(batch, recorded, rewards, terminateds, truncateds, last_infos, began)
         return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
@@ -206,7 +216,12 @@ class RolloutWorker:
 
     def state(self) -> dict[str, Any]:
         """Returns where the worker is: every column as (episode, seed, actions since its reset), and its sums."""
-        state: dict[str, Any] = {"fragment": self._fragment, "rewards": self._rewards.state(), "columns": []}
+        state: dict[str, Any] = {
+            "fragment": self._fragment,
+            "rewards": self._rewards.state(),
+            "behaviors": {policy: behavior.state() for policy, behavior in self.behaviors.items()},
+            "columns": [],
+        }
         if self._observations is None:
             return state
         recent = np.concatenate(self._recent_actions)
@@ -221,6 +236,7 @@ class RolloutWorker:
                     "episode_return": float(self._returns[column]),
                     "episode_length": int(self._lengths[column]),
                     "just_ended": bool(self._just_ended[column]),
+                    "starts": bool(self._starts[column]),
                     "actions": recent[len(recent) - place.length :, column].copy(),
                 }
             )
@@ -237,6 +253,8 @@ class RolloutWorker:
         """
         self._fragment = int(state["fragment"])
         self._rewards.load_state(state["rewards"])
+        for policy, behavior in self.behaviors.items():
+            behavior.load_state(state["behaviors"][policy])
         columns = state["columns"]
         if not columns:
             return 0
@@ -253,6 +271,7 @@ class RolloutWorker:
         self._returns = np.where(kept, [column["episode_return"] for column in columns], 0.0)
         self._lengths = np.where(kept, [column["episode_length"] for column in columns], 0)
         self._just_ended = np.array([column["just_ended"] for column in columns]) & kept
+        self._starts = np.array([column["starts"] for column in columns]) | ~kept
         longest = max(len(actions) for actions in own_actions)
         recent = np.zeros((longest, len(columns), *own_actions[0].shape[1:]), own_actions[0].dtype)
         for column, actions in enumerate(own_actions):

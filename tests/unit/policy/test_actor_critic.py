@@ -134,7 +134,9 @@ def recorded(behavior, space, length=6, columns=3):
     noise = behavior.noise(np.random.default_rng(0), length, columns)
     batch = behavior.new_columns(length, columns)
     for t in range(length):
-        behavior.act(map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t)
+        behavior.act(
+            map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t, np.zeros(len(noise[t]), np.bool_)
+        )
     batch["obs"] = observations
     behavior.complete(batch)
     return batch

@@ -7,6 +7,7 @@
 # UV=                     install with pip although uv is there
 # SPEC=FILE               what `make train` trains
 # PYTEST_ARGS="-x -k gae" arguments for pytest
+# TEST_PROCESSES=2        processes that `make test` shares the test files out to
 
 PYTHON ?= python3
 EXTRAS ?=
@@ -15,6 +16,7 @@ CONSTRAINTS ?= constraints.txt
 UV ?= $(shell command -v uv 2>/dev/null)
 SPEC ?= configs/cartpole/ppo.yaml
 PYTEST_ARGS ?=
+TEST_PROCESSES ?= 2
 # `make regress`: SEEDS=n for the seeds 0 to n - 1 instead of as many as each spec says; REGRESS_SPECS for other files.
 SEEDS ?=
 REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
@@ -51,7 +53,7 @@ train: $(VENV)/.installed-plain
 	$(BIN)/rlrun train -f $(SPEC)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)

@@ -64,6 +64,9 @@ class Staging:
 
 def over_memory(array: NDArray[Any]) -> Tensor:
     """Returns a tensor over an array's memory, which must not be written to: it may be a view into the object store."""
+    contiguous = np.ascontiguousarray(array)
+    if contiguous.flags.writeable:
+        return torch.from_numpy(contiguous)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(np.ascontiguousarray(array))
+        return torch.from_numpy(contiguous)

@@ -31,6 +31,10 @@ from rlrun.rollout.rollout import Episode, Rollout
 DEFAULT_POLICY = "default"
 """Name of the policy where there is only one."""
 
+NOISE_CELLS = 32
+"""Steps, over all columns, for which short fragments draw their noise together: a generator of its own for each would
+take longer than the steps."""
+
 
 @dataclass(frozen=True)
 class WorkerConfig:
@@ -88,6 +92,7 @@ class RolloutWorker:
         self._lengths = np.zeros(config.num_envs, np.int64)
         self._recent_actions: list[NDArray[Any]] = []
         self._measures = False
+        self._noise_block: tuple[int, NDArray[np.float32]] | None = None
         first_column = max(config.worker_index - 1, 0) * config.num_envs
         for behavior in self.behaviors.values():
             behavior.take_place(first_column, config.num_workers * config.num_envs)
@@ -118,11 +123,11 @@ class RolloutWorker:
             self._observations = self.env.reset()
         length, columns = self.config.fragment_length, self.config.num_envs
         behavior, env = self.behavior, self.env
-        draw, act, step = behavior.noise, behavior.act, env.step
+        draw, act, step = self._noise, behavior.act, env.step
         clock = PhaseClock() if self._measures else None
         if clock is not None:
             draw, act, step = clock.timed(INFERENCE, draw), clock.timed(INFERENCE, act), clock.timed(ENV_STEP, step)
-        noise = draw(generator(self.config.seed, "noise", self.config.worker_index, self._fragment), length, columns)
+        noise = draw()
         batch = behavior.new_columns(length, columns)
         rewards = np.empty((length, columns))
         terminateds, truncateds = np.empty((length, columns), np.bool_), np.empty((length, columns), np.bool_)
@@ -144,6 +149,16 @@ class RolloutWorker:
         recorded_at = time.perf_counter()
         rollout = self._delivered(batch, recorded, rewards, terminateds, truncateds, last_infos, began)
         return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
+
+    def _noise(self) -> NDArray[np.float32]:
+        """Returns the noise of the present fragment, which depends on its number alone."""
+        length, columns = self.config.fragment_length, self.config.num_envs
+        fragments = max(NOISE_CELLS // (length * columns), 1)
+        block, place = divmod(self._fragment, fragments)
+        if self._noise_block is None or self._noise_block[0] != block:
+            draws = generator(self.config.seed, "noise", self.config.worker_index, block)
+            self._noise_block = block, self.behavior.noise(draws, fragments * length, columns)
+        return self._noise_block[1][place * length : (place + 1) * length]
 
     def _delivered(
         self,

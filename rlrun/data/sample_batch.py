@@ -9,7 +9,7 @@ import numpy as np
 
 from rlrun.data.tree import map_tree
 
-CLOSING_COLUMNS = ("obs", "values")
+CLOSING_COLUMNS = ("obs", "values", "q_values")
 """Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
 
 

@@ -22,7 +22,7 @@ from rlrun.nn.q_net import QNet
 from rlrun.policy.action_space import CategoricalActions
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
-from rlrun.policy.q_behavior import DenseQ, QBehavior, QForward
+from rlrun.policy.q_behavior import DenseQ, EpsilonSpread, QBehavior, QForward
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,15 @@ def leaf_shapes(tree: Any) -> list[tuple[int, int]]:
 
 
 class QPolicy(Policy):
-    """A network that says what each of a finite number of actions is worth."""
+    """A network that says what each of a finite number of actions is worth.
+
+    Attributes:
+        spread: Gives each column of the workers an `epsilon` of its own; None for the same everywhere.
+        records_values: Whether fragments tell what every action was worth.
+    """
+
+    spread: EpsilonSpread | None = None
+    records_values: bool = False
 
     def __init__(
         self,
@@ -89,7 +97,14 @@ class QPolicy(Policy):
 
     def behavior(self) -> QBehavior:
         """Returns a NumPy mirror for dense networks, a copy of the module for others."""
-        return QBehavior(self._forward(), self.action_model, self.leaves, self.normalize_observations)
+        return QBehavior(
+            self._forward(),
+            self.action_model,
+            self.leaves,
+            self.normalize_observations,
+            spread=self.spread,
+            records_values=self.records_values,
+        )
 
     def _forward(self) -> QForward:
         module, table = self.module, self.parameters

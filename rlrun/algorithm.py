@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
+import numpy as np
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.data.sample_batch import SampleBatch
@@ -241,10 +243,18 @@ class Algorithm(Generic[C]):
         self._seconds = now
         return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
 
-    def act(self, observation: Any, explore: bool = False) -> Any:
-        """Returns the action for one observation: the likeliest one, or with `explore` a drawn one."""
+    def act(self, observation: Any, explore: bool = False, *, starts: bool = False) -> Any:
+        """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
+
+        Args:
+            observation: What the env shows.
+            explore: Whether the action is drawn.
+            starts: Whether an episode begins with it, which only policies with memory need to be told.
+        """
         batch = map_tree(lambda leaf: leaf[None], map_tree(_as_array, observation))
-        actions = self._acting().actions(batch, self._draws if explore else None)
+        acting = self._acting()
+        acting.begin_episodes(np.array([starts]))
+        actions = acting.actions(batch, self._draws if explore else None)
         return map_tree(lambda leaf: leaf[0], actions)
 
     def evaluate(
@@ -668,6 +678,4 @@ def _remade(kind: type[Algorithm[Any]], env: EnvConfig, config: AlgorithmConfig,
 
 
 def _as_array(leaf: Any) -> Any:
-    import numpy as np
-
     return np.asarray(leaf)

@@ -71,9 +71,10 @@ def _frames(
     for episode in range(episodes):
         observation, _ = env.reset(seed=seeds.seed(0, episode))
         yield _frame(env)
-        total, ended = 0.0, False
+        total, starts, ended = 0.0, True, False
         while not ended:
-            action = algorithm.act(observation, explore=stochastic)
+            action = algorithm.act(observation, explore=stochastic, starts=starts)
+            starts = False
             observation, reward, terminated, truncated, _ = env.step(action)
             total += float(reward)
             ended = terminated or truncated

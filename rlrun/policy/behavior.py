@@ -76,6 +76,13 @@ class BehaviorPolicy(ABC):
             batch: What was recorded, with the raw observations `obs` [T + 1, B, ...].
         """
 
+    def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
+        """Is told in which columns an episode begins with what `actions` is asked about next, [B].
+
+        Only policies that remember what they saw need to know.
+        """
+        return
+
     @abstractmethod
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
         """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""

@@ -32,6 +32,10 @@ _RESAMPLED_AT_ONCE = 1_000_000
 class ActsInEnv(Protocol):
     """What is evaluated; a behavior policy is."""
 
+    def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
+        """Is told in which columns an episode begins with what `actions` is asked about next, [B]."""
+        ...
+
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
         """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
         ...
@@ -170,10 +174,12 @@ def _run(
     current = np.arange(columns)
     sums, steps = np.zeros(columns), np.zeros(columns, np.int64)
     begins = np.zeros(columns, np.bool_)
+    behavior.begin_episodes(np.ones(columns, np.bool_))
     returns, lengths = [0.0] * episodes, [0] * episodes
     observations = world.reset()
     while current.min() < episodes:
         observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
+        behavior.begin_episodes(begins)
         sums += rewards
         steps += ~begins
         begins = terminateds | truncateds

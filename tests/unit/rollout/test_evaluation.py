@@ -13,14 +13,19 @@ from rlrun.rollout import evaluation
 from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate
 
 
-class LeansWithThePole:
+class RemembersNothing:
+    def begin_episodes(self, starts: np.ndarray[Any, Any]) -> None:
+        assert starts.dtype == np.bool_
+
+
+class LeansWithThePole(RemembersNothing):
     """A deterministic policy for CartPole."""
 
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
         return (observations[:, 2] + 0.1 * observations[:, 3] > 0.02).astype(np.int64)
 
 
-class TossesACoin:
+class TossesACoin(RemembersNothing):
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
         if generator is None:
             return np.zeros(len(observations), np.int64)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlrun.flow.flow import Flow
+from rlrun.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.flow.sources import from_items
+
+
+class Letters(Source):
+    """Endless items of one letter: a0, a1, ..."""
+
+    def __init__(self, letter: str) -> None:
+        super().__init__(letter)
+        self.letter = letter
+        self.number = -1
+
+    def next_item(self) -> Polled:
+        self.number += 1
+        return Delivered(f"{self.letter}{self.number}")
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def state(self) -> dict[str, Any]:
+        return {"number": self.number}
+
+    def load_state(self, state: Any) -> None:
+        self.number = state["number"]
+
+
+class Due(Source):
+    """Has as many items ready as another list is longer than what it has delivered, times two."""
+
+    def __init__(self, stored: list[Any]) -> None:
+        super().__init__("due")
+        self.stored = stored
+        self.delivered = 0
+
+    def next_item(self) -> Polled:
+        if self.delivered >= 2 * len(self.stored):
+            return Pending(reasons=("nothing is due",))
+        self.delivered += 1
+        return Delivered(self.delivered)
+
+
+def test_every_item_comes_after_all_that_it_made_possible() -> None:
+    stored: list[str] = []
+    done: list[int] = []
+
+    def store(item: str) -> str:
+        stored.append(item)
+        return item
+
+    flow = from_items("abc").for_each(store).followed_by(Flow(Due(stored)).for_each(done.append))
+    seen = [(item, list(done)) for item in flow]
+    assert seen == [("a", [1, 2]), ("b", [1, 2, 3, 4]), ("c", [1, 2, 3, 4, 5, 6])]
+
+
+def test_nothing_is_pulled_from_the_other_flow_before_the_first_item() -> None:
+    pulled: list[Any] = []
+    empty: list[str] = []
+    flow = from_items(empty).followed_by(from_items([1, 2]).for_each(pulled.append))
+    assert flow.take(1) == []
+    assert pulled == []
+
+
+def test_the_other_flow_may_end_and_the_items_go_on() -> None:
+    pulled: list[Any] = []
+    assert from_items("abc").followed_by(from_items([1, 2]).for_each(pulled.append)).take(5) == ["a", "b", "c"]
+    assert pulled == [1, 2]
+
+
+def test_the_plan_names_both_flows_and_a_checkpoint_holds_the_state_of_both() -> None:
+    stored: list[str] = ["x"]
+    flow = Flow(Letters("a")).followed_by(Flow(Due(stored)))
+    assert flow.take(2) == ["a0", "a1"]
+    (joined,) = flow.describe()
+    assert joined.kind == "followed_by"
+    assert [[step.name for step in branch] for branch in joined.branches] == [["a"], ["due"]]
+    other = Flow(Letters("a")).followed_by(Flow(Due(stored)))
+    other.load_state(flow.state())
+    assert next(other) == next(flow) == "a2"
+
+
+def test_an_error_in_the_other_flow_names_its_operator() -> None:
+    def breaks(item: int) -> int:
+        raise ValueError("broken")
+
+    flow = from_items("ab").followed_by(from_items([1]).for_each(breaks))
+    with pytest.raises(ValueError, match="broken") as raised:
+        next(flow)
+    assert raised.value.__notes__ == ["raised by the operator breaks"]

@@ -1,0 +1,220 @@
+"""Steps on minibatches as they are: what a replay hands to the learner."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.compilation import compiler
+from rlrun.learner.learner import Learner
+from rlrun.learner.objective import Loss, Objective
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+
+
+class Values(nn.Module):
+    """Values of two actions in observations of three numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(3, 8), nn.Tanh())
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, observations):
+        """Returns values [S, L, 2]."""
+        return self.head(self.trunk(observations))
+
+
+@dataclass
+class Networks:
+    """The network and its target."""
+
+    module: nn.Module
+    views: dict
+    target_views: dict
+
+    def values(self, observations):
+        """Returns values [S, L, 2]."""
+        return functional_call(self.module, self.views, (observations,))
+
+    def target_values(self, observations):
+        """Returns the target's values [S, L, 2]."""
+        return functional_call(self.module, self.target_views, (observations,))
+
+
+class ValuesPolicy(Policy):
+    """A small family of its own."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        self.module = Values()
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(self, views, batch, target_views=None):
+        """Returns the networks."""
+        return Networks(self.module, views, target_views)
+
+    def behavior(self):
+        """Does not act."""
+        raise NotImplementedError
+
+
+class NoisyPolicy(ValuesPolicy):
+    """One whose losses take noise."""
+
+    def draws(self, generator, rows, length):
+        return {"noise": generator.standard_normal((rows, length), np.float32)}
+
+
+def td_loss(outputs, batch, scheduled):
+    values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
+    errors = values - batch["rewards"] - 0.9 * outputs.target_values(batch["next_obs"]).amax(-1)
+    loss = masked_mean(errors.square() * batch["weights"], batch["valid"].float())
+    return Loss(loss, {"loss": loss}, priorities=errors.abs().squeeze(-1))
+
+
+def learner_for(objectives=None, *, family=ValuesPolicy, compile_updates=False, seed=3, schedules=None):
+    return Learner(
+        family(),
+        objectives or [Objective("loss", td_loss)],
+        schedules=schedules or {"lr": 1e-2},
+        device="cpu",
+        compile_updates=compile_updates,
+        identity=None,
+        seed=seed,
+        has_target=True,
+    )
+
+
+def batch_of(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return SampleBatch(
+        obs=rng.normal(size=(rows, 1, 3)).astype(np.float32),
+        actions=rng.integers(0, 2, (rows, 1)),
+        rewards=rng.normal(size=(rows, 1)).astype(np.float32),
+        next_obs=rng.normal(size=(rows, 1, 3)).astype(np.float32),
+        weights=np.ones((rows, 1), np.float32),
+        valid=np.ones((rows, 1), bool),
+    )
+
+
+def test_a_step_moves_as_an_epoch_of_one_minibatch_does_and_tells_every_row_s_priority():
+    stepped, learned, batch = learner_for(), learner_for(), batch_of(12)
+    target = stepped.target()
+    values = values_of(stepped.flat(), batch["obs"])
+    chosen = np.take_along_axis(values, batch["actions"][:, 0, None], 1)[:, 0]
+    expected = np.abs(chosen - batch["rewards"][:, 0] - 0.9 * values_of(target, batch["next_obs"]).max(-1))
+    np.testing.assert_allclose(stepped.step(batch, env_steps=0), expected, rtol=1e-5)
+    learned.learn(batch, num_epochs=1, minibatch_size=12, env_steps=0)
+    np.testing.assert_allclose(stepped.flat(), learned.flat(), atol=1e-6)
+    assert (stepped.sgd_steps, stepped.weights_version) == (1, 1)
+    np.testing.assert_array_equal(stepped.target(), target)
+    assert stepped.take_statistics() == pytest.approx(learned.take_statistics(), rel=1e-5)
+
+
+def values_of(flat, observations):
+    policy = ValuesPolicy()
+    views = policy.parameters.views(torch.from_numpy(flat))
+    return functional_call(policy.module, views, (torch.from_numpy(observations[:, 0]),)).detach().numpy()
+
+
+def test_the_target_moves_by_a_fraction_of_its_distance():
+    learner = learner_for()
+    before = learner.target()
+    learner.step(batch_of(12), env_steps=0)
+    now = learner.flat()
+    assert np.abs(now - before).max() > 1e-3
+    learner.update_target(0.25)
+    np.testing.assert_allclose(learner.target(), before + 0.25 * (now - before), atol=1e-7)
+    learner.update_target()
+    np.testing.assert_array_equal(learner.target(), now)
+
+
+def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
+    needed = []
+
+    def head_loss(outputs, batch, scheduled):
+        needed.append({name: view.requires_grad for name, view in outputs.views.items()})
+        return td_loss(outputs, batch, scheduled)
+
+    learner = learner_for([Objective("head", head_loss, parameters="head.")])
+    names = learner.policy.parameters.named
+    before = {name: part.copy() for name, part in names(learner.flat()).items()}
+    learner.step(batch_of(12), env_steps=0)
+    after = names(learner.flat())
+    for name in before:
+        assert needed[0][name] == name.startswith("head.")
+        assert np.array_equal(before[name], after[name]) != name.startswith("head.")
+
+
+def test_the_gradient_of_a_part_is_that_part_of_the_whole_gradient():
+    whole, part = learner_for(), learner_for([Objective("loss", td_loss, parameters="trunk.")])
+    batch = batch_of(12)
+    slots = [slot for slot in whole.policy.parameters.slots if slot.name.startswith("trunk.")]
+    start, end = slots[0].offset, slots[-1].offset + slots[-1].size
+    all_of_it = whole.gradients(batch, env_steps=0)
+    np.testing.assert_allclose(part.gradients(batch, env_steps=0)[: end - start], all_of_it[start:end], atol=1e-6)
+
+
+def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate():
+    objectives = [
+        Objective("often", td_loss, parameters="trunk."),
+        Objective("seldom", td_loss, lr="slow_lr", parameters="head.", every=3),
+    ]
+    learner = learner_for(objectives, schedules={"lr": 1e-2, "slow_lr": 0.0})
+    head = learner.policy.parameters.named(learner.flat())["head.weight"].copy()
+    moved = []
+    for seed in range(7):
+        before = learner.flat()
+        learner.step(batch_of(12, seed), env_steps=0)
+        moved.append(not np.array_equal(before, learner.flat()))
+    assert all(moved)
+    np.testing.assert_array_equal(learner.policy.parameters.named(learner.flat())["head.weight"], head)  # lr is 0
+    assert learner.optimizer_state()["often/steps"] == 7
+    assert learner.optimizer_state()["seldom/steps"] == 3
+
+
+def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpoint():
+    seen = []
+
+    def noisy_loss(outputs, batch, scheduled):
+        seen.append(batch["noise"].clone())
+        return td_loss(outputs, batch, scheduled)
+
+    first = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy)
+    first.step(batch_of(5), env_steps=0)
+    state = first.state()
+    first.step(batch_of(5), env_steps=0)
+    second = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy, seed=99)
+    second.load_state(state)
+    second.step(batch_of(5), env_steps=0)
+    assert seen[0].shape == (5, 1)
+    assert not torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[1], seen[2])
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+def test_compiled_steps_with_a_target_and_several_objectives_agree_with_plain_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
+    objectives = [Objective("trunk", td_loss, parameters="trunk."), Objective("head", lossless, parameters="head.")]
+    eager, compiled = (learner_for(objectives, compile_updates=compiles) for compiles in (False, True))
+    for seed in range(6):
+        batch = batch_of(8, seed)
+        first, second = eager.step(batch, env_steps=0), compiled.step(batch, env_steps=0)
+        np.testing.assert_allclose(first, second, atol=1e-5)
+        for learner in (eager, compiled):
+            learner.update_target(0.5)
+    np.testing.assert_allclose(eager.flat(), compiled.flat(), atol=1e-5)
+    np.testing.assert_allclose(eager.target(), compiled.target(), atol=1e-5)
+    assert eager.take_statistics() == pytest.approx(compiled.take_statistics(), abs=1e-5)
+
+
+def lossless(outputs, batch, scheduled):
+    """The same loss, without saying what is to be learned from each row."""
+    found = td_loss(outputs, batch, scheduled)
+    return Loss(found.total, found.statistics)

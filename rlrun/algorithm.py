@@ -596,6 +596,7 @@ class Algorithm(Generic[C]):
                 gamma=config.gamma,
                 clip_rewards=config.clip_rewards,
                 normalize_rewards=config.normalize_rewards,
+                num_workers=max(config.num_workers, 1),
             ),
             config.num_workers,
             num_cpus_per_worker=config.num_cpus_per_worker,

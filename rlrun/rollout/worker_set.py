@@ -87,7 +87,6 @@ class WorkerSet(RolloutCounts):
         self._next_fragments: Counter[int] = Counter()
         self._earlier_restarts = 0
         self._restarts_behind = 0
-        self._of_all = max(num_workers, 1)
 
     @property
     def local(self) -> SamplesFragments | None:
@@ -299,7 +298,7 @@ class WorkerSet(RolloutCounts):
     def _sampler_config(self, worker: int) -> SamplerConfig:
         """Returns what a worker is made from; one made anew goes on with the fragment that is due."""
         self._note([call.answer for call in self._inbox if isinstance(call.answer, Rollout)])
-        changes: dict[str, Any] = {"worker_index": worker, "num_workers": self._of_all}
+        changes: dict[str, Any] = {"worker_index": worker}
         if self._next_fragments[worker]:
             changes["first_fragment"] = self._next_fragments[worker]
         operators = {policy: chain.for_worker(worker) for policy, chain in self._postprocessing.items()}
@@ -336,7 +335,6 @@ class WorkerSet(RolloutCounts):
         part.indices = part.deliverers = indices
         part._next_fragments = Counter({index: self._next_fragments[index] for index in indices})
         part._postprocessing = self._postprocessing
-        part._of_all = self._of_all
         return part
 
     def _started_sampler(self) -> Sampler:

@@ -284,7 +284,7 @@ class FollowedBy(Node):
 
     def __init__(self, upstream: Node, other: Node) -> None:
         """Takes the stream whose items go on, and the one that is pulled after each of them."""
-        super().__init__("followed_by", inputs=(upstream, other))
+        super().__init__("followed_by", {"output": [0]}, (upstream, other))
         self.upstream = upstream
         self.other = other
 

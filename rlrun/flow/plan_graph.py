@@ -119,7 +119,8 @@ class _Layout:
         if info.kind == "filter":
             shown = f"({', '.join(_texts(info.settings))})" if info.settings else ""
             return self._add("operator", f"filter({info.name}{shown})", (), lane, above)
-        kinds: dict[str, Kind] = {"source": "source", "duplicate": "duplicate", "concurrently": "join"}
+        joins: dict[str, Kind] = {"concurrently": "join", "followed_by": "join"}
+        kinds: dict[str, Kind] = {"source": "source", "duplicate": "duplicate", **joins}
         settings = {name: value for name, value in info.settings.items() if not (info.branches and name == "output")}
         return self._add(kinds.get(info.kind, "operator"), info.name, _texts(settings), lane, above)
 

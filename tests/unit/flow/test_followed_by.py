@@ -6,6 +6,7 @@ import pytest
 
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.flow.plan import plan_text
 from rlrun.flow.sources import from_items
 
 
@@ -94,3 +95,15 @@ def test_an_error_in_the_other_flow_names_its_operator() -> None:
     with pytest.raises(ValueError, match="broken") as raised:
         next(flow)
     assert raised.value.__notes__ == ["raised by the operator breaks"]
+
+
+def test_the_printed_plan_says_that_what_follows_goes_no_further() -> None:
+    flow = from_items("ab").followed_by(from_items([1]).for_each(str)).for_each(repr)
+    assert plan_text(flow.describe()).splitlines() == [
+        "followed_by",
+        "├─ from_items",
+        "└─ from_items",
+        "   -> str",
+        "   -> (goes no further)",
+        "-> repr",
+    ]

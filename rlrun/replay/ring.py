@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,41 +13,54 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 from rlrun.replay.n_step import folded
+from rlrun.replay.stores import Indices, PlainStore, Store
 
-Indices = NDArray[np.int64]
+_FLAGS = ("terminateds", "truncateds", "valid")
+_NONE: Indices = np.zeros(0, np.int64)
 
 
-class Inserted(NamedTuple):
-    """What an insertion did to the ring's cells.
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """What an insertion did to a ring.
 
     Attributes:
-        overwritten: Cells that cannot be drawn any more.
-        ready: Cells that can be drawn from now on.
-        positions: Where in the fragment the ready ones stand, as rows [N]; negative for steps of the one before.
-        columns: Their columns in the fragment, [N].
+        lane: Whose fragment it was.
+        rows: The rows of its lane in which its observations stand, [T + 1]; there is no step in the last one yet.
+        lost: Rows of the lane whose older content is gone, in the order of the stream; where the ring is not full yet
+            they held nothing.
+        overwritten: Cells that could be drawn before and cannot be any more.
+        ready: Cells that can be drawn from now on and could not be before.
     """
 
+    lane: int
+    rows: Indices
+    lost: Indices
     overwritten: Indices
     ready: Indices
-    positions: Indices
-    columns: Indices
 
 
 class ReplayRing:
     """Keeps each worker's fragments end to end, every observation once.
 
     The cells are [lanes, rows, columns]: a lane for each worker, a row for each step, a column for each of its envs.
-    The observation behind a step is the one in the next row, which may be an episode's final one: that row then holds
-    no step and is never drawn. A fragment that does not go on where the one before it in its lane ended (a worker was
-    made anew) begins one row later, so that the row between closes what came before.
+    They are numbered through in this order. The observation behind a step is the one in the next row, which may be an
+    episode's final one: that row then holds no step and is never drawn. A fragment that does not go on where the one
+    before it in its lane ended (a worker was made anew) begins one row later, so that the row between closes what came
+    before.
 
     A step can be drawn once all the steps that it is folded with are here.
 
+    Who draws something else than steps, such as sequences, finds its way with `later` and `rows_ahead`, reads cells
+    with `read`, and learns from what `insert` returns which rows are new and which are gone. A fragment's columns
+    beyond those of a step (a recurrent state, the starts of episodes) are kept if they are named in `extra`.
+
     Attributes:
         num_ready: Steps that can be drawn.
+        rows: Rows of each lane; 0 before the first insertion.
+        columns: Columns of each lane; 0 before the first insertion.
     """
 
-    def __init__(self, capacity: int, num_lanes: int, n_step: int, gamma: float) -> None:
+    def __init__(self, capacity: int, num_lanes: int, n_step: int, gamma: float, *, extra: Sequence[str] = ()) -> None:
         """Takes how much is kept; memory is set aside at the first insertion, when shapes are known.
 
         Args:
@@ -53,15 +68,18 @@ class ReplayRing:
             num_lanes: Workers, from whose columns the number of rows follows.
             n_step: Steps that are folded into one.
             gamma: Discount.
+            extra: Further columns of the fragments that are kept, each [T, B, ...] or a tree of such.
         """
         self.capacity = capacity
         self.num_lanes = num_lanes
         self.n_step = n_step
         self.gamma = gamma
+        self.extra = tuple(extra)
         self.num_ready = 0
         self.rows = 0
         self.columns = 0
-        self._cells: dict[str, Any] = {}
+        self._stores: dict[str, Any] = {}
+        self._like: dict[str, Any] | None = None
         self._ready = np.zeros(0, np.bool_)
         self._heads = [0] * num_lanes
         self._filled = [0] * num_lanes
@@ -77,92 +95,119 @@ class ReplayRing:
         Raises:
             UsageError: If the capacity is too small for it.
         """
-        length, columns = fragment["valid"].shape
-        if not self._cells:
-            self._set_aside(fragment, columns)
+        length = len(fragment["valid"])
+        if not self._stores:
+            self._set_aside(fragment)
         if length + self.n_step + 2 > self.rows:
             raise UsageError(
                 f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
                 f"of {length}: set replay.capacity to at least "
                 f"{(length + self.n_step + 2) * self.num_lanes * self.columns:,}"
             )
-        observations = leaves(fragment["obs"])
-        head, sealed = self._heads[lane], 0
-        if self._begun[lane] and not self._continues(lane, head, observations):
-            sealed = 1
+        head = self._heads[lane]
+        continues = self._begun[lane] and self._continues(lane, head, fragment["obs"])
+        sealed = int(self._begun[lane] and not continues)
+        if sealed:
             self._close(lane, head)
         first = (head + sealed) % self.rows
-        own = self._row_numbers(first, length + 1)
-        for cells, leaf in zip(leaves(self._cells["obs"]), observations, strict=True):
-            cells[lane][own] = leaf
-        steps = own[:-1]
-        for name in ("rewards", "terminateds", "truncateds", "valid"):
-            self._cells[name][lane][steps] = fragment[name]
-        for cells, leaf in zip(leaves(self._cells["actions"]), leaves(fragment["actions"]), strict=True):
-            cells[lane][steps] = leaf
-        overwritten = self._row_numbers(head, sealed + length + 1)
-        self._retire(lane, overwritten)
-        self._heads[lane] = int(own[-1])
+        overwritten = self._retire(lane, head, sealed + length + 1)
+        own, steps = self._span(first, length + 1), self._span(first, length)
+        map_tree(
+            lambda store, leaf: store.write(lane, own, leaf, continues=continues), self._stores["obs"], fragment["obs"]
+        )
+        for name in ("actions", "rewards", *_FLAGS, *self.extra):
+            map_tree(lambda store, leaf: store.write(lane, steps, leaf), self._stores[name], fragment[name])
+        self._heads[lane] = (first + length) % self.rows
         self._filled[lane] = min(self._filled[lane] + sealed + length, self.rows)
         self._begun[lane] = True
-        before = min(self.n_step - 1 + sealed, self._filled[lane] - length)
-        ready, at = self._fold(lane, self._row_numbers(first - before, before + length))
-        return Inserted(self._flat(lane, overwritten).ravel(), ready, at[0] - before, at[1])
+        before = min(self.n_step - 1 + sealed, self._filled[lane] - length) if self.n_step > 1 else 0
+        return Inserted(
+            lane=lane,
+            rows=self._row_numbers(first, length + 1),
+            lost=self._row_numbers(head, sealed + length + 1),
+            overwritten=overwritten,
+            ready=self._fold(lane, (first - before) % self.rows, before + length),
+        )
 
-    def _set_aside(self, fragment: SampleBatch, columns: int) -> None:
-        self.columns = columns
-        self.rows = self.capacity // (self.num_lanes * columns)
-        shape = (self.num_lanes, self.rows, columns)
-        for name in ("obs", "actions"):
-            self._cells[name] = map_tree(lambda leaf: np.zeros((*shape, *leaf.shape[2:]), leaf.dtype), fragment[name])
-        self._cells["rewards"] = np.zeros(shape, np.float32)
-        for name in ("terminateds", "truncateds", "valid"):
-            self._cells[name] = np.zeros(shape, np.bool_)
-        self._cells["folded_rewards"] = np.zeros(shape, np.float32)
-        self._cells["discounts"] = np.zeros(shape, np.float32)
-        self._cells["steps"] = np.zeros(shape, np.uint8)
+    def _set_aside(self, fragment: SampleBatch) -> None:
+        names = ("valid", "obs", "actions", *self.extra)
+        self._like = {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in names}
+        self.columns = fragment["valid"].shape[1]
+        self.rows = self.capacity // (self.num_lanes * self.columns)
+        shape = (self.num_lanes, self.rows, self.columns)
+
+        def plain(leaf: NDArray[Any]) -> Store:
+            return PlainStore(shape, leaf.shape[2:], leaf.dtype, np.zeros)
+
+        for name in ("obs", "actions", *self.extra):
+            self._stores[name] = map_tree(plain, fragment[name])
+        kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(_FLAGS, np.bool_)}
+        if self.n_step > 1:
+            kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint8}
+        for name, dtype in kinds.items():
+            self._stores[name] = PlainStore(shape, (), dtype, np.zeros)
         self._ready = np.zeros(shape, np.bool_)
 
-    def _continues(self, lane: int, head: int, observations: list[NDArray[Any]]) -> bool:
-        """Tells whether a fragment begins with the observations that the one before it ended with."""
-        stored = leaves(self._cells["obs"])
+    def _continues(self, lane: int, head: int, observations: Any) -> bool:
+        """Tells whether a fragment begins with the observations that the one before it ended with, bit for bit."""
+        cells = (lane * self.rows + head) * self.columns + np.arange(self.columns)
         return all(
-            np.array_equal(cells[lane][head], leaf[0], equal_nan=leaf.dtype.kind == "f")
-            for cells, leaf in zip(stored, observations, strict=True)
+            store.read(cells).tobytes() == leaf[0].tobytes()
+            for store, leaf in zip(leaves(self._stores["obs"]), leaves(observations), strict=True)
         )
 
     def _close(self, lane: int, head: int) -> None:
         """Has the steps that a stream breaks off with end at its last observation, which is no end for good."""
         last = (head - 1) % self.rows
-        self._cells["truncateds"][lane][last] |= ~self._cells["terminateds"][lane][last]
-        for name in ("valid", "terminateds", "truncateds"):
-            self._cells[name][lane][head] = False
-        self._cells["rewards"][lane][head] = 0.0
+        self._cells("truncateds")[lane, last] |= ~self._cells("terminateds")[lane, last]
+        for name in (*_FLAGS, "rewards"):
+            self._cells(name)[lane, head] = 0
+
+    def _cells(self, name: str) -> NDArray[Any]:
+        cells: NDArray[Any] = self._stores[name].cells
+        return cells
+
+    def _span(self, first: int, number: int) -> slice | Indices:
+        """Returns rows that follow each other, as a slice where they lie side by side."""
+        return slice(first, first + number) if first + number <= self.rows else self._row_numbers(first, number)
 
     def _row_numbers(self, first: int, number: int) -> Indices:
-        return np.arange(first, first + number) % self.rows
+        numbers: Indices = np.arange(first, first + number)
+        return numbers if first + number <= self.rows else numbers % self.rows
 
-    def _flat(self, lane: int, rows: Indices) -> Indices:
-        """Returns the numbers of all cells in rows, [N, B]."""
-        return ((lane * self.rows + rows) * self.columns)[:, None] + np.arange(self.columns)
+    def _retire(self, lane: int, first: int, number: int) -> Indices:
+        """Has rows that follow each other not be drawn any more; returns the cells that could be until now."""
+        if self._filled[lane] < self.rows and first + number <= self.rows:
+            return _NONE  # nothing was ever there
+        rows = self._span(first, number)
+        where, columns = self._ready[lane, rows].nonzero()
+        if not len(where):
+            return _NONE
+        self.num_ready -= len(where)
+        self._ready[lane, rows] = False
+        return self._numbered(lane, (first + where) % self.rows, columns)
 
-    def _retire(self, lane: int, rows: Indices) -> None:
-        self.num_ready -= int(self._ready[lane][rows].sum())
-        self._ready[lane][rows] = False
+    def _numbered(self, lane: int, rows: Indices, columns: Indices) -> Indices:
+        cells: Indices = (lane * self.rows + rows) * self.columns + columns
+        return cells
 
-    def _fold(self, lane: int, rows: Indices) -> tuple[Indices, tuple[Indices, Indices]]:
-        """Folds the steps in rows that follow each other; returns the cells that are ready now, and where they are."""
-        own = {name: self._cells[name][lane][rows] for name in ("rewards", "terminateds", "truncateds", "valid")}
-        found = folded(**own, gamma=self.gamma, n_step=self.n_step)
-        self._cells["folded_rewards"][lane][rows] = found.rewards
-        self._cells["discounts"][lane][rows] = found.discounts
-        self._cells["steps"][lane][rows] = found.steps
-        new = found.complete & ~self._ready[lane][rows]
-        self._ready[lane][rows] |= new
-        at = new.nonzero()
-        self.num_ready += len(at[0])
-        cells: Indices = (lane * self.rows + rows[at[0]]) * self.columns + at[1]
-        return cells, at
+    def _fold(self, lane: int, first: int, number: int) -> Indices:
+        """Folds the steps in rows that follow each other; returns the cells that are ready now."""
+        rows = self._span(first, number)
+        if self.n_step == 1:
+            new = self._cells("valid")[lane, rows]
+            self._ready[lane, rows] = new
+        else:
+            own = {name: self._cells(name)[lane, rows] for name in ("rewards", *_FLAGS)}
+            found = folded(**own, gamma=self.gamma, n_step=self.n_step)
+            self._cells("folded_rewards")[lane, rows] = found.rewards
+            self._cells("discounts")[lane, rows] = found.discounts
+            self._cells("steps")[lane, rows] = found.steps
+            new = found.complete & ~self._ready[lane, rows]
+            self._ready[lane, rows] |= new
+        where, columns = new.nonzero()
+        self.num_ready += len(where)
+        return self._numbered(lane, (first + where) % self.rows, columns)
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
         """Draws cells among those that are ready, each as likely as any other and with repetition, [number].
@@ -192,60 +237,87 @@ class ReplayRing:
 
     def gather(self, cells: Indices) -> SampleBatch:
         """Returns the steps in cells as rows [N, 1], each with the observation behind the last step folded into it."""
-        behind = self._behind(cells, self._cells["steps"].reshape(-1)[cells])
-
-        def rows(store: NDArray[Any], numbers: Indices) -> NDArray[Any]:
-            return store.reshape(-1, *store.shape[3:]).take(numbers, axis=0)[:, None]
-
-        obs = self._cells["obs"]
+        cells = cells[:, None]
+        obs = self._stores["obs"]
+        if self.n_step == 1:
+            behind = self.later(cells, 1)
+            rewards = self._stores["rewards"].read(cells)
+            discounts = np.where(self._stores["terminateds"].read(cells), np.float32(0), np.float32(self.gamma))
+        else:
+            behind = self.later(cells, self._stores["steps"].read(cells).astype(np.int64))
+            rewards, discounts = self._stores["folded_rewards"].read(cells), self._stores["discounts"].read(cells)
         return SampleBatch(
-            obs=map_tree(lambda store: rows(store, cells), obs),
-            actions=map_tree(lambda store: rows(store, cells), self._cells["actions"]),
-            rewards=rows(self._cells["folded_rewards"], cells),
-            discounts=rows(self._cells["discounts"], cells),
-            next_obs=map_tree(lambda store: rows(store, behind), obs),
-            valid=np.ones((len(cells), 1), np.bool_),
+            obs=map_tree(lambda store: store.read(cells), obs),
+            actions=map_tree(lambda store: store.read(cells), self._stores["actions"]),
+            rewards=rewards,
+            discounts=discounts,
+            next_obs=map_tree(lambda store: store.read(behind), obs),
+            valid=np.ones(cells.shape, np.bool_),
         )
 
-    def _behind(self, cells: Indices, steps: NDArray[np.uint8]) -> Indices:
-        """Returns the cells so many rows further on in the same lane and column."""
+    def read(self, cells: Indices, names: Sequence[str]) -> SampleBatch:
+        """Returns columns of cells as they were inserted, with the cells' own leading dimensions.
+
+        Where `valid` is False no step stands in a cell, and of its columns only `obs` means something: it is an
+        episode's final observation, or the last one before a stream broke off. The same holds for a lane's newest row.
+
+        Args:
+            cells: Their numbers, [...].
+            names: Of `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, `valid` and the `extra` ones.
+        """
+        return SampleBatch({name: map_tree(lambda store: store.read(cells), self._stores[name]) for name in names})
+
+    def later(self, cells: Indices, rows: int | Indices) -> Indices:
+        """Returns the cells so many rows further on in the same lanes and columns; negative for rows back.
+
+        Args:
+            cells: Their numbers.
+            rows: How many rows; cells and rows are broadcast against each other.
+        """
         per_lane = self.rows * self.columns
-        within = cells % per_lane
-        behind: Indices = cells - within + (within + steps.astype(np.int64) * self.columns) % per_lane
-        return behind
+        further: Indices = cells + rows * self.columns
+        if self.num_lanes == 1:
+            return further % per_lane
+        lanes: Indices = cells - cells % per_lane
+        within: Indices = (further - lanes) % per_lane
+        return lanes + within
+
+    def rows_ahead(self, cells: Indices) -> Indices:
+        """Returns how many rows were inserted behind cells [...] in their lanes; -1 for those that hold nothing.
+
+        The newest row of a lane, with the observation after its last step, has 0 of them, the oldest the most.
+        """
+        lanes, within = np.divmod(cells // self.columns, self.rows)
+        ahead = (np.array(self._heads)[lanes] - within) % self.rows
+        ahead[(ahead > np.array(self._filled)[lanes]) | ~np.array(self._begun)[lanes]] = -1
+        return ahead
 
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        return int(self._ready.nbytes + sum(leaf.nbytes for tree in self._cells.values() for leaf in leaves(tree)))
+        stores = [store for tree in self._stores.values() for store in leaves(tree)]
+        return int(self._ready.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
         """Returns everything that was inserted and is still there."""
-        filled = max(self._filled)
+        rows = max(self._filled) + 1
         return {
             "heads": list(self._heads),
             "filled": list(self._filled),
             "begun": list(self._begun),
-            "ready": self._ready[:, : filled + 1].copy() if self._cells else None,
-            "cells": {
-                name: map_tree(lambda leaf: leaf[:, : filled + 1].copy(), tree) for name, tree in self._cells.items()
-            },
+            "like": self._like,
+            "ready": self._ready[:, :rows].copy() if self._stores else None,
+            "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self._stores.items()},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
         self._heads, self._filled = [int(head) for head in state["heads"]], [int(n) for n in state["filled"]]
         self._begun = [bool(begun) for begun in state["begun"]]
-        if not state["cells"]:
+        if state["like"] is None:
             return
-        self.columns = state["ready"].shape[2]
-        self.rows = self.capacity // (self.num_lanes * self.columns)
-
-        def whole(leaf: NDArray[Any]) -> NDArray[Any]:
-            cells = np.zeros((self.num_lanes, self.rows, *leaf.shape[2:]), leaf.dtype)
-            cells[:, : leaf.shape[1]] = leaf
-            return cells
-
-        self._ready = whole(state["ready"])
-        self._cells = {name: map_tree(whole, tree) for name, tree in state["cells"].items()}
-        self.num_ready = int(self._ready.sum())
+        self._set_aside(SampleBatch(state["like"]))
+        for name, stores in self._stores.items():
+            map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
+        self._ready[:, : state["ready"].shape[1]] = state["ready"]
+        self.num_ready = int(np.count_nonzero(self._ready))

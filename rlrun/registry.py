@@ -24,11 +24,14 @@ BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
     "appo": "rlrun.algorithms.appo:APPO",
+    "ddpg": "rlrun.algorithms.ddpg:DDPG",
     "ddppo": "rlrun.algorithms.ddppo:DDPPO",
     "dqn": "rlrun.algorithms.dqn:DQN",
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "sac": "rlrun.algorithms.sac:SAC",
+    "td3": "rlrun.algorithms.td3:TD3",
 }
 """Import paths of the algorithms that come with rlrun, by name."""
 

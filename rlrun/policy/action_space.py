@@ -105,6 +105,10 @@ class CategoricalActions(ActionModel):
         result: Actions = outputs.argmax(-1)
         return result
 
+    def uniform(self, noise: Floats) -> Actions:
+        """Takes any choice, each as likely as any other."""
+        return self.mode(noise)
+
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
         """Picks the chosen log-probabilities."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
@@ -207,6 +211,55 @@ class BernoulliActions(ActionModel):
         return Bernoulli(outputs)
 
 
+class BoxScale:
+    """Between a Box's own numbers and units of its bounds, in which -1 and 1 stand for the lower and the upper one.
+
+    A coordinate without two finite bounds keeps its own numbers.
+
+    Attributes:
+        size: Number of coordinates.
+        bounded: Which of them have two finite bounds, [size].
+    """
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        """Takes bounds, shape and type from the space."""
+        self.space_shape, self.space_dtype = space.shape, space.dtype
+        self.low, self.high = space.low.ravel(), space.high.ravel()
+        self.size = len(self.low)
+        self.bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
+        # Halved first: the sum or difference of bounds may be beyond what their type holds.
+        self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
+
+    def to_env(self, actions: Actions) -> Actions:
+        """Turns actions [N, size] in units of the bounds into elements of the space, clipped, [N, *shape]."""
+        scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
+        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        return result
+
+
+def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
+    """Returns the scale of a space all of whose coordinates are bounded.
+
+    Args:
+        space: The action space.
+        family: What wants it, for the message.
+
+    Raises:
+        UsageError: If it is no Box of floats with finite bounds.
+    """
+    if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise UsageError(f"{family} acts in a Box of floats, not in {space}")
+    scale = BoxScale(space)
+    if not scale.bounded.all():
+        raise UsageError(
+            f"{family} needs finite bounds of every action, which are what -1 and 1 stand for; {space} has none for "
+            f"{int((~scale.bounded).sum())} of {scale.size} numbers: have the env state bounds, or take an algorithm "
+            "with unbounded actions, such as ppo"
+        )
+    return scale
+
+
 class GaussianActions(ActionModel):
     """Box: independent normal variables, in units of the bounds where both are finite.
 
@@ -218,13 +271,8 @@ class GaussianActions(ActionModel):
 
     def __init__(self, space: gymnasium.spaces.Box) -> None:
         """Takes bounds, shape and type from the space."""
-        self.space_shape, self.space_dtype = space.shape, space.dtype
-        self.low, self.high = space.low.ravel(), space.high.ravel()
-        size = len(self.low)
-        bounded = np.isfinite(self.low) & np.isfinite(self.high)
-        low, high = np.where(bounded, self.low, -1.0), np.where(bounded, self.high, 1.0)
-        # Halved first: the sum or difference of bounds may be beyond what their type holds.
-        self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
+        self.scale = BoxScale(space)
+        size = self.scale.size
         self.num_outputs, self.num_noise, self.free_log_stds = 2 * size, size, size
         self.action_shape = (size,)
 
@@ -249,9 +297,7 @@ class GaussianActions(ActionModel):
 
     def to_env(self, actions: Actions) -> Actions:
         """Goes from units of the bounds to the env's own, and clips."""
-        scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
-        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
-        return result
+        return self.scale.to_env(actions)
 
     def distribution(self, outputs: Any) -> Distribution:
         """Returns the torch twin."""

@@ -49,8 +49,29 @@ class TorchQ:
         """Takes new parameters [P]."""
         nn.utils.vector_to_parameters(torch.from_numpy(flat), self.module.parameters())
 
-    def values(self, observations: Any) -> Floats:
-        """Returns the values of all actions, [B, A]."""
+    def outputs(self, observations: Any) -> Floats:
+        """Returns what describes the returns of all actions, [B, A * K]."""
         with torch.inference_mode():
-            values: Floats = self.module(map_tree(torch.as_tensor, observations)).numpy()
-        return values
+            outputs: Floats = self.module(map_tree(torch.as_tensor, observations)).numpy()
+        return outputs
+
+
+class TorchActor:
+    """An actor in torch, on the CPU; critics that judge it are left out."""
+
+    def __init__(self, module: nn.Module, start: int, size: int) -> None:
+        """Takes the actor, which is its own from here on, and where its parameters lie in the flat vector."""
+        self.module = module.cpu().requires_grad_(False)
+        self.start = start
+        self.size = size
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P], of which the actor's are a part."""
+        own = torch.from_numpy(flat[self.start : self.start + self.size])
+        nn.utils.vector_to_parameters(own, self.module.parameters())
+
+    def outputs(self, observations: Any) -> Floats:
+        """Returns outputs [B, K]."""
+        with torch.inference_mode():
+            outputs: Floats = self.module(map_tree(torch.as_tensor, observations)).numpy()
+        return outputs

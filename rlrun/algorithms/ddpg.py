@@ -1,0 +1,134 @@
+"""DDPG: an actor that climbs a critic of actions, from a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from rlrun.algorithm import Algorithm
+from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import LearnResult
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.nn.model_config import ModelConfig
+from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    import gymnasium
+    from torch import Tensor
+
+    from rlrun.policy.deterministic import DeterministicNetworks
+    from rlrun.policy.policy import Policy
+
+
+class DDPGConfig(OffPolicyConfig):
+    """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
+
+    lr: Schedule = 1e-3
+    """Learning rate of the actor."""
+    critic_lr: Schedule = 1e-3
+    """Learning rate of the critics."""
+    train_batch_size: PositiveInt = 256
+    """Steps in a minibatch drawn from the replay."""
+    rollout_fragment_length: PositiveInt | None = 1
+    """Steps of each env between two times that learning has its turn."""
+    max_grad_norm: PositiveFloat | None = None
+    """Bound of the gradient's norm; null for none."""
+    training_intensity: PositiveFloat = 1.0
+    """Minibatches learned from for every env step after that; counted, so that it holds over any number of envs."""
+    tau: Fraction = 0.005
+    """How far the target networks move towards the present ones at an update; 1 copies them."""
+    model: ModelConfig = ModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly between the
+    bounds."""
+    exploration: Literal["gaussian", "ornstein_uhlenbeck"] = "gaussian"
+    """Noise that actions are explored with: new at each step, or wandering from one to the next."""
+    exploration_noise: Schedule = 0.1
+    """Deviation of that noise, or of its steps if it wanders, in units of half the distance of the bounds."""
+    ou_theta: Fraction = 0.15
+    """Part of wandering noise that a step takes back."""
+
+
+class DDPG(Algorithm[DDPGConfig]):
+    """Put every step by, and learn a critic and an actor from minibatches of what was put by."""
+
+    Config = DDPGConfig
+    policy_family = "deterministic"
+    has_target_network = True
+    num_critics: ClassVar[int] = 1
+    draws_noise: ClassVar[bool] = False
+    learner_metrics: ClassVar[tuple[str, ...]] = (
+        "critics/loss",
+        "critics/q_mean",
+        "critics/td_error",
+        "critics/grad_norm",
+        "actor/loss",
+        "actor/grad_norm",
+    )
+
+    def make_policy(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
+    ) -> Policy:
+        """Returns an actor and its critics."""
+        from rlrun.policy.deterministic import DeterministicPolicy
+
+        config = self.config
+        return DeterministicPolicy(
+            observation_space,
+            action_space,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            num_critics=self.num_critics,
+            uniform_steps=config.learning_starts,
+            noise=config.exploration,
+            theta=config.ou_theta,
+            draws_noise=self.draws_noise,
+        )
+
+    def objectives(self) -> list[Objective]:
+        """Returns the critics' error and, behind it, what the actor climbs."""
+        bound = self.config.max_grad_norm
+        return [
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
+            Objective("actor", self.actor_loss, parameters="actor.", every=self.actor_every(), max_grad_norm=bound),
+        ]
+
+    def actor_every(self) -> int:
+        """Returns after how many minibatches the actor has its turn."""
+        return 1
+
+    def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
+        """Returns the actions in the next observations that targets count with, [S, L, D]."""
+        return outputs.target_actions(batch["next_obs"])
+
+    def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean squared temporal difference (arXiv:1509.02971, eq. 5) over rows [S, 1], added up over the critics.
+
+        The least of the target critics says what the next action is worth (arXiv:1802.09477, eq. 10).
+        """
+        valid = batch["valid"].float()
+        values = outputs.values(batch["obs"], batch["actions"])
+        next_values = outputs.target_values(batch["next_obs"], self.next_actions(outputs, batch)).amin(0)
+        targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
+        errors = values - targets
+        loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+
+    def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """What the first critic says of the actor's actions (arXiv:1509.02971, eq. 6), to be climbed."""
+        values = outputs.first_values(batch["obs"], outputs.actions(batch["obs"]))
+        loss = -masked_mean(values, batch["valid"].float())
+        return Loss(loss, {"loss": loss})
+
+    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+        """Steps into the replay, as many minibatches out of it as are due, new weights."""
+        replay = replay_of(self.config, workers, self.seed)
+        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)

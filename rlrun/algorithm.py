@@ -487,7 +487,8 @@ class Algorithm(Generic[C]):
     def _broadcast(self) -> None:
         """Has all workers go on from the present weights, and learners beside them from the present optimizer."""
         weights = self.learner.weights(self.workers.env_steps)
-        self.workers.set_weights({DEFAULT_POLICY: replace(weights, optimizer=self.learner.optimizer_state())})
+        whole = replace(weights, optimizer=self.learner.optimizer_state(), target=self.learner.target())
+        self.workers.set_weights({DEFAULT_POLICY: whole})
         self._behavior = None
 
     # The running whole.

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, parallel_gradients
+from rlrun.flow.gradients import ApplyGradients, parallel_gradients, refuse_central_learning
 from rlrun.flow.operators import ComputeAdvantages, LearnResult, MergeFilters, SendWeights, Standardize
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -35,10 +35,7 @@ class A3CConfig(A2CConfig):
 
     @model_validator(mode="after")
     def _without_gpu(self) -> A3CConfig:
-        if self.num_gpus:
-            raise ValueError("num_gpus must be 0: gradients are computed on the workers' CPUs")
-        if self.num_learners:
-            raise ValueError("num_learners must be 0: gradients are computed on the workers")
+        refuse_central_learning(self.num_gpus, self.num_learners)
         return self
 
     @property

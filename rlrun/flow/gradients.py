@@ -30,7 +30,7 @@ class Gradients(TypedDict):
     Attributes:
         sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
         statistics: The names of each objective's statistics in it.
-        steps: Valid steps that it was computed from.
+        steps: Env steps that were taken for it.
         weights_version: Version of the weights at which it was computed, which are those that acted.
     """
 
@@ -66,6 +66,11 @@ class ComputeGradients(WorkerOperator):
         """Returns what the printed plan shows."""
         return {"whole_fragments": True} if self.whole_fragments else {}
 
+    @property
+    def env_steps(self) -> int:
+        """Env steps that had been taken when the present weights were made."""
+        return 0 if self._weights is None else self._weights.env_steps
+
     def begin(self) -> None:
         """Makes the learner."""
         self._started()
@@ -76,13 +81,18 @@ class ComputeGradients(WorkerOperator):
 
     def __call__(self, item: SampleBatch) -> Gradients:
         """Returns the gradient over a batch [T, B]."""
+        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().cleared().rows(1)
+        return self.of_rows(rows, int(item["valid"].sum()))
+
+    def of_rows(self, rows: SampleBatch, steps: int) -> Gradients:
+        """Returns the gradient over rows [S, L] that become known with so many new env steps."""
         if self._weights is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
         learner, weights = self._started(), self._weights
         learner.load_flat(weights.flat)
+        if weights.target is not None:
+            learner.load_target(weights.target)
         learner.schedules = dict(weights.schedules)
-        steps = int(item["valid"].sum())
-        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().cleared().rows(1)
         return Gradients(
             sums=learner.gradients(rows, env_steps=weights.env_steps + steps),
             statistics=[list(names) for names in learner.statistics_of_gradients],
@@ -122,6 +132,18 @@ def parallel_gradients(
         workers, *operators_on_workers, compute, mode="async", in_flight=in_flight, policy=policy
     )
     return gradients
+
+
+def refuse_central_learning(num_gpus: float, num_learners: int) -> None:
+    """Refuses settings of a learner that an algorithm whose workers compute the gradients does not have.
+
+    Raises:
+        ValueError: If there are GPUs or learners in processes of their own.
+    """
+    if num_gpus:
+        raise ValueError("num_gpus must be 0: gradients are computed on the workers' CPUs")
+    if num_learners:
+        raise ValueError("num_learners must be 0: gradients are computed on the workers")
 
 
 class ApplyGradients(Operator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
@@ -207,17 +207,26 @@ class BroadcastWeights(Operator):
 class SendWeights(Operator):
     """Sends the present weights to the worker that has just delivered; takes pairs of worker and batch."""
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet, every: int = 1) -> None:
-        """Takes who has learned, who is to act on it, and how many batches a worker's weights may lag behind."""
+    def __init__(self, learner: AnyLearner, workers: WorkerSet, every: int = 1, *, with_target: bool = False) -> None:
+        """Takes who has learned, who is to act on it, and how.
+
+        Args:
+            learner: Who has learned.
+            workers: Who is to act on it.
+            every: How many batches a worker's weights may lag behind.
+            with_target: Whether the target network goes along, for workers that compute gradients with it.
+        """
         self.learner = learner
         self.workers = workers
         self.every = every
+        self.with_target = with_target
         self._sent: dict[int | None, int] = {}
         self._latest: tuple[int, dict[str, Weights]] | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"every": self.every} if self.every > 1 else {}
+        target = {"with_target": True} if self.with_target else {}
+        return {**({"every": self.every} if self.every > 1 else {}), **target}
 
     def __call__(self, item: tuple[int | None, T]) -> T:
         """Returns the batch as it is."""
@@ -226,10 +235,14 @@ class SendWeights(Operator):
         age = version - self._sent.get(worker, -self.every)
         if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
             if self._latest is None or self._latest[0] != version:  # the same object is stored once for all workers
-                self._latest = version, {DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)}
+                self._latest = version, {DEFAULT_POLICY: self._weights()}
             self.workers.set_weights(self._latest[1], worker)
             self._sent[worker] = version
         return batch
+
+    def _weights(self) -> Weights:
+        weights = self.learner.weights(self.workers.env_steps)
+        return replace(weights, target=self.learner.target()) if self.with_target else weights
 
 
 class AddTargetOutputs(Operator):

@@ -24,6 +24,8 @@ class Weights:
         schedules: Settings that change with the env steps, by name, for who learns on the acting side.
         optimizer: The optimizer's tensors by name, if who learns on the acting side is to go on from these parameters
             instead of its own.
+        target: The target network's parameters, [P], for who learns on the acting side with one; None if it is to keep
+            those it has.
     """
 
     version: int
@@ -32,3 +34,4 @@ class Weights:
     env_steps: int = 0
     schedules: dict[str, Schedule] = field(default_factory=dict)
     optimizer: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    target: NDArray[np.float32] | None = None

@@ -1,0 +1,89 @@
+"""Gorila: DQN with actors that learn, each from a replay of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import model_validator
+
+from rlrun.algorithms.dqn import DQN, DQNConfig
+from rlrun.config import NonNegativeFloat, PositiveInt
+from rlrun.flow.flow import Flow
+from rlrun.flow.gradients import ApplyGradients, Gradients, refuse_central_learning
+from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.worker_replay import ComputeReplayedGradients
+from rlrun.rollout.worker_set import WorkerSet
+
+
+class GorilaConfig(DQNConfig):
+    """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: actor, replay and learner in one process.
+
+    The parameter server is the trial's process, with Adam where the paper has AdaGrad. `replay.capacity` and
+    `learning_starts` are of all workers together.
+    """
+
+    double: bool = False
+    """Whether the network says which action is best in the next observation and the target network only what it is
+    worth; the paper's is older than that."""
+    gradients_in_flight: PositiveInt = 1
+    """Fragments, and the gradients that they make due, that each worker is asked for ahead of time: with 1 it waits for
+    new weights after each one; with 2 it goes on meanwhile, with older ones."""
+    num_gpus: NonNegativeFloat = 0.0
+    """0: gradients are computed where the workers are, on CPUs."""
+
+    @model_validator(mode="after")
+    def _without_central_learning(self) -> GorilaConfig:
+        refuse_central_learning(self.num_gpus, self.num_learners)
+        return self
+
+
+class Gorila(DQN):
+    """Workers put their fragments by and compute gradients of minibatches; each is applied as it arrives.
+
+    With no worker but the local one it is DQN. `gradient_share/worker_<index>` is the part of an iteration's gradients
+    that a worker delivered; `policy_lag_mean` counts gradients by which the parameters had moved on meanwhile.
+    """
+
+    Config = GorilaConfig
+    config: GorilaConfig
+
+    def collect(self, workers: WorkerSet) -> Flow[Any]:
+        """What each fragment of a worker makes due: a list of gradients, none at first."""
+        config = self.config
+        compute = ComputeReplayedGradients(
+            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            config.replay,
+            num_workers=len(workers.indices),
+            batch_size=config.train_batch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            seed=self.seed,
+        )
+        return parallel_rollouts(workers, compute, mode="async", in_flight=config.gradients_in_flight)
+
+    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
+        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
+        self._gradients = ApplyGradients(self.learner, workers)
+        return (
+            rollouts.combine(each_gradient)
+            .zip_with_worker()
+            .for_each(self._gradients)
+            .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval, self.config.tau))
+            .for_each(MergeFilters(self.learner, workers))
+            .zip_with_worker()
+            .for_each(SendWeights(self.learner, workers, with_target=True))
+        )
+
+    def own_metrics(self) -> Mapping[str, float]:
+        """Returns every worker's share of the gradients."""
+        return self._gradients.take_shares()
+
+
+def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
+    """Returns the gradients of one fragment, one by one."""
+    return gradients

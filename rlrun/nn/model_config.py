@@ -26,4 +26,5 @@ class ModelConfig(ConfigModel):
     """First logarithm of the standard deviation of continuous actions, in units of the action bounds."""
     module: str | None = None
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
-    that returns outputs [N, num_outputs] and values [N] for observations [N, ...]."""
+    that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
+    after action (of c51 and quantile num_atoms numbers for each)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,15 @@ from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.policy.action_space import CategoricalActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.observation_filter import ObservationFilter
+from rlrun.policy.perturbation import Perturbation
+from rlrun.policy.return_model import ReturnModel
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
 
-_EXPLORES, _CHOICE = 0, 1
+Exploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
+
+_EXPLORES, _CHOICE, _DRAW, _SOFT = 0, 1, 2, 3
 
 EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
 """From the scheduled `epsilon`, the numbers of columns [B] and the number of all columns to each one's own [B]."""
@@ -33,29 +38,49 @@ class QForward(Protocol):
     def load(self, flat: Floats) -> None:
         """Takes new parameters [P]."""
 
-    def values(self, observations: Any) -> Floats:
-        """Returns the values of all actions in observations [B, ...], [B, A]."""
+    def outputs(self, observations: Any) -> Floats:
+        """Returns what describes the returns of all actions in observations [B, ...], [B, A * K]."""
 
 
 class DenseQ:
     """A Q network of dense layers, in NumPy."""
 
-    def __init__(self, leaves: Any, net: DenseNet) -> None:
-        """Takes the observations' parts and the layers."""
+    def __init__(self, leaves: Any, trunk: DenseNet, stream: DenseNet, value_stream: DenseNet | None) -> None:
+        """Takes the observations' parts and the layers; the last ones are there in dueling networks."""
         self.leaves = leaves
-        self.net = net
+        self.trunk = trunk
+        self.stream = stream
+        self.value_stream = value_stream
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [P]."""
-        self.net.load(flat)
+        self.trunk.load(flat)
+        self.stream.load(flat)
+        if self.value_stream is not None:
+            self.value_stream.load(flat)
 
-    def values(self, observations: Any) -> Floats:
-        """Returns values [B, A]."""
-        return self.net(dense_inputs(self.leaves, observations))
+    def outputs(self, observations: Any) -> Floats:
+        """Returns outputs [B, A * K]."""
+        features = self.trunk(dense_inputs(self.leaves, observations))
+        outputs = self.stream(features)
+        if self.value_stream is None:
+            return outputs
+        values = self.value_stream(features)[:, None]
+        advantages = outputs.reshape(len(outputs), -1, values.shape[-1])
+        dueling: Floats = (values + (advantages - advantages.mean(1, keepdims=True))).reshape(outputs.shape)
+        return dueling
 
 
 class QBehavior(BehaviorPolicy):
-    """Takes the action with the largest value, or with probability `epsilon` any of them."""
+    """Takes the action with the largest value, or with probability `epsilon` any of them.
+
+    Soft-Q exploration draws actions from the softmax of values over `temperature` instead of taking the best one; with
+    noise on parameters that adapts to `epsilon`, no action is drawn.
+
+    Attributes:
+        epsilon: Probability of an action that is drawn from all alike.
+        temperature: What soft-Q exploration divides values by.
+    """
 
     def __init__(
         self,
@@ -64,25 +89,36 @@ class QBehavior(BehaviorPolicy):
         leaves: Any,
         normalize_observations: bool,
         *,
+        returns: ReturnModel,
+        exploration: Exploration = "epsilon_greedy",
+        perturbation: Perturbation | None = None,
         spread: EpsilonSpread | None = None,
         records_values: bool = False,
     ) -> None:
-        """Takes the network, the actions, and the observations' parts.
+        """Takes the network, the actions, the observations' parts, and how it explores.
 
         Args:
             net: The network.
             model: The actions.
-            leaves: The observations' parts.
-            normalize_observations: Whether the network sees them shifted and scaled.
+            leaves: The tree of `ObservationLeaf`.
+            normalize_observations: Whether observations are filtered.
+            returns: What the network's outputs mean.
+            exploration: How to explore, besides taking any action with probability `epsilon`.
+            perturbation: Noise on the parameters with which it explores; None for none.
             spread: Gives each column of a worker an `epsilon` of its own; None for the same everywhere.
             records_values: Whether fragments tell what every action was worth, `q_values` [T + 1, B, A].
         """
         self.net = net
         self.model = model
         self.filter = ObservationFilter(leaves) if normalize_observations else None
+        self.returns = returns
+        self.exploration = exploration
+        self.perturbation = perturbation
+        self.acting_net = net if perturbation is None else copy.deepcopy(net)
         self.spread = spread
         self.records_values = records_values
-        self.epsilon = 1.0
+        self.epsilon = 0.0 if exploration == "parameter_noise" else 1.0
+        self.temperature = 1.0
         self._place: tuple[int, int] | None = None
         self._own_epsilons: Floats | None = None
 
@@ -91,8 +127,13 @@ class QBehavior(BehaviorPolicy):
         self.net.load(weights.flat.copy())
         if self.filter is not None:
             self.filter.load(weights.filters)
-        self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
+        if self.perturbation is not None:
+            self.perturbation.load(weights)
+        if self.exploration != "parameter_noise":
+            self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
         self._own_epsilons = None
+        if self.exploration == "soft_q":
+            self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
         self.weights_version = weights.version
 
     def take_place(self, first_column: int, num_columns: int) -> None:
@@ -100,8 +141,13 @@ class QBehavior(BehaviorPolicy):
         self._place = first_column, num_columns
 
     def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
-        """Draws whether to explore, and which action then, from 0 to 1 each, [T, B, 2]."""
-        return generator.random((length, columns, 2), np.float32)
+        """Draws numbers from 0 to 1, [T, B, 3 (+ A)].
+
+        They say whether to take any action, and which one then; what noise on parameters there is; and what is added to
+        each action's value in soft-Q exploration.
+        """
+        number = _SOFT + (self.model.num_outputs if self.exploration == "soft_q" else 0)
+        return generator.random((length, columns, number), np.float32)
 
     def new_columns(self, length: int, columns: int) -> SampleBatch:
         """Returns empty `actions` [T, B], and `q_values` [T + 1, B, A] if they are to be recorded."""
@@ -112,14 +158,16 @@ class QBehavior(BehaviorPolicy):
 
     def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
         """Acts once for all columns, and records actions."""
+        if self.perturbation is not None:
+            self.perturbation.renew(float(noise[0, _DRAW]), t, starts)
+            if t == 0 or starts[0]:
+                self.acting_net.load(self.perturbation.parameters())
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         if explores.all() and not self.records_values:
             actions = self._any(noise)
         else:
-            values = self.net.values(self._filtered(observations))
-            actions = values.argmax(-1)
-            if explores.any():
-                actions = np.where(explores, self._any(noise), actions)
+            values = self._values(self.acting_net, observations)
+            actions = self._chosen(values, explores, noise)
             if self.records_values:
                 record["q_values"][t] = values
         record["actions"][t] = actions
@@ -134,22 +182,56 @@ class QBehavior(BehaviorPolicy):
             self._own_epsilons = self.spread(self.epsilon, np.arange(first, first + columns), of_all)
         return self._own_epsilons
 
+    def _chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats) -> NDArray[np.int64]:
+        """Returns any action where it explores, elsewhere the best or one drawn by how good it is, [B]."""
+        if self.exploration == "soft_q":
+            # arg max (logits + Gumbel noise) is a draw from softmax(logits).
+            gumbel = -np.log(-np.log(noise[:, _SOFT:].clip(np.finfo(np.float32).tiny)))
+            values = values / np.float32(self.temperature) + gumbel
+        actions = values.argmax(-1)
+        return np.where(explores, self._any(noise), actions) if explores.any() else actions
+
     def _any(self, noise: Floats) -> NDArray[np.int64]:
         return (noise[:, _CHOICE] * self.model.num_outputs).astype(np.int64)
 
+    def _values(self, net: QForward, observations: Any) -> Floats:
+        filtered = observations if self.filter is None else self.filter(observations)
+        return self.returns.means(net.outputs(filtered))
+
+    def values(self, observations: Any) -> Floats:
+        """Returns the values [B, A] of all actions in raw observations [B, ...], without noise on parameters."""
+        return self._values(self.net, observations)
+
     def complete(self, batch: SampleBatch) -> None:
-        """Adds what the closing observation is worth, if that is recorded; a replay keeps raw observations."""
+        """Adds what the closing observation is worth, if that is recorded; noise on parameters adapts to the fragment.
+
+        Observations stay as they are, since a replay keeps raw ones.
+        """
         if self.records_values:
-            last = map_tree(lambda leaf: leaf[-1], batch["obs"])
-            batch["q_values"][-1] = self.net.values(self._filtered(last))
+            batch["q_values"][-1] = self._values(self.acting_net, map_tree(lambda leaf: leaf[-1], batch["obs"]))
+        if self.exploration == "parameter_noise" and self.perturbation is not None:
+            rows = map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), batch["obs"])
+            self.perturbation.adapt(self.values(rows), self._values(self.acting_net, rows))
+
+    def state(self) -> dict[str, Any]:
+        """Returns the noise on parameters."""
+        return {} if self.perturbation is None else self.perturbation.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        if self.perturbation is not None:
+            self.perturbation.load_state(state)
 
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]: the best ones, explored with a generator."""
-        actions = self.net.values(self._filtered(observations)).argmax(-1)
-        if generator is not None:
-            noise = self.noise(generator, 1, len(actions))[0]
-            actions = np.where(noise[:, _EXPLORES] < self.epsilon, self._any(noise), actions)
-        return self.model.to_env(actions)
+        """Returns actions for the env, [B, ...]: the best ones; explored with a generator, if not by noisy parameters.
+
+        Noise on parameters belongs to a worker's fragments and episodes.
+        """
+        values = self.values(observations)
+        if generator is None:
+            return self.model.to_env(values.argmax(-1))
+        noise = self.noise(generator, 1, len(values))[0]
+        return self.model.to_env(self._chosen(values, noise[:, _EXPLORES] < self.epsilon, noise))
 
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N] into what the env was given."""
@@ -158,6 +240,3 @@ class QBehavior(BehaviorPolicy):
     def observation_moments(self, observations: Any) -> dict[str, Moments]:
         """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
         return {} if self.filter is None else self.filter.moments(observations)
-
-    def _filtered(self, observations: Any) -> Any:
-        return observations if self.filter is None else self.filter(observations)

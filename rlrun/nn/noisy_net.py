@@ -1,0 +1,94 @@
+"""Dense layers whose parameters are drawn anew for every pass (torch)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class NoisyLayer:
+    """A dense layer whose parameters are varied.
+
+    Attributes:
+        weight: Name of its weights [outputs, inputs] in the module.
+        bias: Name of its biases [outputs], "" if it has none.
+        weight_sigma: Name of the weights' deviations.
+        bias_sigma: Name of the biases' deviations.
+        inputs: Numbers that it takes.
+        outputs: Numbers that it puts out.
+    """
+
+    weight: str
+    bias: str
+    weight_sigma: str
+    bias_sigma: str
+    inputs: int
+    outputs: int
+
+
+class NoisyNet(nn.Module):
+    """A network and, for each parameter of its dense layers, how much it is varied.
+
+    The network's own parameters are the means. Convolutions are not varied.
+
+    Attributes:
+        net: The network.
+        layers: Its dense layers.
+        num_noise: Numbers of noise that one draw takes, for each layer its inputs' and then its outputs'.
+
+    Source:
+        Fortunato et al., arXiv:1706.10295, section 3 (b) and 3.2.
+    """
+
+    def __init__(self, net: nn.Module, sigma: float) -> None:
+        """Takes the network, and the first deviation of its parameters times the root of their layer's inputs."""
+        super().__init__()
+        self.net = net
+        self.sigmas = nn.ParameterList()
+        layers = []
+        for name, layer in net.named_modules(prefix="net"):
+            if not isinstance(layer, nn.Linear):
+                continue
+            number, has_bias = len(self.sigmas), layer.bias is not None
+            for parameter in (layer.weight, layer.bias) if has_bias else (layer.weight,):
+                self.sigmas.append(torch.full_like(parameter, sigma / math.sqrt(layer.in_features)))
+            layers.append(
+                NoisyLayer(
+                    f"{name}.weight",
+                    f"{name}.bias" if has_bias else "",
+                    f"sigmas.{number}",
+                    f"sigmas.{number + 1}" if has_bias else "",
+                    layer.in_features,
+                    layer.out_features,
+                )
+            )
+        self.layers = tuple(layers)
+        self.num_noise = sum(layer.inputs + layer.outputs for layer in layers)
+
+    def forward(self, observations: Any) -> Any:
+        """Returns what the network returns with the means of its parameters."""
+        return self.net(observations)
+
+    def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
+        """Returns this module's parameters by name, the network's varied by noise.
+
+        Args:
+            views: This module's parameters by name.
+            noise: Factors of one draw, [num_noise]; see `rlrun.policy.perturbation.factors`.
+        """
+        drawn, start = dict(views), 0
+        for layer in self.layers:
+            middle, end = start + layer.inputs, start + layer.inputs + layer.outputs
+            of_inputs, of_outputs = noise[start:middle], noise[middle:end]
+            products = of_outputs.unsqueeze(1) * of_inputs
+            drawn[layer.weight] = views[layer.weight] + views[layer.weight_sigma] * products
+            if layer.bias:
+                drawn[layer.bias] = views[layer.bias] + views[layer.bias_sigma] * of_outputs
+            start = end
+        return drawn

@@ -1,0 +1,54 @@
+"""What a Q policy's network says of an action's return: its mean, or a distribution (NumPy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.policy.action_space import log_softmax
+
+Floats = NDArray[np.float32]
+
+ReturnKind = Literal["none", "c51", "quantile"]
+
+
+@dataclass(frozen=True)
+class ReturnModel:
+    """How K numbers describe one action's return.
+
+    Attributes:
+        kind: `none`: one number, its mean. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
+            quantiles, each standing for as much probability.
+        num_atoms: K for the last two.
+        v_min: The smallest return of `c51`.
+        v_max: The largest return of `c51`.
+    """
+
+    kind: ReturnKind = "none"
+    num_atoms: int = 1
+    v_min: float = 0.0
+    v_max: float = 0.0
+
+    @property
+    def numbers_per_action(self) -> int:
+        """K."""
+        return 1 if self.kind == "none" else self.num_atoms
+
+    @property
+    def support(self) -> Floats:
+        """The returns of `c51`, [K]."""
+        return np.linspace(self.v_min, self.v_max, self.num_atoms, dtype=np.float32)
+
+    def means(self, outputs: Floats) -> Floats:
+        """Returns the mean returns [B, A] of actions that are described by outputs [B, A * K]."""
+        if self.kind == "none":
+            return outputs
+        described = outputs.reshape(len(outputs), -1, self.num_atoms)
+        if self.kind == "quantile":
+            means: Floats = described.mean(-1)
+            return means
+        expected: Floats = np.exp(log_softmax(described)) @ self.support
+        return expected

@@ -11,8 +11,9 @@ from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import BroadcastWeights, LearnResult, MergeFilters, UpdateTargetNetwork
-from rlrun.flow.replay import StoreToReplay, TrainOnReplayed, UpdatePriorities, replayed
+from rlrun.flow.replay import NormalizeReplayed, StoreToReplay, TrainOnReplayed, UpdatePriorities, replayed
 from rlrun.functional.seeding import child_seed
+from rlrun.replay.experience import Experience
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -84,7 +85,7 @@ def replay_of(config: OffPolicyConfig, workers: WorkerSet, seed: int) -> ReplayB
 
 
 def learn_from_replay(
-    rollouts: Flow[SampleBatch], workers: WorkerSet, learner: AnyLearner, replay: ReplayBuffer, config: OffPolicyConfig
+    rollouts: Flow[SampleBatch], workers: WorkerSet, learner: AnyLearner, replay: Experience, config: OffPolicyConfig
 ) -> Flow[LearnResult]:
     """Puts each fragment by, learns from as many minibatches as are due then, and sends new weights.
 
@@ -95,15 +96,17 @@ def learn_from_replay(
         replay: Where they are kept.
         config: How much is learned from them.
     """
+    minibatches = replayed(
+        replay,
+        workers,
+        batch_size=config.train_batch_size,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+    )
+    if config.normalize_observations:
+        minibatches = minibatches.for_each(NormalizeReplayed(learner))
     updates = (
-        replayed(
-            replay,
-            workers,
-            batch_size=config.train_batch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-        )
-        .for_each(TrainOnReplayed(learner, workers))
+        minibatches.for_each(TrainOnReplayed(learner, workers))
         .for_each(UpdatePriorities(replay))
         .for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
     )

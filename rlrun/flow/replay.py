@@ -13,10 +13,11 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator, StatefulOperator
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.flow.operators import LearnResult
+from rlrun.policy.observation_filter import ObservationFilter
 
 if TYPE_CHECKING:
     from rlrun.learner.any_learner import AnyLearner
-    from rlrun.replay.replay_buffer import ReplayBuffer
+    from rlrun.replay.experience import Experience
     from rlrun.rollout.worker_set import WorkerSet
 
 
@@ -36,7 +37,7 @@ class Learned:
 class StoreToReplay(StatefulOperator):
     """Puts each fragment by; takes pairs of worker and fragment."""
 
-    def __init__(self, replay: ReplayBuffer, workers: WorkerSet) -> None:
+    def __init__(self, replay: Experience, workers: WorkerSet) -> None:
         """Takes where to, and whose fragments they are."""
         self.replay = replay
         self._lanes = {index: lane for lane, index in enumerate(workers.indices)}
@@ -60,7 +61,7 @@ class StoreToReplay(StatefulOperator):
 
 
 def replayed(
-    replay: ReplayBuffer, workers: WorkerSet, *, batch_size: int, training_intensity: float, learning_starts: int
+    replay: Experience, workers: WorkerSet, *, batch_size: int, training_intensity: float, learning_starts: int
 ) -> Flow[SampleBatch]:
     """Delivers minibatches of kept experience, as many as what was put by allows and no more.
 
@@ -80,7 +81,7 @@ class Replayed(Source):
     """Minibatches out of a replay in this process; see `replayed`."""
 
     def __init__(
-        self, replay: ReplayBuffer, workers: WorkerSet, batch_size: int, training_intensity: float, learning_starts: int
+        self, replay: Experience, workers: WorkerSet, batch_size: int, training_intensity: float, learning_starts: int
     ) -> None:
         """Takes what `replayed` takes."""
         super().__init__(
@@ -106,6 +107,22 @@ class Replayed(Source):
         return Delivered(replay.sample(self.batch_size, self.workers.env_steps))
 
 
+class NormalizeReplayed(Operator):
+    """Shifts and scales a minibatch's observations by the learner's present statistics: a replay keeps raw ones."""
+
+    def __init__(self, learner: AnyLearner) -> None:
+        """Takes who keeps the statistics."""
+        self.learner = learner
+        self._filter: ObservationFilter | None = None
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the minibatch with `obs` and `next_obs` as the network is to see them."""
+        if self._filter is None:
+            self._filter = ObservationFilter(self.learner.policy.leaves)
+        self._filter.load(self.learner.filters)
+        return SampleBatch(item, obs=self._filter(item["obs"]), next_obs=self._filter(item["next_obs"]))
+
+
 class TrainOnReplayed(Operator):
     """Runs a step of SGD on each minibatch."""
 
@@ -125,7 +142,7 @@ class TrainOnReplayed(Operator):
 class UpdatePriorities(Operator):
     """Tells the replay how much is to be learned from what was drawn still."""
 
-    def __init__(self, replay: ReplayBuffer) -> None:
+    def __init__(self, replay: Experience) -> None:
         """Takes who is told."""
         self.replay = replay
 

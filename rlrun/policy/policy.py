@@ -21,10 +21,12 @@ class Policy(ABC):
     Attributes:
         module: The network, a template: its parameters are taken from the learner's flat vector.
         parameters: Where each of them lies in that vector.
+        leaves: The parts of an observation, a tree of `ObservationLeaf`.
     """
 
     module: nn.Module
     parameters: FlatParameters
+    leaves: Any
 
     @abstractmethod
     def outputs(

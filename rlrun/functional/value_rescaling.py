@@ -1,0 +1,34 @@
+"""Values on a scale on which large ones do not dwarf small ones (torch tensors, without importing torch)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EPSILON = 1e-3
+"""How much of the value itself is added to its root, so that there is an inverse that changes smoothly."""
+
+
+def rescaled(values: Tensor) -> Tensor:
+    """Returns h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x of every value.
+
+    Source:
+        Pohlen et al., arXiv:1805.11593, section 3.2.
+    """
+    return values.sign() * ((values.abs() + 1).sqrt() - 1) + EPSILON * values
+
+
+def unrescaled(values: Tensor) -> Tensor:
+    """Returns the inverse of `rescaled`.
+
+    h^-1(x) = sign(x) (((sqrt(1 + 4 eps (|x| + 1 + eps)) - 1) / (2 eps))^2 - 1), of which the inner fraction is written
+    as 2 (|x| + 1 + eps) / (sqrt(...) + 1): no two nearly equal numbers are taken from each other.
+
+    Source:
+        Pohlen et al., arXiv:1805.11593, proposition A.2.
+    """
+    shifted = values.abs() + 1 + EPSILON
+    root = 2 * shifted / ((1 + 4 * EPSILON * shifted).sqrt() + 1)
+    return values.sign() * (root.square() - 1)

@@ -1,0 +1,171 @@
+"""A replay of sequences: consecutive steps with what a policy remembered before the first (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.config import NonNegativeInt, PositiveInt
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.replay.n_step import folded
+from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.ring import ReplayRing
+from rlrun.replay.stores import Indices
+
+
+class SequenceReplayConfig(ReplayConfig):
+    """The experience that is kept, and the sequences that are drawn from it."""
+
+    length: PositiveInt = 20
+    """Steps of a sequence that are learned from."""
+    burn_in: NonNegativeInt = 20
+    """Steps before those over which the networks only bring up what they remember."""
+    stride: PositiveInt = 10
+    """Steps from one possible beginning of a sequence to the next; below `length`, sequences overlap."""
+
+
+class SequenceReplay:
+    """Keeps experience and draws minibatches of sequences from it; to a dataflow it is like a `ReplayBuffer`.
+
+    A sequence is `burn_in` + `length` consecutive rows of one column of the ring, and `n_step` more, in which the last
+    steps find the observations behind those they are folded with. It goes on over the ends of episodes: the networks
+    forget where `starts` says so, and an episode's final observation is a row that no step fills. Every `stride` rows
+    one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
+
+    Attributes:
+        config: Its settings.
+        stored_steps: Steps put by since it was empty.
+        drawn_batches: Minibatches drawn since then.
+        num_ready: Sequences that can be drawn.
+    """
+
+    def __init__(self, config: SequenceReplayConfig, *, num_lanes: int, n_step: int, gamma: float, seed: int) -> None:
+        """Takes what is kept and how.
+
+        Args:
+            config: Its settings.
+            num_lanes: Workers whose fragments are put by.
+            n_step: Steps that are folded into one.
+            gamma: Discount.
+            seed: Seed of the draws.
+        """
+        self.config = config
+        self.n_step = n_step
+        self.gamma = gamma
+        self.stored_steps = 0
+        self.drawn_batches = 0
+        self.num_ready = 0
+        self._span = config.burn_in + config.length + n_step
+        self._ring = ReplayRing(config.capacity, num_lanes, 1, gamma, extra=("starts", "memory"))
+        self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are set aside."""
+        return self._ring.num_bytes + self._ready.nbytes
+
+    def add(self, lane: int, fragment: SampleBatch) -> int:
+        """Puts a fragment [T, B] by and returns how many steps it holds.
+
+        Args:
+            lane: Number of the worker that it comes from, from 0.
+            fragment: Its columns, with raw observations, and with `starts` and `memory`.
+
+        Raises:
+            UsageError: If the capacity is too small for a sequence.
+        """
+        inserted = self._ring.insert(lane, fragment)
+        if not self._ready.size:
+            self._set_aside()
+        stride, rows = self.config.stride, self._ring.rows
+        lost = inserted.lost[inserted.lost % stride == 0]
+        self._ready[lane, lost // stride] = False
+        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.lost))) % rows
+        firsts = firsts[firsts % stride == 0]
+        ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns)
+        self._ready[lane, firsts[ahead >= self._span - 1] // stride] = True
+        self.num_ready = int(np.count_nonzero(self._ready))
+        steps = int(np.count_nonzero(fragment["valid"]))
+        self.stored_steps += steps
+        return steps
+
+    def _set_aside(self) -> None:
+        ring = self._ring
+        if ring.rows < self._span + self.config.stride:
+            least = (self._span + self.config.stride) * ring.num_lanes * ring.columns
+            raise UsageError(
+                f"a replay of {ring.capacity:,} steps has {ring.rows} rows for each env and is too small for sequences "
+                f"of {self._span}: set replay.capacity to at least {least:,}"
+            )
+        self._ready = np.zeros((ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns), np.bool_)
+
+    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
+        """Draws a minibatch.
+
+        Args:
+            batch_size: Sequences in it, S.
+            env_steps: Env steps so far, for schedules.
+
+        Returns:
+            Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the steps that are
+            folded), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and `starts`
+            [S, burn_in + length + n_step]; `memory` [S, 2 H] before their first rows; `weights` [S, 1], and the
+            `cells` [S] by which priorities are told.
+        """
+        self.drawn_batches += 1
+        ready = np.flatnonzero(self._ready)
+        sequences = ready[self._generator.integers(len(ready), size=batch_size)]
+        weights: NDArray[np.float32] = np.ones((batch_size, 1), np.float32)
+        return SampleBatch(self.gather(sequences), weights=weights, cells=sequences)
+
+    def gather(self, sequences: Indices) -> SampleBatch:
+        """Returns sequences [S] by their numbers, as `sample` does."""
+        burn_in, length = self.config.burn_in, self.config.length
+        slots, columns = np.divmod(sequences, self._ring.columns)
+        lanes, slots = np.divmod(slots, self._ready.shape[1])
+        firsts = (lanes * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
+        cells = self._ring.later(firsts[:, None], np.arange(self._span))
+        whole = self._ring.read(cells, ("obs", "starts", "valid"))
+        # The newest row and those that close a stream hold no step yet, and what stands there is from long ago. Where
+        # a step stands before, no episode begins.
+        starts = whole["starts"]
+        starts[:, 1:] &= ~whole["valid"][:, :-1]
+        learned = cells[:, burn_in : burn_in + length + self.n_step - 1]
+        steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
+        found = folded(**{name: column.T for name, column in steps.items()}, gamma=self.gamma, n_step=self.n_step)
+        return SampleBatch(
+            obs=whole["obs"],
+            starts=starts,
+            memory=self._ring.read(firsts, ("memory",))["memory"],
+            actions=self._ring.read(learned[:, :length], ("actions",))["actions"],
+            rewards=found.rewards[:length].T,
+            discounts=found.discounts[:length].T,
+            steps=found.steps[:length].T.astype(np.int64),
+            valid=steps["valid"][:, :length],
+        )
+
+    def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:
+        """Takes how much is to be learned from sequences still."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything that is kept, and the state of the draws."""
+        return {
+            "stored_steps": self.stored_steps,
+            "drawn_batches": self.drawn_batches,
+            "ring": self._ring.state(),
+            "ready": self._ready.copy(),
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self.stored_steps = int(state["stored_steps"])
+        self.drawn_batches = int(state["drawn_batches"])
+        self._ring.load_state(state["ring"])
+        self._ready = np.array(state["ready"], np.bool_)
+        self.num_ready = int(np.count_nonzero(self._ready))
+        self._generator.bit_generator.state = dict(state["generator"])

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import torch
+
+from rlrun.functional.value_rescaling import EPSILON, rescaled, unrescaled
+
+VALUES = torch.cat([torch.linspace(-2000, 2000, 4001), torch.linspace(-1, 1, 2001)])
+
+
+def test_the_inverse_returns_every_value() -> None:
+    torch.testing.assert_close(unrescaled(rescaled(VALUES)), VALUES, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(rescaled(unrescaled(VALUES / 20)), VALUES / 20, rtol=1e-5, atol=1e-5)
+
+
+def test_larger_values_stay_larger_and_0_stays_0() -> None:
+    ordered = VALUES.double().sort().values.unique()
+    assert (rescaled(ordered).diff() > 0).all()
+    assert (unrescaled(ordered).diff() > 0).all()
+    assert rescaled(torch.zeros(1)).item() == unrescaled(torch.zeros(1)).item() == 0.0
+
+
+def test_a_value_is_scaled_by_its_root() -> None:
+    found = rescaled(torch.tensor([99.0, -3.0]))
+    torch.testing.assert_close(found, torch.tensor([9.0 + 99 * EPSILON, -1.0 - 3 * EPSILON]))

@@ -68,6 +68,7 @@ RESULT_KEYS = (
 POLICY_FAMILIES = {
     "actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy",
     "q": "rlrun.policy.q:QPolicy",
+    "recurrent_q": "rlrun.policy.recurrent_q:RecurrentQPolicy",
 }
 """Import paths of the policy families that come with rlrun."""
 

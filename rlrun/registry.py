@@ -32,6 +32,7 @@ BUILT_IN = {
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "r2d2": "rlrun.algorithms.r2d2:R2D2",
     "sac": "rlrun.algorithms.sac:SAC",
     "td3": "rlrun.algorithms.td3:TD3",
 }

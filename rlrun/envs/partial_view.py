@@ -35,4 +35,5 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Returns the numbers that are shown."""
-        return observation[self._numbers]
+        shown: NDArray[Any] = observation[self._numbers]
+        return shown

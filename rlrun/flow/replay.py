@@ -116,11 +116,12 @@ class NormalizeReplayed(Operator):
         self._filter: ObservationFilter | None = None
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the minibatch with `obs` and `next_obs` as the network is to see them."""
+        """Returns the minibatch with `obs`, and `next_obs` where it has them, as the network is to see them."""
         if self._filter is None:
             self._filter = ObservationFilter(self.learner.policy.leaves)
         self._filter.load(self.learner.filters)
-        return SampleBatch(item, obs=self._filter(item["obs"]), next_obs=self._filter(item["next_obs"]))
+        seen = {name: self._filter(item[name]) for name in ("obs", "next_obs") if name in item}
+        return SampleBatch(item, **seen)
 
 
 class TrainOnReplayed(Operator):

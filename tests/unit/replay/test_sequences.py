@@ -1,0 +1,178 @@
+"""A replay of sequences against a list of all that ever happened."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+
+GAMMA, WIDTH = 0.9, 2
+
+
+class Stream:
+    """One lane's experience: numbers that say where they come from, with episodes of random lengths."""
+
+    def __init__(self, seed: int, columns: int) -> None:
+        self.drawn = np.random.default_rng(seed)
+        self.columns = columns
+        self.begin_anew()
+        self.rows: list[dict[str, Any]] = []
+
+    def begin_anew(self) -> None:
+        """Begins new episodes in all columns, as a worker that is made anew does."""
+        self.obs = self.drawn.normal(size=(self.columns, 1)).astype(np.float32)
+        self.starts, self.finals = np.ones(self.columns, np.bool_), np.zeros(self.columns, np.bool_)
+
+    def fragment(self, length: int) -> SampleBatch:
+        new = [self.step() for _ in range(length)]
+        self.rows += new
+        batch = {name: np.stack([row[name] for row in new]) for name in new[0]}
+        batch["obs"] = np.concatenate([batch["obs"], self.obs[None]])
+        return SampleBatch(batch)
+
+    def step(self) -> dict[str, Any]:
+        ends = (self.drawn.random(self.columns) < 0.25) & ~self.finals
+        terminateds = ends & (self.drawn.random(self.columns) < 0.5)
+        row = {
+            "obs": self.obs,
+            "starts": self.starts,
+            "valid": ~self.finals,
+            "memory": self.drawn.normal(size=(self.columns, WIDTH)).astype(np.float32),
+            "actions": self.drawn.integers(5, size=self.columns),
+            "rewards": np.where(self.finals, 0.0, self.drawn.normal(size=self.columns)).astype(np.float32),
+            "terminateds": terminateds,
+            "truncateds": ends & ~terminateds,
+        }
+        self.starts, self.finals = self.finals, ends
+        self.obs = self.drawn.normal(size=(self.columns, 1)).astype(np.float32)
+        return row
+
+
+def folded_by_a_loop(rows: list[dict[str, Any]], t: int, column: int, n_step: int) -> tuple[float, float, int]:
+    total, discount = 0.0, 1.0
+    for j in range(n_step):
+        row = rows[t + j]
+        total += discount * row["rewards"][column]
+        discount *= 0.0 if row["terminateds"][column] else GAMMA
+        if row["terminateds"][column] or row["truncateds"][column]:
+            return total, discount, j + 1
+    return total, discount, n_step
+
+
+def replay_of(capacity: int, *, num_lanes: int = 1, n_step: int = 3, **settings: Any) -> SequenceReplay:
+    config = SequenceReplayConfig(capacity=capacity, **{"burn_in": 4, "length": 6, "stride": 3, **settings})
+    return SequenceReplay(config, num_lanes=num_lanes, n_step=n_step, gamma=GAMMA, seed=1)
+
+
+@pytest.mark.parametrize("capacity", [10_000, 2 * 2 * 61])
+@pytest.mark.parametrize(("burn_in", "n_step"), [(4, 3), (0, 1)])
+def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_in: int, n_step: int) -> None:
+    columns = 2
+    replay = replay_of(capacity, num_lanes=2, n_step=n_step, burn_in=burn_in)
+    streams = [Stream(lane, columns) for lane in range(2)]
+    fragments = np.random.default_rng(3).integers(1, 8, size=40)
+    for length in fragments:
+        for lane, stream in enumerate(streams):
+            replay.add(lane, stream.fragment(int(length)))
+    span = burn_in + 6 + n_step
+    where = {
+        row["memory"][column].tobytes(): (lane, t, column)
+        for lane, stream in enumerate(streams)
+        for t, row in enumerate(stream.rows)
+        for column in range(columns)
+    }
+    found = replay.gather(np.flatnonzero(replay._ready))
+    firsts = set()
+    for s, memory in enumerate(found["memory"]):
+        lane, t, column = where[memory.tobytes()]
+        firsts.add((lane, t, column))
+        rows = streams[lane].rows
+        obs = [*(row["obs"][column] for row in rows), streams[lane].obs[column]]
+        np.testing.assert_array_equal(found["obs"][s], obs[t : t + span])
+        starts = [row["starts"][column] for row in rows[t : t + span]]
+        np.testing.assert_array_equal(found["starts"][s][: len(starts)], starts)
+        for k in range(6):
+            at = t + burn_in + k
+            assert found["valid"][s, k] == rows[at]["valid"][column]
+            if not found["valid"][s, k]:
+                continue
+            assert found["actions"][s, k] == rows[at]["actions"][column]
+            rewards, discount, steps = folded_by_a_loop(rows, at, column, n_step)
+            assert found["rewards"][s, k] == pytest.approx(rewards, rel=1e-5, abs=1e-6)
+            assert found["discounts"][s, k] == pytest.approx(discount, rel=1e-6)
+            assert found["steps"][s, k] == steps
+    total = len(streams[0].rows)
+    kept = min(capacity // (2 * columns), total + 1)
+    oldest = total + 1 - kept
+    assert len(firsts) == replay.num_ready
+    if capacity == 10_000:
+        assert firsts == {(lane, t, c) for lane in range(2) for t in range(0, total - span + 2, 3) for c in range(2)}
+    else:
+        assert {t for _, t, _ in firsts} <= set(range(oldest, total - span + 2))
+        assert len(firsts) == pytest.approx(2 * columns * (kept - span) / 3, abs=2 * columns)
+
+
+def test_a_stream_that_breaks_off_ends_at_its_last_observation() -> None:
+    replay, stream = replay_of(1000, burn_in=0, length=4, n_step=2, stride=1), Stream(0, 1)
+    replay.add(0, stream.fragment(6))
+    stream.rows[-1].update(terminateds=np.array([False]), truncateds=np.array([False]))
+    last = stream.obs.copy()
+    stream.begin_anew()
+    replay.add(0, stream.fragment(6))
+    before = replay.gather(np.array([3]))
+    np.testing.assert_array_equal(before["obs"][0, 3], last[0])
+    assert before["starts"][0].tolist()[3:5] == [False, True]
+    assert before["valid"][0].tolist()[2:] == [stream.rows[5]["valid"][0], False]
+    assert not before["valid"][0, 2] or before["steps"][0, 2] == 1
+
+
+def test_nothing_can_be_drawn_before_a_whole_sequence_is_there() -> None:
+    replay, stream = replay_of(1000), Stream(0, 1)
+    for _ in range(11):
+        replay.add(0, stream.fragment(1))
+        assert replay.num_ready == 0
+    replay.add(0, stream.fragment(1))
+    assert replay.num_ready == 1
+    assert replay.sample(5, 0)["cells"].tolist() == [0] * 5
+    assert replay.stored_steps == sum(int(row["valid"].sum()) for row in stream.rows)
+
+
+def test_every_sequence_is_drawn_equally_often() -> None:
+    replay, stream = replay_of(1000), Stream(0, 2)
+    replay.add(0, stream.fragment(60))
+    counts = np.bincount(replay.sample(40_000, 0)["cells"], minlength=replay.num_ready)
+    assert len(counts) == replay.num_ready == 2 * 17
+    expected = 40_000 / len(counts)
+    assert ((counts - expected) ** 2 / expected).sum() < 63.9  # chi-square, 33 degrees of freedom, p = 0.001
+
+
+def test_a_resumed_replay_goes_on_the_same() -> None:
+    replay, stream = replay_of(200), Stream(0, 2)
+    for _ in range(12):
+        replay.add(0, stream.fragment(7))
+    replay.sample(4, 0)
+    other = replay_of(200)
+    other.load_state(pickle.loads(pickle.dumps(replay.state())))
+    more = stream.fragment(5)
+    for each in (replay, other):
+        each.add(0, more)
+    assert (other.num_ready, other.stored_steps, other.drawn_batches) == (
+        replay.num_ready,
+        replay.stored_steps,
+        replay.drawn_batches,
+    )
+    expected, found = replay.sample(50, 0), other.sample(50, 0)
+    for name, column in expected.items():
+        np.testing.assert_array_equal(found[name], column)
+
+
+def test_a_capacity_that_is_too_small_for_a_sequence_is_refused() -> None:
+    replay, stream = replay_of(15), Stream(0, 1)
+    with pytest.raises(UsageError, match="at least 16"):
+        replay.add(0, stream.fragment(2))

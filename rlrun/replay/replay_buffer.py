@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.schedules import value_at
+from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.ring import ReplayRing
 
@@ -35,6 +37,9 @@ class ReplayBuffer:
         self.stored_steps = 0
         self.drawn_batches = 0
         self._ring = ReplayRing(config.capacity, num_lanes, n_step, gamma)
+        self._priorities: Priorities | None = None
+        # What is to be learned from steps by those who inserted them, by cell, for when they are ready.
+        self._told: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     @property
@@ -45,19 +50,38 @@ class ReplayBuffer:
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        return self._ring.num_bytes
+        told = 0 if self._told is None else self._told.nbytes
+        return self._ring.num_bytes + told + (0 if self._priorities is None else self._priorities.num_bytes)
 
-    def add(self, lane: int, fragment: SampleBatch) -> int:
+    def add(self, lane: int, fragment: SampleBatch, priorities: NDArray[Any] | None = None) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
 
         Args:
             lane: Number of the worker that it comes from, from 0.
             fragment: Its columns, with raw observations.
+            priorities: How much is to be learned from each step, [T, B], for a prioritized replay; without them it is
+                as much as from any step so far.
         """
-        self._ring.insert(lane, fragment)
+        inserted = self._ring.insert(lane, fragment)
+        if self.config.prioritized:
+            if self._priorities is None:
+                self._priorities = self._new_priorities()
+            if priorities is not None and self._told is None:
+                self._told = np.full(self._ring.num_cells, np.nan, np.float32)
+            if len(inserted.overwritten):
+                self._priorities.remove(inserted.overwritten)
+            if self._told is None:
+                self._priorities.add(inserted.ready)
+            else:
+                cells = self._ring.cells_of(lane, inserted.rows[:-1])
+                self._told[cells] = np.nan if priorities is None else priorities
+                self._priorities.add(inserted.ready, self._told[inserted.ready])
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
+
+    def _new_priorities(self) -> Priorities:
+        return Priorities(self._ring.num_cells, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
         """Draws a minibatch.
@@ -69,14 +93,34 @@ class ReplayBuffer:
         Returns:
             Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over the steps that are folded), `next_obs`,
             `valid`, `weights`, and the `cells` [S] by which priorities are told.
+
+        Raises:
+            RuntimeError: If no step can be drawn yet.
         """
         self.drawn_batches += 1
-        cells = self._ring.draw(self._generator, batch_size)
-        weights: NDArray[np.float32] = np.ones((batch_size, 1), np.float32)
-        return SampleBatch(self._ring.gather(cells), weights=weights, cells=cells)
+        if self._priorities is None:
+            cells = self._ring.draw(self._generator, batch_size)
+            weights = np.ones(batch_size, np.float32)
+        else:
+            cells = self._priorities.draw(self._generator, batch_size)
+            weights = self._priorities.weights(cells, value_at(self.config.priority_beta, env_steps))
+        batch = self._ring.gather(cells)
+        batch["weights"], batch["cells"] = weights[:, None], cells
+        return batch
 
-    def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Takes how much is to be learned from rows still."""
+    def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[Any]) -> None:
+        """Takes how much is to be learned still from rows that were drawn; a uniform replay does not care.
+
+        Args:
+            cells: The `cells` [S] of a minibatch. Those that were overwritten since are left out.
+            priorities: The size of each row's error, [S]; none if the loss says nothing of it.
+        """
+        if self._priorities is None or not len(priorities):
+            return
+        ready = self._ring.are_ready(cells)
+        if not ready.all():
+            cells, priorities = cells[ready], priorities[ready]
+        self._priorities.update(cells, priorities)
 
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and the state of the draws."""
@@ -84,6 +128,8 @@ class ReplayBuffer:
             "stored_steps": self.stored_steps,
             "drawn_batches": self.drawn_batches,
             "ring": self._ring.state(),
+            "priorities": None if self._priorities is None else self._priorities.state(),
+            "told": None if self._told is None else self._told.copy(),
             "generator": dict(self._generator.bit_generator.state),
         }
 
@@ -92,4 +138,8 @@ class ReplayBuffer:
         self.stored_steps = int(state["stored_steps"])
         self.drawn_batches = int(state["drawn_batches"])
         self._ring.load_state(state["ring"])
+        if state["priorities"] is not None:
+            self._priorities = self._new_priorities()
+            self._priorities.load_state(state["priorities"])
+        self._told = None if state["told"] is None else np.array(state["told"])
         self._generator.bit_generator.state = dict(state["generator"])

@@ -78,7 +78,9 @@ class ReplayRing:
         self.num_ready = 0
         self.rows = 0
         self.columns = 0
+        self._names = ("obs", "actions", "rewards", *_FLAGS, *extra)
         self._stores: dict[str, Any] = {}
+        self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] | None = None
         self._ready = np.zeros(0, np.bool_)
         self._heads = [0] * num_lanes
@@ -112,11 +114,9 @@ class ReplayRing:
         first = (head + sealed) % self.rows
         overwritten = self._retire(lane, head, sealed + length + 1)
         own, steps = self._span(first, length + 1), self._span(first, length)
-        map_tree(
-            lambda store, leaf: store.write(lane, own, leaf, continues=continues), self._stores["obs"], fragment["obs"]
-        )
-        for name in ("actions", "rewards", *_FLAGS, *self.extra):
-            map_tree(lambda store, leaf: store.write(lane, steps, leaf), self._stores[name], fragment[name])
+        for name in self._names:
+            for store, leaf in zip(self._flat_stores[name], _leaves(fragment[name]), strict=True):
+                store.write(lane, own if name == "obs" else steps, leaf, continues=continues)
         self._heads[lane] = (first + length) % self.rows
         self._filled[lane] = min(self._filled[lane] + sealed + length, self.rows)
         self._begun[lane] = True
@@ -146,15 +146,14 @@ class ReplayRing:
             kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint8}
         for name, dtype in kinds.items():
             self._stores[name] = PlainStore(shape, (), dtype, np.zeros)
+        self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
         self._ready = np.zeros(shape, np.bool_)
 
     def _continues(self, lane: int, head: int, observations: Any) -> bool:
         """Tells whether a fragment begins with the observations that the one before it ended with, bit for bit."""
-        cells = (lane * self.rows + head) * self.columns + np.arange(self.columns)
-        return all(
-            store.read(cells).tobytes() == leaf[0].tobytes()
-            for store, leaf in zip(leaves(self._stores["obs"]), leaves(observations), strict=True)
-        )
+        cells = self._numbered(lane, head, np.arange(self.columns))
+        pairs = zip(self._flat_stores["obs"], _leaves(observations), strict=True)
+        return all(store.read(cells).tobytes() == leaf[0].tobytes() for store, leaf in pairs)
 
     def _close(self, lane: int, head: int) -> None:
         """Has the steps that a stream breaks off with end at its last observation, which is no end for good."""
@@ -187,7 +186,7 @@ class ReplayRing:
         self._ready[lane, rows] = False
         return self._numbered(lane, (first + where) % self.rows, columns)
 
-    def _numbered(self, lane: int, rows: Indices, columns: Indices) -> Indices:
+    def _numbered(self, lane: int, rows: int | Indices, columns: Indices) -> Indices:
         cells: Indices = (lane * self.rows + rows) * self.columns + columns
         return cells
 
@@ -267,6 +266,20 @@ class ReplayRing:
         """
         return SampleBatch({name: map_tree(lambda store: store.read(cells), self._stores[name]) for name in names})
 
+    @property
+    def num_cells(self) -> int:
+        """Cells over all lanes; 0 before the first insertion."""
+        return self.num_lanes * self.rows * self.columns
+
+    def are_ready(self, cells: Indices) -> NDArray[np.bool_]:
+        """Tells of cells [...] whether they can be drawn, [...]."""
+        ready: NDArray[np.bool_] = self._ready.reshape(-1).take(cells)
+        return ready
+
+    def cells_of(self, lane: int, rows: Indices) -> Indices:
+        """Returns the numbers of all cells in rows [N] of a lane, [N, B]."""
+        return self._numbered(lane, rows[:, None], np.arange(self.columns))
+
     def later(self, cells: Indices, rows: int | Indices) -> Indices:
         """Returns the cells so many rows further on in the same lanes and columns; negative for rows back.
 
@@ -295,7 +308,7 @@ class ReplayRing:
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        stores = [store for tree in self._stores.values() for store in leaves(tree)]
+        stores = [store for stores in self._flat_stores.values() for store in stores]
         return int(self._ready.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
@@ -321,3 +334,8 @@ class ReplayRing:
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
         self._ready[:, : state["ready"].shape[1]] = state["ready"]
         self.num_ready = int(np.count_nonzero(self._ready))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """Returns a tree's leaves, fast for the commonest one, which is an array."""
+    return [tree] if isinstance(tree, np.ndarray) else leaves(tree)

@@ -1,0 +1,205 @@
+"""What a replay in this process draws, how often, and with which weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_config import ReplayConfig
+
+
+def fragment(first: int, length: int, columns: int = 1, ends: tuple[int, ...] = ()) -> SampleBatch:
+    """Returns steps whose observations count on from a number, and whose rewards are that number."""
+    shape = (length, columns)
+    numbers = np.arange(first, first + length + 1, dtype=np.float32)[:, None] + 1000 * np.arange(columns)
+    valid, terminateds = np.ones(shape, np.bool_), np.zeros(shape, np.bool_)
+    for end in ends:
+        terminateds[end] = True
+        valid[end + 1 : end + 2] = False
+    return SampleBatch(
+        obs=numbers[..., None].astype(np.float32),
+        actions=np.zeros(shape, np.int64),
+        rewards=np.where(valid, numbers[:-1], 0.0),
+        terminateds=terminateds,
+        truncateds=np.zeros(shape, np.bool_),
+        valid=valid,
+    )
+
+
+def prioritized(capacity: int, *, n_step: int = 1, **settings: Any) -> ReplayBuffer:
+    config = ReplayConfig(capacity=capacity, prioritized=True, **settings)
+    return ReplayBuffer(config, num_lanes=1, n_step=n_step, gamma=0.9, seed=3)
+
+
+def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
+    """Returns how often the step from each observation is drawn."""
+    numbers = np.concatenate([replay.sample(100, 0)["obs"].ravel() for _ in range(draws // 100)])
+    found, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(found.tolist(), (counts / len(numbers)).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("is_prioritized", [False, True])
+def test_a_minibatch_has_all_a_learner_needs(is_prioritized: bool) -> None:
+    config = ReplayConfig(capacity=50, prioritized=is_prioritized)
+    replay = ReplayBuffer(config, num_lanes=1, n_step=2, gamma=0.5, seed=0)
+    assert replay.add(0, fragment(10, 8, ends=(3,))) == 7
+    batch = replay.sample(32, 0)
+    obs = batch["obs"][:, 0, 0]
+    assert set(obs) == {10.0, 11.0, 12.0, 13.0, 15.0, 16.0}
+    assert {name: column.shape for name, column in batch.items()} == {
+        "obs": (32, 1, 1),
+        "actions": (32, 1),
+        "rewards": (32, 1),
+        "discounts": (32, 1),
+        "next_obs": (32, 1, 1),
+        "valid": (32, 1),
+        "weights": (32, 1),
+        "cells": (32,),
+    }
+    ends = obs == 13.0
+    assert (batch["rewards"][ends, 0] == 13.0).all()
+    assert (batch["rewards"][~ends, 0] == obs[~ends] + 0.5 * (obs[~ends] + 1)).all()
+    assert (batch["discounts"][:, 0] == np.where(np.isin(obs, (12.0, 13.0)), 0.0, 0.25)).all()
+    assert (batch["next_obs"][:, 0, 0] == obs + np.where(ends, 1, 2)).all()
+    assert (batch["weights"] == 1.0).all()
+    assert replay.drawn_batches == 1
+    assert replay.stored_steps == 7
+
+
+def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
+    replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
+    replay.add(0, fragment(0, 3))
+    assert frequencies(replay) == pytest.approx({0.0: 1 / 3, 1.0: 1 / 3, 2.0: 1 / 3}, abs=0.01)
+    replay.update_priorities(np.array([0, 1, 2]), np.array([5.0, 3.0, 0.0], np.float32))
+    replay.add(0, fragment(3, 1))
+    assert frequencies(replay) == pytest.approx({0.0: 5 / 13, 1.0: 3 / 13, 3.0: 5 / 13}, abs=0.01)
+
+
+def test_errors_that_come_with_steps_are_their_priorities_once_they_are_ready() -> None:
+    replay = prioritized(100, n_step=3, priority_alpha=1.0, priority_epsilon=1e-9)
+    replay.add(0, fragment(0, 3), np.array([[4.0], [2.0], [1.0]]))
+    assert frequencies(replay, 100) == {0.0: 1.0}
+    replay.add(0, fragment(3, 2), np.array([[9.0], [9.0]]))
+    assert frequencies(replay) == pytest.approx({0.0: 4 / 7, 1.0: 2 / 7, 2.0: 1 / 7}, abs=0.01)
+    replay.add(0, fragment(5, 2))
+    assert frequencies(replay) == pytest.approx(
+        {0.0: 4 / 25, 1.0: 2 / 25, 2.0: 1 / 25, 3.0: 9 / 25, 4.0: 9 / 25}, abs=0.01
+    )
+    replay.add(0, fragment(7, 2))  # steps 5 and 6 come with no error, so they have the largest
+    assert frequencies(replay)[6.0] == pytest.approx(9 / 43, abs=0.01)
+
+
+def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
+    replay = prioritized(10, priority_alpha=1.0)
+    replay.add(0, fragment(0, 6))
+    drawn = replay.sample(50, 0)
+    replay.add(0, fragment(6, 7))
+    assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
+    replay.update_priorities(drawn["cells"], np.full(50, 1e9, np.float32))
+    # The cell of step 3 has the newest observation in it, and no step.
+    assert set(frequencies(replay)) <= {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
+    assert 13.0 not in replay.sample(500, 0)["obs"]
+
+
+def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
+    replay = prioritized(1000, priority_alpha=0.6, priority_epsilon=0.01)
+    replay.add(0, fragment(0, 400))
+    errors = np.random.default_rng(0).exponential(1.0, 400).astype(np.float32)
+    replay.update_priorities(np.arange(400), errors)
+    counts = np.bincount(np.concatenate([replay.sample(50, 0)["cells"] for _ in range(2000)]), minlength=400)
+    probabilities = (errors + 0.01) ** 0.6
+    expected = probabilities / probabilities.sum() * 100_000
+    # Each part of the priorities' sum gives one draw, so that counts vary less than independent draws would.
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    assert chi_square < 399 + 4 * np.sqrt(2 * 399)
+
+
+def test_each_equal_part_of_the_priorities_gives_one_draw() -> None:
+    replay = prioritized(100)
+    replay.add(0, fragment(0, 64))
+    for _ in range(5):
+        assert sorted(replay.sample(64, 0)["cells"].tolist()) == list(range(64))
+
+
+def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
+    replay = prioritized(100, priority_alpha=0.5, priority_beta=((0, 0.4), (100, 1.0)), priority_epsilon=0.25)
+    replay.add(0, fragment(0, 20))
+    errors = np.random.default_rng(0).exponential(1.0, 20).astype(np.float32)
+    replay.update_priorities(np.arange(20), errors)
+    powers = (errors.astype(np.float64) + 0.25) ** 0.5
+    for env_steps, beta in ((0, 0.4), (50, 0.7), (100, 1.0), (1000, 1.0)):
+        batch = replay.sample(8, env_steps)
+        weights = (20 * powers[batch["cells"]] / powers.sum()) ** -beta
+        np.testing.assert_allclose(batch["weights"][:, 0], weights / weights.max(), rtol=1e-6)
+
+
+def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
+    replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
+    replay.add(0, fragment(0, 4))
+    replay.update_priorities(np.array([0, 1, 2, 3]), np.array([3.0, 0.0, np.nan, np.inf], np.float32))
+    assert frequencies(replay) == pytest.approx({0.0: 3 / 9, 2.0: 3 / 9, 3.0: 3 / 9}, abs=0.01)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    is_prioritized=st.booleans(),
+    n_step=st.integers(1, 3),
+    before=st.integers(0, 12),
+    tells=st.booleans(),
+)
+def test_a_saved_replay_goes_on_draw_for_draw(
+    seed: int, is_prioritized: bool, n_step: int, before: int, tells: bool
+) -> None:
+    def replay() -> ReplayBuffer:
+        config = ReplayConfig(capacity=60, prioritized=is_prioritized)
+        return ReplayBuffer(config, num_lanes=2, n_step=n_step, gamma=0.9, seed=seed)
+
+    def go_on(replay: ReplayBuffer, begin: int, end: int) -> list[SampleBatch]:
+        drawn = []
+        for i in range(begin, end):
+            rng = np.random.default_rng(i)
+            errors = rng.random((4, 2)) if tells else None
+            replay.add(i % 2, fragment(4 * (i // 2), 4, 2, ends=(i % 3,)), errors)
+            if replay.num_ready:
+                drawn.append(replay.sample(16, i))
+                replay.update_priorities(drawn[-1]["cells"], rng.random(16).astype(np.float32))
+        return drawn
+
+    one = replay()
+    go_on(one, 0, before)
+    other = replay()
+    other.load_state(one.state())
+    for expected, found in zip(go_on(one, before, 20), go_on(other, before, 20), strict=True):
+        for name, column in expected.items():
+            np.testing.assert_array_equal(found[name], column)
+    assert (other.stored_steps, other.drawn_batches) == (one.stored_steps, one.drawn_batches)
+
+
+def test_it_draws_as_cpprb_does() -> None:
+    cpprb = pytest.importorskip("cpprb")
+    errors = np.random.default_rng(0).exponential(1.0, 500).astype(np.float32)
+    theirs = cpprb.PrioritizedReplayBuffer(512, {"obs": {}}, alpha=0.6, eps=0.01)
+    theirs.add(obs=np.arange(500), priorities=errors)
+    ours = prioritized(512, priority_alpha=0.6, priority_beta=0.7, priority_epsilon=0.01)
+    ours.add(0, fragment(0, 500))
+    ours.update_priorities(np.arange(500), errors)
+    counts, their_weights = np.zeros((2, 500)), np.zeros(500)
+    for _ in range(1000):
+        batch, sample = ours.sample(100, 0), theirs.sample(100, 0.7)
+        counts += [np.bincount(batch["cells"], minlength=500), np.bincount(sample["indexes"], minlength=500)]
+        # Theirs are normalised by the largest of all weights, ours by the largest in the minibatch.
+        their_weights[sample["indexes"]] = sample["weights"]
+    powers = (errors + 0.01) ** 0.6
+    expected = powers / powers.sum() * 100_000
+    for side in counts:
+        assert ((side - expected) ** 2 / expected).sum() < 499 + 4 * np.sqrt(2 * 499)
+    batch = ours.sample(100, 0)
+    ratios = batch["weights"][:, 0] / their_weights[batch["cells"]]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-4)

@@ -67,15 +67,13 @@ def observations_of(space, rows, seed=0):
 
 
 def randomized(policy, seed=0):
-    flat = np.random.default_rng(seed).normal(size=policy.parameters.size).astype(np.float32) / 3
-    return flat
+    return np.random.default_rng(seed).normal(size=policy.parameters.size).astype(np.float32) / 3
 
 
 def loaded(policy, flat, *, epsilon=0.0, env_steps=0, **schedules):
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    behavior.load(
-        Weights(0, flat, env_steps=env_steps, schedules={"epsilon": epsilon, "temperature": 1.0, **schedules})
-    )
+    schedules = {"epsilon": epsilon, "temperature": 1.0, **schedules}
+    behavior.load(Weights(0, flat, env_steps=env_steps, schedules=schedules))
     return behavior
 
 

@@ -162,6 +162,18 @@ class SupervisedActors:
             self._watch(place)
         return call
 
+    def post(self, actor: int, method: str, *arguments: Any) -> None:
+        """Calls a method of one object, which nobody waits for; it is lost with the actor, and while there is none.
+
+        Args:
+            actor: Its index.
+            method: Name of its object's method; what that raises is the answer to the next question.
+            arguments: The method's arguments.
+        """
+        shell = self._places[actor].shell
+        if shell is not None:
+            shell.tell.options(num_returns=0).remote(method, *arguments)
+
     def tell(self, method: str, value: Any, only: int | None = None) -> None:
         """Calls a method of all objects, or of one, with a value that is put into the object store once.
 

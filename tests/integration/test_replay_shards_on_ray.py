@@ -1,0 +1,100 @@
+"""Replays in actors of their own: lost, hung, saved, and filled without passing through the driver."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stub_shards import HangingConfig
+
+from rlrun.algorithms.apex import Apex
+from rlrun.flow import replay_shards
+from rlrun.flow.replay_shards import LeftOnWorker, ReplayShards
+from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+CONFIG: dict[str, Any] = {
+    "num_workers": 2,
+    "num_cpus_per_worker": 0.5,
+    "num_envs_per_worker": 2,
+    "rollout_fragment_length": 10,
+    "model": {"hiddens": [8]},
+    "train_batch_size": 16,
+    "learning_starts": 200,
+    "min_env_steps_per_iteration": 300,
+    "target_update_interval": 20,
+    "replay": {"capacity": 4000},
+    "compile": False,
+    "asynchrony": {"minibatches_per_fragment": 2, "weights_age": 5},
+}
+
+
+def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
+    deadline = time.monotonic() + 120
+    result = algorithm.train()
+    while not is_over(result):
+        assert time.monotonic() < deadline
+        result = algorithm.train()
+    return result
+
+
+def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_kept(tmp_path: Path) -> None:
+    import ray
+
+    with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
+        delivered: list[Any] = []
+        algorithm.start()
+        count = algorithm.workers.count
+
+        def counted(rollout: Any) -> None:
+            delivered.append(rollout.batches[DEFAULT_POLICY])
+            count(rollout)
+
+        algorithm.workers.count = counted  # type: ignore[method-assign]
+        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 20)
+        assert result["env_steps"] > 200
+        assert delivered
+        assert all(isinstance(item, LeftOnWorker) for item in delivered)
+        shards = algorithm._beside.shards
+        assert shards is not None
+        assert shards._actors is not None
+        ray.kill(shards._actors.shells()[0])
+        learned = result["sgd_steps"]
+        result = trained_until(
+            algorithm, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > learned + 20
+        )
+        assert result["replay_shard_restarts"] == 1
+        assert result["worker_restarts"] == 0
+        assert np.isfinite(result["learner/loss"])
+        algorithm.save(tmp_path / "checkpoint")
+        steps, learned, stored = algorithm.workers.env_steps, algorithm.learner.sgd_steps, shards.stored_steps
+    with Apex.restore(tmp_path / "checkpoint") as restored:
+        restored.start()
+        shards = restored._beside.shards
+        assert shards is not None
+        assert shards.stored_steps == stored
+        result = restored.train()
+        assert result["env_steps"] > steps
+        assert result["sgd_steps"] > learned  # what the shards kept is enough to learn from at once
+        assert result["replay_shard_restarts"] == 1
+
+
+def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = ReplayShards._shard_config
+    monkeypatch.setattr(replay_shards, "SHARD", "stub_shards:HangsOnce")
+    monkeypatch.setattr(
+        ReplayShards, "_shard_config", lambda self, shard: HangingConfig(plain(self, shard), tmp_path / "note")
+    )
+    with Apex("CartPole-v1", {**CONFIG, "worker_timeout_s": 8.0}, seed=1) as algorithm:
+        result = trained_until(algorithm, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > 60)
+    assert result["replay_shard_restarts"] == 1
+
+
+def test_replays_in_the_driver_serve_remote_workers_too() -> None:
+    with Apex("CartPole-v1", {**CONFIG, "asynchrony": {"replay_shards": 0}}, seed=1) as algorithm:
+        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 20)
+    assert "replay_shard_restarts" not in result

@@ -1,0 +1,48 @@
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.initial_priorities import InitialPriorities
+
+
+def oracle(batch, n_step, gamma):
+    length, columns = batch["valid"].shape
+    found = np.zeros((length, columns))
+    for t, b in np.ndindex(length, columns):
+        if not batch["valid"][t, b]:
+            continue
+        total, discount, at = 0.0, 1.0, t
+        while at < length and at < t + n_step:
+            total, discount, at = total + discount * batch["rewards"][at, b], discount * gamma, at + 1
+            if batch["terminateds"][at - 1, b]:
+                discount = 0.0
+            if batch["terminateds"][at - 1, b] or batch["truncateds"][at - 1, b]:
+                break
+        ahead = batch["q_values"][at, b].max()
+        found[t, b] = abs(total + discount * ahead - batch["q_values"][t, b, batch["actions"][t, b]])
+    return found
+
+
+def test_priorities_are_the_temporal_differences_over_n_steps_or_up_to_an_end():
+    generator = np.random.default_rng(1)
+    length, columns = 40, 3
+    ends = generator.random((length, columns)) < 0.15
+    valid = np.ones((length, columns), np.bool_)
+    for t, b in zip(*ends.nonzero(), strict=True):
+        if valid[t, b] and t + 1 < length:
+            valid[t + 1, b] = False
+    ends &= valid
+    terminal = generator.random((length, columns)) < 0.5
+    batch = SampleBatch(
+        q_values=generator.normal(size=(length + 1, columns, 4)).astype(np.float32),
+        actions=generator.integers(4, size=(length, columns)),
+        rewards=generator.normal(size=(length, columns)).astype(np.float32),
+        terminateds=ends & terminal,
+        truncateds=ends & ~terminal,
+        valid=valid,
+    )
+    for n_step in (1, 3, 50):
+        added = InitialPriorities(n_step, 0.9)(batch)
+        np.testing.assert_allclose(added["priorities"], oracle(batch, n_step, 0.9), rtol=1e-4, atol=1e-5)
+        assert added["priorities"].dtype == np.float32
+        assert "q_values" not in added
+    assert "priorities" not in batch

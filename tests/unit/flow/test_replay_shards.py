@@ -1,0 +1,126 @@
+import numpy as np
+
+from rlrun.algorithms.apex import Apex
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.replay_shards import ReplayShard, ReplayShards, ShardConfig
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_config import ReplayConfig
+
+SMALL = {
+    "num_envs_per_worker": 2,
+    "model": {"hiddens": [8]},
+    "train_batch_size": 8,
+    "learning_starts": 40,
+    "rollout_fragment_length": 5,
+    "min_env_steps_per_iteration": 100,
+    "target_update_interval": 10,
+    "replay": {"capacity": 400},
+    "compile": False,
+}
+
+
+class Workers:
+    """As much of a worker set as shards look at."""
+
+    def __init__(self, indices):
+        self.indices = indices
+
+
+def fragments(number):
+    generator = np.random.default_rng(0)
+    last = generator.normal(size=(2, 3)).astype(np.float32)
+    for _ in range(number):
+        obs = generator.normal(size=(6, 2, 3)).astype(np.float32)
+        obs[0], last = last, obs[-1]
+        no_end = np.zeros((5, 2), np.bool_)
+        yield SampleBatch(
+            obs=obs,
+            actions=generator.integers(2, size=(5, 2)),
+            rewards=generator.normal(size=(5, 2)).astype(np.float32),
+            terminateds=no_end,
+            truncateds=no_end,
+            valid=~no_end,
+        )
+
+
+def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws():
+    settings = {"num_lanes": 2, "n_step": 3, "gamma": 0.9, "seed": 5}
+    shard, replay = ReplayShard(ShardConfig(ReplayConfig(capacity=60), **settings)), None
+    replay = ReplayBuffer(ReplayConfig(capacity=60), **settings)
+    assert shard.sample(4, 0) is None
+    shard.update_priorities(np.array([3, 4]), np.ones(2, np.float32))  # told of what another one before it held
+    for number, fragment in enumerate(fragments(12)):
+        assert shard.add(number % 2, SampleBatch(fragment)) == replay.add(number % 2, fragment) == 10
+        own, expected = shard.sample(16, 10 * number), replay.sample(16, 10 * number)
+        assert own.keys() == expected.keys()
+        for name in own:
+            np.testing.assert_array_equal(own[name], expected[name])
+    another = ReplayShard(ShardConfig(ReplayConfig(capacity=60), **{**settings, "seed": 6}))
+    another.load_state(shard.state())
+    np.testing.assert_array_equal(another.sample(9, 0)["cells"], replay.sample(9, 0)["cells"])
+
+
+def test_workers_and_capacity_are_shared_out_to_the_shards():
+    settings = {"n_step": 1, "gamma": 0.9, "seed": 1, "timeout_s": 10.0, "max_restarts": 1}
+    shards = ReplayShards(ReplayConfig(capacity=100), 2, Workers((1, 2, 3)), **settings)
+    assert shards._places == {1: (0, 0), 2: (0, 1), 3: (1, 0)}
+    configs = [shards._shard_config(shard) for shard in range(2)]
+    assert [(own.num_lanes, own.replay.capacity) for own in configs] == [(2, 50), (1, 50)]
+    assert configs[0].seed != configs[1].seed
+    assert ReplayShards(ReplayConfig(), 5, Workers((1, 2)), **settings).num_shards == 2
+
+
+def test_in_one_process_so_many_minibatches_follow_each_fragment_and_none_before_learning_starts():
+    for minibatches in (1, 3):
+        config = {**SMALL, "asynchrony": {"minibatches_per_fragment": minibatches, "weights_age": 5}}
+        with Apex("CartPole-v1", config, seed=2) as algorithm:
+            stored = 0
+            while stored < 200:
+                before = algorithm.learner.sgd_steps if stored else 0
+                stored += next(algorithm.flow).batch_steps
+                learned = algorithm.learner.sgd_steps - before
+                # An item comes out before the minibatches that follow it.
+                assert learned in ((0,) if stored < 40 else (0, minibatches) if stored < 60 else (minibatches,))
+
+
+def test_most_minibatches_for_an_env_step_are_kept_to():
+    with Apex("CartPole-v1", {**SMALL, "training_intensity": 0.05}, seed=2) as algorithm:
+        for _ in range(4):
+            result = algorithm.train()
+            assert result["sgd_steps"] in {int(0.05 * (result["env_steps"] - 40)) - i for i in (0, 1)}
+        assert result["minibatches_per_env_step"] < 0.06
+
+
+def test_a_restored_run_in_one_process_whose_weights_are_never_old_goes_on_bit_for_bit(tmp_path):
+    with Apex("CartPole-v1", {**SMALL, "asynchrony": {"weights_age": 1}}, seed=4) as algorithm:
+        for _ in range(2):
+            algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        expected = algorithm.train()
+        flat = algorithm.learner.flat()
+    with Apex.restore(tmp_path / "checkpoint") as restored:
+        result = restored.train()
+        np.testing.assert_array_equal(restored.learner.flat(), flat)
+    for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
+        assert result[name] == expected[name]
+
+
+def test_the_plan_tells_what_runs_beside_what():
+    (joined,) = Apex("CartPole-v1", {"num_workers": 3, "asynchrony": {"replay_shards": 2}}).plan().describe()
+    collecting, learning = joined.branches
+    assert [info.name for info in collecting] == [
+        "parallel_rollouts",
+        "StoreToShards",
+        "MergeFilters",
+        "zip_with_worker",
+        "SendWeights",
+    ]
+    assert [name for name, _ in collecting[0].on_workers] == ["InitialPriorities", "LeaveOnWorker"]
+    assert [info.name for info in learning] == [
+        "replay",
+        "TrainOnReplayed",
+        "zip_with_worker",
+        "TellPriorities",
+        "UpdateTargetNetwork",
+    ]
+    assert learning[0].settings == {"shards": 2, "batch_size": 512, "learning_starts": 50_000, "in_flight": 4}

@@ -23,6 +23,7 @@ from rlrun.explain import unknown_name
 BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
+    "apex": "rlrun.algorithms.apex:Apex",
     "appo": "rlrun.algorithms.appo:APPO",
     "async_dqn": "rlrun.algorithms.async_dqn:AsyncDQN",
     "ddpg": "rlrun.algorithms.ddpg:DDPG",
@@ -33,6 +34,7 @@ BUILT_IN = {
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
     "r2d2": "rlrun.algorithms.r2d2:R2D2",
+    "r2d3": "rlrun.algorithms.r2d3:R2D3",
     "sac": "rlrun.algorithms.sac:SAC",
     "td3": "rlrun.algorithms.td3:TD3",
 }

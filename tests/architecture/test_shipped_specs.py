@@ -49,7 +49,7 @@ def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
 def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path) -> None:
     (experiment,) = load_experiments([path])
-    assert path.stem.partition("_")[0] == experiment.algorithm
+    assert f"{path.stem}_".startswith(f"{experiment.algorithm}_")
     assert experiment.algorithm in algorithm_names()
     assert path.read_text().startswith("# ")
 

@@ -89,11 +89,15 @@ class R2D2(Algorithm[R2D2Config]):
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """Fragments into the replay, as many minibatches of sequences out of it as are due, new weights."""
-        replay = SequenceReplay(
-            self.config.replay,
-            num_lanes=len(workers.indices),
+        replay = self.sequence_replay(self.config.replay, len(workers.indices))
+        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
+
+    def sequence_replay(self, config: SequenceReplayConfig, num_lanes: int) -> SequenceReplay:
+        """Returns an empty replay for the fragments of so many workers."""
+        return SequenceReplay(
+            config,
+            num_lanes=num_lanes,
             n_step=self.config.n_step,
             gamma=self.config.gamma,
             seed=child_seed(self.seed, "replay"),
         )
-        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)

@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "rlrun.cli.compare:compare",
         "evaluate": "rlrun.cli.evaluate:evaluate",
         "record": "rlrun.cli.record:record",
+        "demonstrate": "rlrun.cli.demonstrate:demonstrate",
         "plot": "rlrun.cli.plot:plot",
         "report": "rlrun.cli.report:report",
     },

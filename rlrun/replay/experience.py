@@ -14,10 +14,15 @@ from rlrun.replay.replay_config import ReplayConfig
 class Experience(Protocol):
     """Kept experience, of single steps or of sequences."""
 
-    stored_steps: int
-    """Steps put by since it was empty."""
-    drawn_batches: int
-    """Minibatches drawn since then."""
+    @property
+    def stored_steps(self) -> int:
+        """Steps put by since it was empty."""
+        ...
+
+    @property
+    def drawn_batches(self) -> int:
+        """Minibatches drawn since then."""
+        ...
 
     @property
     def config(self) -> ReplayConfig:

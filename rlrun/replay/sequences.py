@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.config import NonNegativeInt, PositiveInt
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
+from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import folded
+from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.ring import ReplayRing
 from rlrun.replay.stores import Indices
@@ -25,6 +27,13 @@ class SequenceReplayConfig(ReplayConfig):
     """Steps before those over which the networks only bring up what they remember."""
     stride: PositiveInt = 10
     """Steps from one possible beginning of a sequence to the next; below `length`, sequences overlap."""
+    prioritized: bool = True
+    """Whether sequences are drawn more often the more there was to be learned from them when they were drawn last
+    (Schaul et al., arXiv:1511.05952); else each is as likely as any other."""
+    priority_alpha: NonNegativeFloat = 0.9
+    """Exponent of the priorities: 0 draws all sequences alike, 1 in proportion to their error."""
+    priority_beta: Schedule = 0.6
+    """Exponent of the weights that make up for drawing some sequences more often; 1 makes up for it wholly."""
 
 
 class SequenceReplay:
@@ -61,12 +70,14 @@ class SequenceReplay:
         self._span = config.burn_in + config.length + n_step
         self._ring = ReplayRing(config.capacity, num_lanes, 1, gamma, extra=("starts", "memory"))
         self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
+        self._priorities: Priorities | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        return self._ring.num_bytes + self._ready.nbytes
+        priorities = 0 if self._priorities is None else self._priorities.num_bytes
+        return self._ring.num_bytes + self._ready.nbytes + priorities
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
@@ -81,17 +92,30 @@ class SequenceReplay:
         inserted = self._ring.insert(lane, fragment)
         if not self._ready.size:
             self._set_aside()
-        stride, rows = self.config.stride, self._ring.rows
-        lost = inserted.lost[inserted.lost % stride == 0]
-        self._ready[lane, lost // stride] = False
-        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.lost))) % rows
-        firsts = firsts[firsts % stride == 0]
+        rows = self._ring.rows
+        self._mark(lane, inserted.lost, ready=False)
+        # As many rows as were added since have all that is behind them now.
+        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.lost) - 1)) % rows
         ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns)
-        self._ready[lane, firsts[ahead >= self._span - 1] // stride] = True
+        self._mark(lane, firsts[ahead >= self._span - 1], ready=True)
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
+
+    def _mark(self, lane: int, rows: Indices, *, ready: bool) -> None:
+        """Has the sequences that begin in rows of a lane be drawn from now on, or not any more."""
+        slots = rows[rows % self.config.stride == 0] // self.config.stride
+        if not len(slots):
+            return
+        self._ready[lane, slots] = ready
+        if self._priorities is not None:
+            firsts = (lane * self._ready.shape[1] + slots) * self._ring.columns
+            sequences = (firsts[:, None] + np.arange(self._ring.columns)).ravel()
+            if ready:
+                self._priorities.add(sequences)
+            else:
+                self._priorities.remove(sequences)
 
     def _set_aside(self) -> None:
         ring = self._ring
@@ -102,6 +126,13 @@ class SequenceReplay:
                 f"of {self._span}: set replay.capacity to at least {least:,}"
             )
         self._ready = np.zeros((ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns), np.bool_)
+        self._priorities = self._new_priorities()
+
+    def _new_priorities(self) -> Priorities | None:
+        config = self.config
+        if not config.prioritized:
+            return None
+        return Priorities(self._ready.size, config.priority_alpha, config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
         """Draws a minibatch.
@@ -117,10 +148,15 @@ class SequenceReplay:
             `cells` [S] by which priorities are told.
         """
         self.drawn_batches += 1
-        ready = np.flatnonzero(self._ready)
-        sequences = ready[self._generator.integers(len(ready), size=batch_size)]
-        weights: NDArray[np.float32] = np.ones((batch_size, 1), np.float32)
-        return SampleBatch(self.gather(sequences), weights=weights, cells=sequences)
+        weights: NDArray[np.float32]
+        if self._priorities is None:
+            ready = np.flatnonzero(self._ready)
+            sequences = ready[self._generator.integers(len(ready), size=batch_size)]
+            weights = np.ones(batch_size, np.float32)
+        else:
+            sequences = self._priorities.draw(self._generator, batch_size)
+            weights = self._priorities.weights(sequences, value_at(self.config.priority_beta, env_steps))
+        return SampleBatch(self.gather(sequences), weights=weights[:, None], cells=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
         """Returns sequences [S] by their numbers, as `sample` does."""
@@ -149,23 +185,46 @@ class SequenceReplay:
         )
 
     def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:
-        """Takes how much is to be learned from sequences still."""
+        """Takes how much is to be learned still from sequences that were drawn; a uniform replay does not care.
+
+        Args:
+            cells: The `cells` [S] of a minibatch. Those that were overwritten since are left out.
+            priorities: Of each sequence, [S].
+        """
+        if self._priorities is not None:
+            ready = self._ready.reshape(-1)[cells]
+            self._priorities.update(cells[ready], priorities[ready])
 
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and the state of the draws."""
         return {
             "stored_steps": self.stored_steps,
-            "drawn_batches": self.drawn_batches,
             "ring": self._ring.state(),
             "ready": self._ready.copy(),
-            "generator": dict(self._generator.bit_generator.state),
+            "draws": self.draws(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
         self.stored_steps = int(state["stored_steps"])
-        self.drawn_batches = int(state["drawn_batches"])
         self._ring.load_state(state["ring"])
         self._ready = np.array(state["ready"], np.bool_)
         self.num_ready = int(np.count_nonzero(self._ready))
+        self.load_draws(state["draws"])
+
+    def draws(self) -> dict[str, Any]:
+        """Returns the state of the draws, without what is kept."""
+        return {
+            "drawn_batches": self.drawn_batches,
+            "priorities": None if self._priorities is None else self._priorities.state(),
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    def load_draws(self, state: dict[str, Any]) -> None:
+        """Takes over what `draws` returned, for the same experience."""
+        self.drawn_batches = int(state["drawn_batches"])
+        if state["priorities"] is not None:
+            self._priorities = self._new_priorities()
+            assert self._priorities is not None
+            self._priorities.load_state(state["priorities"])
         self._generator.bit_generator.state = dict(state["generator"])

@@ -1,0 +1,98 @@
+"""``rlrun demonstrate``: records episodes of a saved policy, or of a function of one's own, to be learned from."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rlrun.cli.options import runs_dir_option, trust_option
+
+
+@click.command()
+@click.argument("target", metavar="[CHECKPOINT|RUN]", required=False)
+@click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
+@click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="demonstrations.npz",
+    show_default=True,
+    help="The file.",
+)
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Exactly so many episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@runs_dir_option
+@trust_option
+def demonstrate(
+    target: str | None,
+    policy: str | None,
+    env: str | None,
+    output: Path,
+    episodes: int,
+    seed: int,
+    best: bool,
+    stochastic: bool,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Record demonstrations for algorithms that learn from them.
+
+    Who shows it is a CHECKPOINT, a RUN (its newest whole checkpoint), or a function of your own:
+    `rlrun demonstrate --policy my_lab.driver:steer --env MountainCar-v0`.
+    """
+    from rlrun.errors import UsageError
+    from rlrun.rollout.demonstrating import demonstrate as recorded
+
+    if (target is None) == (policy is None):
+        raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
+    if (policy is None) != (env is None):
+        raise UsageError("--env goes with --policy: a saved policy shows what it does in its own env")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
+    with ExitStack() as opened:
+        if policy is not None and env is not None:
+            acts, world = _function(policy, env)
+        else:
+            acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
+        demonstrations, returns = recorded(acts, world, episodes, seed)
+    demonstrations.save(output)
+    steps = demonstrations.num_steps
+    click.echo(
+        f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, "
+        f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean"
+    )
+
+
+def _function(policy: str, env: str) -> tuple[Any, Any]:
+    """Returns what acts by a function of the user's own, and its env."""
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.errors import UsageError
+    from rlrun.registry import load_object
+    from rlrun.spec.load import make_importable
+
+    make_importable(Path.cwd())
+    function = load_object(policy, "policy")
+    if not callable(function):
+        raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
+    return (lambda observation, starts: function(observation)), EnvConfig.parse(env, path="--env")
+
+
+def _saved(
+    target: str, runs_dir: Path, opened: ExitStack, *, best: bool, stochastic: bool, trust: bool
+) -> tuple[Any, Any]:
+    """Returns what acts by a saved policy, and its env."""
+    from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
+
+    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    algorithm = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
+
+    def acts(observation: Any, starts: bool) -> Any:
+        return algorithm.act(observation, explore=stochastic, starts=starts)
+
+    return acts, evaluation_env(checkpoint, algorithm)

@@ -1,0 +1,137 @@
+"""Demonstrations: what somebody else did in an env, and the file that it is kept in (NumPy, no pickle).
+
+The file is a ``.npz`` with one row for each step of each episode, in their order, and behind the last step of each
+episode one more row with its final observation, which no step fills:
+
+- ``obs`` [N, ...], or ``obs/<part>`` for each part of a nested observation,
+- ``actions`` [N, ...] as the env was given them,
+- ``rewards`` [N], ``terminateds`` [N], ``truncateds`` [N],
+- ``valid`` [N]: whether a step fills the row,
+- ``about``: a text in JSON with `format` (1) and whatever the recorder has to say, such as the env.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree, named_leaves
+from rlrun.errors import UsageError
+
+FORMAT = 1
+_COLUMNS = ("actions", "rewards", "terminateds", "truncateds", "valid")
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Episodes one behind the other.
+
+    Attributes:
+        columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
+        observations: Parts of the observations by their paths, "" for one that is not nested, [N, ...].
+        about: What the recorder says of them.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    observations: Mapping[str, NDArray[Any]]
+    about: Mapping[str, Any]
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in all episodes together."""
+        return int(np.count_nonzero(self.columns["valid"]))
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes."""
+        return int(np.count_nonzero(~self.columns["valid"]))
+
+    def save(self, path: Path) -> None:
+        """Writes the file, whole or not at all."""
+        parts = {f"obs/{part}" if part else "obs": leaf for part, leaf in self.observations.items()}
+        about = np.array(json.dumps({"format": FORMAT, **self.about}))
+        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        try:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, leaf in {"about": about, **parts, **self.columns}.items():
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:  # without the time of day
+                        np.lib.format.write_array(member, leaf, allow_pickle=False)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def fragment(self, like: SampleBatch, rows_behind: int) -> SampleBatch:
+        """Returns all of it as one fragment [T, 1], as a worker would have collected it.
+
+        Args:
+            like: A fragment of a worker, for the form and types of observations and actions.
+            rows_behind: Rows to add that no step fills.
+
+        Raises:
+            UsageError: If observations or actions have another form.
+        """
+        length = len(self.columns["valid"])
+        paths = {id(leaf): name for name, leaf in named_leaves(like["obs"])}
+
+        def stretched(leaf: NDArray[Any], rows: int) -> NDArray[Any]:
+            return np.concatenate([leaf, np.repeat(leaf[-1:], rows, axis=0)])[:, None]
+
+        def part_like(leaf: NDArray[Any]) -> NDArray[Any]:
+            found = self.observations.get(paths[id(leaf)])
+            if found is None or found.shape[1:] != leaf.shape[2:]:
+                shape = "none" if found is None else f"{found.shape[1:]}"
+                raise UsageError(
+                    f"the demonstrations' observations do not fit the env: '{paths[id(leaf)]}' has the shape "
+                    f"{leaf.shape[2:]} there, and {shape} in the demonstrations"
+                )
+            return stretched(found.astype(leaf.dtype), rows_behind + 1)
+
+        columns = {name: stretched(column, rows_behind) for name, column in self.columns.items()}
+        columns["valid"][length:] = False
+        columns["rewards"] = columns["rewards"].astype(np.float32)
+        for name in ("terminateds", "truncateds"):
+            columns[name][length:] = False
+        starts = np.ones((length + rows_behind, 1), np.bool_)
+        starts[1:] = ~columns["valid"][:-1]
+        return SampleBatch(columns, obs=map_tree(part_like, like["obs"]), starts=starts)
+
+
+def load_demonstrations(path: str) -> Demonstrations:
+    """Reads a file of demonstrations.
+
+    Args:
+        path: Where it is. A relative path is looked for where modules are: in the current directory, beside the spec
+            that was loaded, and so on along the import path.
+
+    Raises:
+        UsageError: If there is no such file, or it is none of demonstrations.
+    """
+    places = [Path(), *map(Path, sys.path)]
+    found = next((place / path for place in places if (place / path).is_file()), None)
+    if found is None:
+        raise UsageError(
+            f"there are no demonstrations at {path}, neither from the current directory nor beside the spec; "
+            "`rlrun demonstrate` makes some"
+        )
+    try:
+        with np.load(found, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        about = json.loads(str(arrays.pop("about")))
+        columns = {name: arrays.pop(name) for name in _COLUMNS}
+        rows = {len(column) for column in (*columns.values(), *arrays.values())}
+        if about["format"] != FORMAT or len(rows) != 1 or columns["valid"][-1] or not columns["valid"].any():
+            raise ValueError(f"format {about['format']}, columns of {sorted(rows)} rows")
+    except (OSError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{found} is no file of demonstrations: {error}") from error
+    observations = {name.removeprefix("obs").removeprefix("/"): leaf for name, leaf in arrays.items()}
+    return Demonstrations(columns, observations, about)

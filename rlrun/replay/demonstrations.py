@@ -1,0 +1,156 @@
+"""A replay of what was collected beside one of demonstrations (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.demonstrations import load_demonstrations
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.stores import Indices
+
+
+class DemonstratedReplay:
+    """Draws each row of a minibatch from the demonstrations with a probability, else from what was collected.
+
+    The demonstrations are in a replay of their own and never overwritten. Nothing was remembered while they were made,
+    so that their sequences begin with an empty memory, which the burn-in fills. They are read when the first fragment
+    comes, and not kept in checkpoints: the file must still be there when a run goes on.
+
+    Source:
+        Paine et al., arXiv:1909.01387, section 3.
+
+    Attributes:
+        config: Settings of both replays; the demonstrations take as much room as they need.
+        ratio: Probability of a row of demonstrations.
+        drawn_batches: Minibatches drawn since it was empty.
+    """
+
+    def __init__(
+        self,
+        replay_of: Callable[[SequenceReplayConfig, int], SequenceReplay],
+        config: SequenceReplayConfig,
+        num_lanes: int,
+        *,
+        demonstrations: str | None,
+        ratio: float,
+        seed: int,
+    ) -> None:
+        """Takes what is kept, and what is mixed in.
+
+        Args:
+            replay_of: Makes an empty replay by its settings and the number of its lanes.
+            config: Settings of both replays.
+            num_lanes: Workers whose fragments are put by.
+            demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
+                the first fragment comes.
+            ratio: Probability of a row of demonstrations.
+            seed: Seed of the draws between the two.
+        """
+        self.config = config
+        self.ratio = ratio
+        self.drawn_batches = 0
+        self._replay_of = replay_of
+        self._path = demonstrations
+        self._collected = replay_of(config, num_lanes)
+        self._demonstrated: SequenceReplay | None = None
+        self._state: dict[str, Any] | None = None
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    @property
+    def stored_steps(self) -> int:
+        """Steps put by since it was empty, without the demonstrations."""
+        return self._collected.stored_steps
+
+    @property
+    def num_ready(self) -> int:
+        """Sequences that can be drawn from what was collected."""
+        return self._collected.num_ready
+
+    def add(self, lane: int, fragment: SampleBatch) -> int:
+        """Puts a fragment [T, B] by and returns how many steps it holds.
+
+        Args:
+            lane: Number of the worker that it comes from, from 0.
+            fragment: Its columns, as a `SequenceReplay` takes them.
+
+        Raises:
+            UsageError: If there are no demonstrations, or they do not fit the env.
+        """
+        if self._demonstrated is None:
+            self._demonstrated = self._read(fragment)
+        return self._collected.add(lane, fragment)
+
+    def _read(self, like: SampleBatch) -> SequenceReplay:
+        """Returns a replay of the demonstrations, which have the form of a fragment."""
+        if self._path is None:
+            raise UsageError(
+                "r2d3 learns from demonstrations: set config.demonstrations to a file of `rlrun demonstrate`"
+            )
+        found = load_demonstrations(self._path)
+        config = self.config
+        # Rows behind the end, so that a sequence can begin anywhere up to the last step.
+        span = config.burn_in + config.length + config.stride
+        fragment = found.fragment(like, rows_behind=span)
+        fragment["memory"] = np.zeros((len(fragment["valid"]), 1, like["memory"].shape[2]), np.float32)
+        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + span), 1)
+        replay.add(0, fragment)
+        if self._state is not None:
+            replay.load_draws(self._state)
+        return replay
+
+    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
+        """Draws a minibatch: rows as a `SequenceReplay` returns them, those of demonstrations last.
+
+        Args:
+            batch_size: Sequences in it, S.
+            env_steps: Env steps so far, for schedules.
+
+        Returns:
+            The rows; the `cells` of demonstrations are negative.
+        """
+        assert self._demonstrated is not None  # it is there since the first fragment
+        self.drawn_batches += 1
+        number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
+        if number == 0:
+            return self._collected.sample(batch_size, env_steps)
+        shown = self._demonstrated.sample(number, env_steps)
+        shown["cells"] = -1 - shown["cells"]
+        if number == batch_size:
+            return shown
+        collected = self._collected.sample(batch_size - number, env_steps)
+        return SampleBatch(
+            {
+                name: map_tree(lambda *parts: np.concatenate(parts), column, shown[name])
+                for name, column in collected.items()
+            }
+        )
+
+    def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:
+        """Takes how much is to be learned still from sequences [S] that were drawn, of either kind."""
+        own = cells >= 0
+        self._collected.update_priorities(cells[own], priorities[own])
+        if self._demonstrated is not None:
+            self._demonstrated.update_priorities(-1 - cells[~own], priorities[~own])
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything that is kept, and how demonstrations are drawn, without the demonstrations."""
+        return {
+            "drawn_batches": self.drawn_batches,
+            "collected": self._collected.state(),
+            "demonstrated": self._state if self._demonstrated is None else self._demonstrated.draws(),
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned; demonstrations are read when the next fragment comes."""
+        self.drawn_batches = int(state["drawn_batches"])
+        self._collected.load_state(state["collected"])
+        self._state, self._demonstrated = state["demonstrated"], None
+        self._generator.bit_generator.state = dict(state["generator"])

@@ -1,0 +1,68 @@
+"""Records what a policy does in an env as demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.demonstrations import Demonstrations
+from rlrun.data.tree import named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import make_env
+from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.errors import UsageError
+
+Acts = Callable[[Any, bool], Any]
+"""From an observation, and whether an episode begins with it, to the action that the env is given."""
+
+_DEMONSTRATION_STREAM = 2
+
+
+def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[Demonstrations, list[float]]:
+    """Runs exactly so many episodes one after another and records them.
+
+    Args:
+        acts: What acts.
+        env: In which env.
+        episodes: How many, at least 1.
+        seed: Seed of the episodes.
+
+    Returns:
+        The demonstrations, and the return of each episode.
+
+    Raises:
+        UsageError: If actions are not single numbers or vectors.
+    """
+    world = make_env(env, seed=seed)
+    seeds = EpisodeSeeds(run_seed=seed, worker_index=0, stream=_DEMONSTRATION_STREAM)
+    rows: list[tuple[Any, Any, float, bool, bool, bool]] = []
+    returns = []
+    try:
+        for episode in range(episodes):
+            observation, _ = world.reset(seed=seeds.seed(0, episode))
+            first, ended, total = True, False, 0.0
+            action: Any = None
+            while not ended:
+                action = acts(observation, first)
+                after, reward, terminated, truncated, _ = world.step(action)
+                rows.append((observation, action, float(reward), terminated, truncated, True))
+                observation, first, ended, total = after, False, terminated or truncated, total + float(reward)
+            rows.append((observation, action, 0.0, False, False, False))
+            returns.append(total)
+    finally:
+        world.close()
+    observations, actions, rewards, terminateds, truncateds, valid = zip(*rows, strict=True)
+    if isinstance(actions[0], dict | tuple):
+        raise UsageError(f"env {env.id}: demonstrations hold no nested actions")
+    parts = [dict(named_leaves(observation)) for observation in observations]
+    columns = {
+        "actions": np.array(actions),
+        "rewards": np.array(rewards),
+        "terminateds": np.array(terminateds, np.bool_),
+        "truncateds": np.array(truncateds, np.bool_),
+        "valid": np.array(valid, np.bool_),
+    }
+    stacked = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+    return Demonstrations(columns, stacked, {"env": env.to_data(), "seed": seed, "returns": returns}), returns

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.schedules import value_at
 from rlrun.replay.priorities import Priorities
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
 from rlrun.replay.ring import ReplayRing
 
 
@@ -36,7 +36,9 @@ class ReplayBuffer:
         self.config = config
         self.stored_steps = 0
         self.drawn_batches = 0
-        self._ring = ReplayRing(config.capacity, num_lanes, n_step, gamma)
+        self._ring = ReplayRing(
+            config.capacity, num_lanes, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
+        )
         self._priorities: Priorities | None = None
         # What is to be learned from steps by those who inserted them, by cell, for when they are ready.
         self._told: NDArray[np.float32] | None = None
@@ -122,24 +124,37 @@ class ReplayBuffer:
             cells, priorities = cells[ready], priorities[ready]
         self._priorities.update(cells, priorities)
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints hold what is kept."""
+        saved = self.config.save_in_checkpoints
+        return self.num_bytes <= SAVED_UP_TO_BYTES if saved == "auto" else saved
+
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and the state of the draws."""
-        return {
-            "stored_steps": self.stored_steps,
-            "drawn_batches": self.drawn_batches,
-            "ring": self._ring.state(),
-            "priorities": None if self._priorities is None else self._priorities.state(),
-            "told": None if self._told is None else self._told.copy(),
-            "generator": dict(self._generator.bit_generator.state),
-        }
+        """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""
+        state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
+        if self.is_saved:
+            state["kept"] = {
+                "stored_steps": self.stored_steps,
+                "drawn_batches": self.drawn_batches,
+                "ring": self._ring.state(),
+                "priorities": None if self._priorities is None else self._priorities.state(),
+                "told": None if self._told is None else self._told.copy(),
+            }
+        return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
-        self.stored_steps = int(state["stored_steps"])
-        self.drawn_batches = int(state["drawn_batches"])
-        self._ring.load_state(state["ring"])
-        if state["priorities"] is not None:
-            self._priorities = self._new_priorities()
-            self._priorities.load_state(state["priorities"])
-        self._told = None if state["told"] is None else np.array(state["told"])
+        """Takes over what `state` returned of a replay with the same settings, into an empty one.
+
+        Where nothing was saved this one stays empty: it is filled anew before anything is learned.
+        """
         self._generator.bit_generator.state = dict(state["generator"])
+        kept = state["kept"]
+        if kept is None:
+            return
+        self.stored_steps, self.drawn_batches = int(kept["stored_steps"]), int(kept["drawn_batches"])
+        self._ring.load_state(kept["ring"])
+        if kept["priorities"] is not None:
+            self._priorities = self._new_priorities()
+            self._priorities.load_state(kept["priorities"])
+        self._told = None if kept["told"] is None else np.array(kept["told"])

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
+from rlrun.replay.cells import FLAGS, cells_for
+from rlrun.replay.memory import zeros_in
 from rlrun.replay.n_step import folded
-from rlrun.replay.stores import Indices, PlainStore, Store
+from rlrun.replay.stores import Indices, Store
 
-_FLAGS = ("terminateds", "truncateds", "valid")
 _NONE: Indices = np.zeros(0, np.int64)
 
 
@@ -26,8 +27,8 @@ class Inserted:
     Attributes:
         lane: Whose fragment it was.
         rows: The rows of its lane in which its observations stand, [T + 1]; there is no step in the last one yet.
-        lost: Rows of the lane whose older content is gone, in the order of the stream; where the ring is not full yet
-            they held nothing.
+        lost: Rows of the lane whose older content is gone or cannot be put together any more, in the order of the
+            stream; where the ring is not full yet they held nothing.
         overwritten: Cells that could be drawn before and cannot be any more.
         ready: Cells that can be drawn from now on and could not be before.
     """
@@ -60,7 +61,17 @@ class ReplayRing:
         columns: Columns of each lane; 0 before the first insertion.
     """
 
-    def __init__(self, capacity: int, num_lanes: int, n_step: int, gamma: float, *, extra: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        num_lanes: int,
+        n_step: int,
+        gamma: float,
+        *,
+        extra: Sequence[str] = (),
+        frame_stack: int | None = None,
+        on_disk: str | None = None,
+    ) -> None:
         """Takes how much is kept; memory is set aside at the first insertion, when shapes are known.
 
         Args:
@@ -69,16 +80,23 @@ class ReplayRing:
             n_step: Steps that are folded into one.
             gamma: Discount.
             extra: Further columns of the fragments that are kept, each [T, B, ...] or a tree of such.
+            frame_stack: How many images an observation, or a part of it, is a stack of, the newest last; each is then
+                kept once. None for none.
+            on_disk: Directory whose files hold the cells; None for memory.
         """
         self.capacity = capacity
         self.num_lanes = num_lanes
         self.n_step = n_step
         self.gamma = gamma
         self.extra = tuple(extra)
+        self.frame_stack = frame_stack
+        self.on_disk = on_disk
         self.num_ready = 0
         self.rows = 0
         self.columns = 0
-        self._names = ("obs", "actions", "rewards", *_FLAGS, *extra)
+        # Rows that what is read of a row takes frames from.
+        self._reach = 0 if frame_stack is None else frame_stack - 1
+        self._names = ("obs", "actions", "rewards", *FLAGS, *extra)
         self._stores: dict[str, Any] = {}
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] | None = None
@@ -100,11 +118,11 @@ class ReplayRing:
         length = len(fragment["valid"])
         if not self._stores:
             self._set_aside(fragment)
-        if length + self.n_step + 2 > self.rows:
+        least = length + self.n_step + 2 + self._reach
+        if least > self.rows:
             raise UsageError(
                 f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
-                f"of {length}: set replay.capacity to at least "
-                f"{(length + self.n_step + 2) * self.num_lanes * self.columns:,}"
+                f"of {length}: set replay.capacity to at least {least * self.num_lanes * self.columns:,}"
             )
         head = self._heads[lane]
         continues = self._begun[lane] and self._continues(lane, head, fragment["obs"])
@@ -112,7 +130,8 @@ class ReplayRing:
         if sealed:
             self._close(lane, head)
         first = (head + sealed) % self.rows
-        overwritten = self._retire(lane, head, sealed + length + 1)
+        lost = sealed + length + 1 + self._reach
+        overwritten = self._retire(lane, head, lost)
         own, steps = self._span(first, length + 1), self._span(first, length)
         for name in self._names:
             for store, leaf in zip(self._flat_stores[name], _leaves(fragment[name]), strict=True):
@@ -124,7 +143,7 @@ class ReplayRing:
         return Inserted(
             lane=lane,
             rows=self._row_numbers(first, length + 1),
-            lost=self._row_numbers(head, sealed + length + 1),
+            lost=self._row_numbers(head, lost),
             overwritten=overwritten,
             ready=self._fold(lane, (first - before) % self.rows, before + length),
         )
@@ -136,16 +155,14 @@ class ReplayRing:
         self.rows = self.capacity // (self.num_lanes * self.columns)
         shape = (self.num_lanes, self.rows, self.columns)
 
-        def plain(leaf: NDArray[Any]) -> Store:
-            return PlainStore(shape, leaf.shape[2:], leaf.dtype, np.zeros)
-
-        for name in ("obs", "actions", *self.extra):
-            self._stores[name] = map_tree(plain, fragment[name])
-        kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(_FLAGS, np.bool_)}
-        if self.n_step > 1:
-            kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint8}
-        for name, dtype in kinds.items():
-            self._stores[name] = PlainStore(shape, (), dtype, np.zeros)
+        self._stores = cells_for(
+            fragment,
+            shape,
+            extra=self.extra,
+            is_folded=self.n_step > 1,
+            frame_stack=self.frame_stack,
+            new=zeros_in(self.on_disk),
+        )
         self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
         self._ready = np.zeros(shape, np.bool_)
 
@@ -159,7 +176,7 @@ class ReplayRing:
         """Has the steps that a stream breaks off with end at its last observation, which is no end for good."""
         last = (head - 1) % self.rows
         self._cells("truncateds")[lane, last] |= ~self._cells("terminateds")[lane, last]
-        for name in (*_FLAGS, "rewards"):
+        for name in (*FLAGS, "rewards"):
             self._cells(name)[lane, head] = 0
 
     def _cells(self, name: str) -> NDArray[Any]:
@@ -197,7 +214,7 @@ class ReplayRing:
             new = self._cells("valid")[lane, rows]
             self._ready[lane, rows] = new
         else:
-            own = {name: self._cells(name)[lane, rows] for name in ("rewards", *_FLAGS)}
+            own = {name: self._cells(name)[lane, rows] for name in ("rewards", *FLAGS)}
             found = folded(**own, gamma=self.gamma, n_step=self.n_step)
             self._cells("folded_rewards")[lane, rows] = found.rewards
             self._cells("discounts")[lane, rows] = found.discounts
@@ -302,7 +319,8 @@ class ReplayRing:
         """
         lanes, within = np.divmod(cells // self.columns, self.rows)
         ahead = (np.array(self._heads)[lanes] - within) % self.rows
-        ahead[(ahead > np.array(self._filled)[lanes]) | ~np.array(self._begun)[lanes]] = -1
+        most = [filled if filled < self.rows else self.rows - 1 - self._reach for filled in self._filled]
+        ahead[(ahead > np.array(most)[lanes]) | ~np.array(self._begun)[lanes]] = -1
         return ahead
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import OutOfResources
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
 
 
 def fragment(first: int, length: int, columns: int = 1, ends: tuple[int, ...] = ()) -> SampleBatch:
@@ -180,6 +182,62 @@ def test_a_saved_replay_goes_on_draw_for_draw(
         for name, column in expected.items():
             np.testing.assert_array_equal(found[name], column)
     assert (other.stored_steps, other.drawn_batches) == (one.stored_steps, one.drawn_batches)
+
+
+def filled(config: ReplayConfig, steps: int = 200) -> ReplayBuffer:
+    replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
+    for first in range(0, steps, 20):
+        replay.add(0, fragment(first, 20))
+    return replay
+
+
+@pytest.mark.parametrize(("said", "is_saved"), [("auto", True), (True, True), (False, False)])
+def test_what_is_kept_is_saved_if_it_is_to_be(said: Any, is_saved: bool) -> None:
+    config = ReplayConfig(capacity=100, save_in_checkpoints=said)
+    replay = filled(config)
+    replay.sample(8, 0)
+    restored = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
+    restored.load_state(replay.state())
+    assert restored.num_ready == (99 if is_saved else 0)
+    assert restored.stored_steps == (200 if is_saved else 0)
+    assert restored.drawn_batches == (1 if is_saved else 0)
+
+
+def test_what_is_large_is_saved_only_when_asked_for() -> None:
+    per_step = filled(ReplayConfig(capacity=100)).num_bytes / 100
+    most = int(SAVED_UP_TO_BYTES / per_step)
+    assert filled(ReplayConfig(capacity=most)).state()["kept"] is not None
+    assert filled(ReplayConfig(capacity=most + 100)).state()["kept"] is None
+
+
+@pytest.mark.parametrize("frame_stack", [None, 3])
+def test_what_lies_on_disk_is_drawn_and_saved_like_what_lies_in_memory(tmp_path: Path, frame_stack: int | None) -> None:
+    def go_on(replay: ReplayBuffer, first: int) -> None:
+        for i in range(first, first + 120, 10):
+            steps = fragment(i, 10)
+            numbers = steps["obs"][..., None, None] - np.arange(2, -1, -1).reshape(1, 1, 3, 1, 1)
+            replay.add(0, SampleBatch(steps, obs=numbers.astype(np.float32)))
+
+    in_memory = ReplayConfig(capacity=100, frame_stack=frame_stack)
+    on_disk = in_memory.replace(on_disk=str(tmp_path / "replay"))
+    replays = [ReplayBuffer(config, num_lanes=1, n_step=2, gamma=0.9, seed=0) for config in (in_memory, on_disk)]
+    for replay in replays:
+        go_on(replay, 0)
+    restored = ReplayBuffer(on_disk, num_lanes=1, n_step=2, gamma=0.9, seed=0)
+    restored.load_state(replays[1].state())
+    for replay in (*replays, restored):
+        go_on(replay, 120)
+    expected, *others = (replay.sample(100, 0) for replay in (*replays, restored))
+    for found in others:
+        for name, column in expected.items():
+            np.testing.assert_array_equal(found[name], column)
+    assert list((tmp_path / "replay").iterdir()) == []
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_learned(tmp_path: Path) -> None:
+    config = ReplayConfig(capacity=10**13, on_disk=str(tmp_path))
+    with pytest.raises(OutOfResources, match=str(tmp_path)):
+        filled(config, 20)
 
 
 def test_it_draws_as_cpprb_does() -> None:

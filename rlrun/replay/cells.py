@@ -1,0 +1,62 @@
+"""What stands in a cell of a ring (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import leaves, map_tree
+from rlrun.errors import UsageError
+from rlrun.replay.frame_store import FrameStore
+from rlrun.replay.stores import Allocate, PlainStore, Store
+
+FLAGS = ("terminateds", "truncateds", "valid")
+
+
+def cells_for(
+    fragment: SampleBatch,
+    shape: tuple[int, int, int],
+    *,
+    extra: Sequence[str],
+    is_folded: bool,
+    frame_stack: int | None,
+    new: Allocate,
+) -> dict[str, Any]:
+    """Returns empty stores for fragments like one, by column; trees of them where the column is one.
+
+    Args:
+        fragment: A fragment [T, B], of any length.
+        shape: Lanes, rows and columns.
+        extra: Columns beyond those of a step.
+        is_folded: Whether steps are folded, so that what they come to is kept as well.
+        frame_stack: How many images an observation is a stack of, or None.
+        new: Sets memory aside.
+
+    Raises:
+        UsageError: If no part of the observation is such a stack.
+    """
+
+    def plain(leaf: NDArray[Any]) -> Store:
+        return PlainStore(shape, leaf.shape[2:], leaf.dtype, new)
+
+    def stacked(leaf: NDArray[Any]) -> Store:
+        is_stack = leaf.ndim >= 5 and leaf.shape[2] == frame_stack
+        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new) if is_stack else plain(leaf)
+
+    stores = {"obs": map_tree(stacked, fragment["obs"])}
+    if frame_stack is not None and not any(isinstance(store, FrameStore) for store in leaves(stores["obs"])):
+        shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
+        raise UsageError(
+            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of as many images: "
+            f"its shape is {shapes}"
+        )
+    for name in ("actions", *extra):
+        stores[name] = map_tree(plain, fragment[name])
+    kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(FLAGS, np.bool_)}
+    if is_folded:
+        kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint8}
+    return stores | {name: PlainStore(shape, (), dtype, new) for name, dtype in kinds.items()}

@@ -1,0 +1,108 @@
+"""Stacks of images of which every frame is kept once (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rlrun.replay.stores import Allocate, Indices, Store
+
+
+class FrameStore(Store):
+    """Keeps the newest frame of each stack and puts stacks together from the frames in the rows before.
+
+    Whether a stack really is the one before it with a new frame behind is looked at when it comes. One that is not (an
+    episode's first, or the first after a gap) is kept whole: its older frames beside the cells. So what is read is what
+    was written, whatever the env does; a store of what is no stack only grows.
+
+    A row needs up to `num_frames` - 1 rows before it. Whoever overwrites those must not read it any more.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
+        """Sets memory aside.
+
+        Args:
+            shape: Lanes, rows and columns.
+            inner: Shape of a stack: frames, the oldest first, then a frame's own shape.
+            dtype: What it holds.
+            new: Sets memory aside.
+        """
+        self.num_frames = inner[0]
+        self._shape = shape
+        self._frames = new((*shape, *inner[1:]), dtype)
+        self._flat = self._frames.reshape(-1, *inner[1:])
+        # How many of a stack's older frames stand in the rows before; the others are those of the stack so many rows
+        # before, of which none does.
+        self._runs = new(shape, np.uint8)
+        self._flat_runs = self._runs.reshape(-1)
+        self._older: dict[int, NDArray[Any]] = {}
+
+    def write(self, lane: int, rows: slice | Indices, leaf: NDArray[Any], *, continues: bool = False) -> None:
+        """Takes newest frames, and whole stacks where they are no continuation."""
+        numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
+        runs = np.zeros(leaf.shape[:2], np.uint8)
+        if continues:
+            runs[0] = self._runs[lane, numbers[0]]
+        words = _words(leaf)
+        goes_on = (words[1:, :, :-1] == words[:-1, :, 1:]).all(axis=(2, 3))
+        for t, same in enumerate(goes_on):
+            runs[t + 1] = np.where(same, np.minimum(runs[t] + 1, self.num_frames - 1), 0)
+        if continues:
+            numbers, leaf, runs = numbers[1:], leaf[1:], runs[1:]
+        _, num_rows, columns = self._shape
+        cells: Indices = (lane * num_rows + numbers[:, None]) * columns + np.arange(columns)
+        if self._older:
+            for cell in cells.ravel().tolist():
+                self._older.pop(cell, None)
+        self._frames[lane, numbers] = leaf[:, :, -1]
+        self._runs[lane, numbers] = runs
+        for t, column in zip(*(runs == 0).nonzero(), strict=True):
+            self._older[int(cells[t, column])] = leaf[t, column, :-1].copy()
+
+    def read(self, cells: Indices) -> NDArray[Any]:
+        """Returns whole stacks."""
+        flat = cells.reshape(-1)
+        runs = self._flat_runs.take(flat)
+        stacks = self._flat.take(self._earlier(flat[:, None], np.arange(self.num_frames - 1, -1, -1)), axis=0)
+        for i in (runs < self.num_frames - 1).nonzero()[0]:
+            run = int(runs[i])
+            older = self._older[int(self._earlier(flat[i], run))]
+            stacks[i, : self.num_frames - 1 - run] = older[run:]
+        return stacks.reshape(*cells.shape, *stacks.shape[1:])
+
+    def _earlier(self, cells: Indices, rows: int | Indices) -> Indices:
+        _, num_rows, columns = self._shape
+        within: Indices = cells % (num_rows * columns)
+        earlier: Indices = (within - rows * columns) % (num_rows * columns)
+        return cells - within + earlier
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are set aside, and those of stacks that are kept whole by now."""
+        return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
+
+    def state(self, rows: int) -> dict[str, Any]:
+        """Returns the first rows."""
+        empty = np.zeros((0, self.num_frames - 1, *self._frames.shape[3:]), self._frames.dtype)
+        return {
+            "frames": self._frames[:, :rows].copy(),
+            "runs": self._runs[:, :rows].copy(),
+            "whole": np.array(list(self._older), np.int64),
+            "older": np.array(list(self._older.values())) if self._older else empty,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over the first rows."""
+        frames = state["frames"]
+        self._frames[:, : frames.shape[1]] = frames
+        self._runs[:, : frames.shape[1]] = state["runs"]
+        self._older = {cell: older.copy() for cell, older in zip(state["whole"].tolist(), state["older"], strict=True)}
+
+
+def _words(stacks: NDArray[Any]) -> NDArray[Any]:
+    """Returns the bits of frames in words as large as they allow, for comparisons: [N, B, frames, words]."""
+    flat = np.ascontiguousarray(stacks).reshape(*stacks.shape[:3], -1)
+    size = next(size for size in (8, 4, 2, 1) if flat.shape[-1] * flat.itemsize % size == 0)
+    return flat.view(f"u{size}")

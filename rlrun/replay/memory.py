@@ -1,0 +1,43 @@
+"""Where a replay's arrays lie: in memory, or in files that are mapped into it."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rlrun.checkpoint.durable import explained_full_disk
+from rlrun.replay.stores import Allocate
+
+
+def zeros_in(directory: str | None) -> Allocate:
+    """Returns what sets zeros aside: files in a directory that are mapped into memory, or memory for None.
+
+    The files have no names: they are gone once their array is, however the process ends.
+    """
+    if directory is None:
+        return np.zeros
+
+    def in_file(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        path = Path(directory)
+        with explained_full_disk(path, lambda: num_bytes):
+            path.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(path).free < num_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            with tempfile.TemporaryFile(dir=path) as file:
+                if sys.platform != "darwin":  # which has no such call; there a disk that fills up ends the process
+                    os.posix_fallocate(file.fileno(), 0, num_bytes)
+                else:
+                    file.truncate(num_bytes)
+                return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
+
+    return in_file

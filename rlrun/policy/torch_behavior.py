@@ -75,3 +75,25 @@ class TorchActor:
         with torch.inference_mode():
             outputs: Floats = self.module(map_tree(torch.as_tensor, observations)).numpy()
         return outputs
+
+
+class TorchCritic:
+    """A critic of observation and action in torch, on the CPU; other critics are left out."""
+
+    def __init__(self, module: nn.Module, start: int, size: int) -> None:
+        """Takes the critic, which is its own from here on, and where its parameters lie in the flat vector."""
+        self.module = module.cpu().requires_grad_(False)
+        self.start = start
+        self.size = size
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P], of which the critic's are a part."""
+        own = torch.from_numpy(flat[self.start : self.start + self.size])
+        nn.utils.vector_to_parameters(own, self.module.parameters())
+
+    def values(self, observations: Any, actions: Floats) -> Floats:
+        """Returns values [N] of observations [N, ...] and actions [N, D]."""
+        with torch.inference_mode():
+            outputs = self.module(map_tree(torch.as_tensor, observations), torch.as_tensor(actions))
+        values: Floats = outputs[:, 0].numpy()
+        return values

@@ -1,0 +1,140 @@
+"""QT-Opt: Q-learning with continuous actions and no actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.apex import AsynchronyConfig, LearningBeside, collected
+from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators import LearnResult
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import ModelConfig
+from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.rollout.worker_set import WorkerSet
+
+if TYPE_CHECKING:
+    import gymnasium
+    from torch import Tensor
+
+    from rlrun.policy.critics import CriticsNetworks
+    from rlrun.policy.policy import Policy
+
+
+class QTOptConfig(OffPolicyConfig):
+    """Settings of QT-Opt (Kalashnikov et al., arXiv:1806.10293).
+
+    The paper's rewards are 0 or 1 at an episode's end and its loss a cross-entropy; here rewards are any, and the loss
+    is the squared error.
+    """
+
+    lr: Schedule = 1e-3
+    """Learning rate."""
+    train_batch_size: PositiveInt = 128
+    """Steps in a minibatch drawn from the replay."""
+    rollout_fragment_length: PositiveInt | None = 1
+    """Steps of each env between two times that learning has its turn; more of them with remote workers."""
+    max_grad_norm: PositiveFloat | None = None
+    """Bound of the gradient's norm; null for none."""
+    training_intensity: PositiveFloat = 1.0
+    """Minibatches learned from for every env step after that, counted; with remote workers, the most."""
+    tau: Fraction = 0.005
+    """How far the target critics move towards the present ones at an update; 1 copies them. The paper's theta_1 moves
+    by 0.0001."""
+    model: ModelConfig = ModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
+    """The network of each of the two critics."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly between the
+    bounds."""
+    exploration_noise: Schedule = 0.1
+    """Deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
+    cem_iterations: PositiveInt = 2
+    """Times that samples are drawn when the best action is looked for (the paper's 2)."""
+    cem_samples: PositiveInt = 64
+    """Samples that are drawn each time (the paper's N)."""
+    cem_elites: PositiveInt = 6
+    """Best samples, which say where the next ones are drawn (the paper's M)."""
+    asynchrony: AsynchronyConfig = AsynchronyConfig()
+    """How remote workers, replay and learner go on beside each other."""
+
+    @model_validator(mode="after")
+    def _some_are_not_the_best(self) -> QTOptConfig:
+        if self.cem_elites > self.cem_samples:
+            raise ValueError(f"cem_elites ({self.cem_elites}) must not exceed cem_samples ({self.cem_samples})")
+        return self
+
+
+class QTOpt(Algorithm[QTOptConfig]):
+    """Learn two critics from a replay; wherever an action is needed, look for the one that they value most."""
+
+    Config = QTOptConfig
+    policy_family = "critics"
+    has_target_network = True
+    learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
+    _beside: LearningBeside | None = None
+
+    def make_policy(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
+    ) -> Policy:
+        """Returns two critics."""
+        from rlrun.policy.critics import CriticsPolicy
+
+        config = self.config
+        return CriticsPolicy(
+            observation_space,
+            action_space,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            num_critics=2,
+            iterations=config.cem_iterations,
+            samples=config.cem_samples,
+            elites=config.cem_elites,
+            uniform_steps=config.learning_starts,
+        )
+
+    def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean squared temporal difference over rows [S, 1], added up over the critics.
+
+        The next action is the one that the first target critic values most; the less of what both target critics say
+        of it counts (section 4.2, "clipped double Q-learning").
+        """
+        from rlrun.policy.critics import NOISE
+
+        valid = batch["valid"].float()
+        values = outputs.values(batch["obs"], batch["actions"])
+        next_actions = outputs.target_best_actions(batch["next_obs"], batch[NOISE])
+        next_values = outputs.target_values(batch["next_obs"], next_actions).amin(0)
+        errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
+        loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+
+    def collect(self, workers: WorkerSet) -> Flow[Any]:
+        """Fragments in turn, or those of remote workers as they are ready."""
+        return collected(workers, self.config.asynchrony) if workers.num_workers else super().collect(workers)
+
+    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
+        """Steps into the replay, as many minibatches out of it as are due, new weights; or all that side by side."""
+        if not workers.num_workers:
+            replay = replay_of(self.config, workers, self.seed)
+            return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
+        self._beside = LearningBeside(self.config, self.config.asynchrony, workers, self.seed)
+        return self._beside.flow(rollouts, self.learner)
+
+    def own_metrics(self) -> Mapping[str, float]:
+        """Returns how often it learned for each env step beside remote workers, and how many shards were lost."""
+        return {} if self._beside is None else self._beside.metrics(self.learner)
+
+    def close(self) -> None:
+        """Ends the shards with the rest."""
+        if self._flow is not None and self._beside is not None:
+            self._beside.close()
+        super().close()

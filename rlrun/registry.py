@@ -33,6 +33,7 @@ BUILT_IN = {
     "impala": "rlrun.algorithms.impala:Impala",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "qtopt": "rlrun.algorithms.qtopt:QTOpt",
     "r2d2": "rlrun.algorithms.r2d2:R2D2",
     "r2d3": "rlrun.algorithms.r2d3:R2D3",
     "sac": "rlrun.algorithms.sac:SAC",

@@ -9,13 +9,14 @@ from rlrun.algorithms.dqn import DQN, DQNConfig
 from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
-from rlrun.flow.initial_priorities import InitialPriorities
+from rlrun.flow.initial_priorities import InitialPriorities, StoreWithPriorities
 from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
-from rlrun.flow.replay import NormalizeReplayed, StoreToReplay, TrainOnReplayed, UpdatePriorities, replayed
+from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities, replayed
 from rlrun.flow.replay_shards import ReplayShards, TellPriorities, replay, rollouts_left_on_workers, store_to_shards
 from rlrun.flow.sources import parallel_rollouts
 from rlrun.functional.exploration import EpsilonLadder
 from rlrun.off_policy import OffPolicyConfig, replay_of
+from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class ApexConfig(DQNConfig):
     """How far the columns' probabilities are apart; 0 for one for all."""
     max_grad_norm: PositiveFloat | None = 40.0
     """Bound of the gradient's norm; null for none."""
+    replay: ReplayConfig = ReplayConfig(capacity=2_000_000, prioritized=True)
+    """The experience that is kept."""
     learning_starts: NonNegativeInt = 50_000
     """Env steps that are put by before the first minibatch is drawn."""
     target_update_interval: PositiveInt = 2500
@@ -169,7 +172,7 @@ class LearningBeside:
         config, workers = self.config, self.workers
         if self.shards is None:
             experience = replay_of(config, workers, self._seed)
-            stored = rollouts.zip_with_worker().for_each(StoreToReplay(experience, workers))
+            stored = rollouts.zip_with_worker().for_each(StoreWithPriorities(experience, workers))
             minibatches = replayed(
                 experience,
                 workers,

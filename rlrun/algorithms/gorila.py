@@ -37,6 +37,8 @@ class GorilaConfig(DQNConfig):
     @model_validator(mode="after")
     def _without_central_learning(self) -> GorilaConfig:
         refuse_central_learning(self.num_gpus, self.num_learners)
+        if self.replay.prioritized:
+            raise ValueError("replay.prioritized must be false: gradients of the workers tell no priorities")
         return self
 
 

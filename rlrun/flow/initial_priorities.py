@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
+from rlrun.flow.operators import LearnResult
+from rlrun.flow.replay import StoreToReplay
 from rlrun.replay.n_step import folded
+
+if TYPE_CHECKING:
+    from rlrun.replay.replay_buffer import ReplayBuffer
+    from rlrun.rollout.worker_set import WorkerSet
+
+PRIORITIES = "priorities"
+"""Column of a fragment that says how much is to be learned from each of its steps, [T, B]."""
 
 
 class InitialPriorities(Operator):
@@ -41,5 +50,20 @@ class InitialPriorities(Operator):
         ahead = values.max(-1)[behind, np.arange(columns)]
         taken = np.take_along_axis(values[:-1], batch["actions"][..., None], -1)[..., 0]
         errors = np.abs(found.rewards + found.discounts * ahead - taken)
-        batch["priorities"] = np.where(valid, errors, 0).astype(np.float32)
+        batch[PRIORITIES] = np.where(valid, errors, 0).astype(np.float32)
         return batch
+
+
+class StoreWithPriorities(StoreToReplay):
+    """Puts each fragment by with the priorities that it came with, if any; takes pairs of worker and fragment."""
+
+    def __init__(self, replay: ReplayBuffer, workers: WorkerSet) -> None:
+        """Takes where to, and whose fragments they are."""
+        super().__init__(replay, workers)
+        self._buffer = replay
+
+    def __call__(self, item: tuple[int | None, SampleBatch]) -> LearnResult:
+        """Returns how many steps were put by."""
+        worker, fragment = item
+        lane = 0 if worker is None else self._lanes[worker]
+        return LearnResult(self._buffer.add(lane, fragment, fragment.get(PRIORITIES)))

@@ -15,6 +15,7 @@ from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow, Operator, operator_label
+from rlrun.flow.initial_priorities import PRIORITIES
 from rlrun.flow.nodes import Delivered, Node, Pending, Polled, Source
 from rlrun.flow.operators import LearnResult
 from rlrun.flow.replay import Learned
@@ -138,7 +139,7 @@ class ReplayShard:
     def add(self, lane: int, fragment: SampleBatch | LeftOnWorker) -> int:
         """Puts a fragment by and returns how many steps it holds; 0 if it was lost together with its worker."""
         batch = held(fragment) if isinstance(fragment, LeftOnWorker) else fragment
-        return 0 if batch is None else self._replay.add(lane, batch)
+        return 0 if batch is None else self._replay.add(lane, batch, batch.get(PRIORITIES))
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch | None:
         """Draws a minibatch; None if there is nothing to draw."""
@@ -315,6 +316,8 @@ class ReplayShards:
         self._forget()
         actors.answers([actors.ask(i, "load_state", own, may_take_long=True) for i, own in enumerate(states)])
         self.stored_steps, self.drawn_batches = int(state["stored_steps"]), int(state["drawn_batches"])
+        if any(own["kept"] is None for own in states):  # too large for the checkpoint: it is filled anew
+            self.stored_steps = self.drawn_batches = 0
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 
     def close(self) -> None:

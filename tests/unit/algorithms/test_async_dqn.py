@@ -63,15 +63,16 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
         compute.set_weights(replace(algorithm.learner.weights(0), target=target))
         gradients = compute(batch)
         named = algorithm.learner.policy.parameters.named
-        weight, bias = named(flat)["head.weight"], named(flat)["head.bias"]
-        best = (obs @ named(target)["head.weight"].T + named(target)["head.bias"]).max(-1)
-        found = named(gradients["sums"][: len(flat)] / valid.sum())
+        weight, bias = named(flat).values()
+        target_weight, target_bias = named(target).values()
+        best = (obs @ target_weight.T + target_bias).max(-1)
+        weight_gradient, bias_gradient = named(gradients["sums"][: len(flat)] / valid.sum()).values()
     values = np.take_along_axis(obs[:-1] @ weight.T + bias, actions[..., None], -1)[..., 0]
     errors = (values - returns_of(rewards, terminateds, valid, best, 0.9)) * valid / valid.sum()
     chosen = np.eye(2)[actions]
-    np.testing.assert_allclose(found["head.bias"], np.einsum("tb,tba->a", errors, chosen), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(bias_gradient, np.einsum("tb,tba->a", errors, chosen), rtol=1e-4, atol=1e-6)
     expected = np.einsum("tb,tba,tbo->ao", errors, chosen, obs[:-1])
-    np.testing.assert_allclose(found["head.weight"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(weight_gradient, expected, rtol=1e-4, atol=1e-6)
     assert gradients["steps"] == valid.sum()
 
 
@@ -122,6 +123,8 @@ def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused
             config_class(num_gpus=1)
         with pytest.raises(SpecError, match="num_learners must be 0"):
             config_class(num_learners=2)
+    with pytest.raises(SpecError, match=r"replay\.prioritized must be false"):
+        GorilaConfig(replay={"prioritized": True})
     with pytest.raises(SpecError, match="final_epsilon_shares must give each of final_epsilons a share"):
         AsyncDQNConfig(final_epsilons=(0.1, 0.2), final_epsilon_shares=(0.5, 0.4))
 

@@ -1,7 +1,9 @@
 import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.initial_priorities import InitialPriorities
+from rlrun.flow.initial_priorities import InitialPriorities, StoreWithPriorities
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_config import ReplayConfig
 
 
 def oracle(batch, n_step, gamma):
@@ -46,3 +48,26 @@ def test_priorities_are_the_temporal_differences_over_n_steps_or_up_to_an_end():
         assert added["priorities"].dtype == np.float32
         assert "q_values" not in added
     assert "priorities" not in batch
+
+
+def test_a_replay_draws_first_what_the_worker_thought_worth_it():
+    config = ReplayConfig(capacity=100, prioritized=True, priority_alpha=1.0)
+    replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
+
+    class Workers:
+        indices = (0,)
+
+    no_end = np.zeros((6, 2), np.bool_)
+    errors = np.zeros((6, 2), np.float32)
+    errors[4, 1] = 5.0
+    fragment = SampleBatch(
+        obs=np.arange(14, dtype=np.float32).reshape(7, 2, 1),
+        actions=np.zeros((6, 2), np.int64),
+        rewards=np.zeros((6, 2), np.float32),
+        terminateds=no_end,
+        truncateds=no_end,
+        valid=~no_end,
+        priorities=errors,
+    )
+    assert StoreWithPriorities(replay, Workers())((0, fragment)).batch_steps == 12
+    assert (replay.sample(50, 0)["obs"] == fragment["obs"][4, 1]).all()

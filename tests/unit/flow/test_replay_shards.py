@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from rlrun.algorithms.apex import Apex
 from rlrun.data.sample_batch import SampleBatch
@@ -14,7 +15,7 @@ SMALL = {
     "rollout_fragment_length": 5,
     "min_env_steps_per_iteration": 100,
     "target_update_interval": 10,
-    "replay": {"capacity": 400},
+    "replay": {"capacity": 400, "prioritized": True},
     "compile": False,
 }
 
@@ -43,19 +44,24 @@ def fragments(number):
         )
 
 
-def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws():
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioritized):
     settings = {"num_lanes": 2, "n_step": 3, "gamma": 0.9, "seed": 5}
-    shard, replay = ReplayShard(ShardConfig(ReplayConfig(capacity=60), **settings)), None
-    replay = ReplayBuffer(ReplayConfig(capacity=60), **settings)
+    config = ReplayConfig(capacity=60, prioritized=prioritized)
+    shard, replay = ReplayShard(ShardConfig(config, **settings)), ReplayBuffer(config, **settings)
     assert shard.sample(4, 0) is None
     shard.update_priorities(np.array([3, 4]), np.ones(2, np.float32))  # told of what another one before it held
     for number, fragment in enumerate(fragments(12)):
-        assert shard.add(number % 2, SampleBatch(fragment)) == replay.add(number % 2, fragment) == 10
+        priorities = np.abs(fragment["rewards"])
+        assert shard.add(number % 2, SampleBatch(fragment, priorities=priorities)) == 10
+        assert replay.add(number % 2, fragment, priorities) == 10
         own, expected = shard.sample(16, 10 * number), replay.sample(16, 10 * number)
         assert own.keys() == expected.keys()
         for name in own:
             np.testing.assert_array_equal(own[name], expected[name])
-    another = ReplayShard(ShardConfig(ReplayConfig(capacity=60), **{**settings, "seed": 6}))
+        for one in (shard, replay):
+            one.update_priorities(own["cells"], np.arange(16, dtype=np.float32))
+    another = ReplayShard(ShardConfig(config, **{**settings, "seed": 6}))
     another.load_state(shard.state())
     np.testing.assert_array_equal(another.sample(9, 0)["cells"], replay.sample(9, 0)["cells"])
 

@@ -79,10 +79,7 @@ class Priorities:
         """
         if not self._tree.total:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
-        fractions = generator.random(number)
-        fractions += np.arange(number)
-        fractions /= number
-        return self._tree.draw(fractions)
+        return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, cells: Indices, beta: float) -> NDArray[np.float32]:
         """Returns what each of drawn cells counts in a loss, [N].

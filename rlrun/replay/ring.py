@@ -258,7 +258,7 @@ class ReplayRing:
         if self.n_step == 1:
             behind = self.later(cells, 1)
             rewards = self._stores["rewards"].read(cells)
-            discounts = np.where(self._stores["terminateds"].read(cells), np.float32(0), np.float32(self.gamma))
+            discounts = ~self._stores["terminateds"].read(cells) * np.float32(self.gamma)
         else:
             behind = self.later(cells, self._stores["steps"].read(cells).astype(np.int64))
             rewards, discounts = self._stores["folded_rewards"].read(cells), self._stores["discounts"].read(cells)

@@ -35,8 +35,9 @@ class SumTree:
             size = len(self._levels[-1]) // FAN_OUT
         self._levels.append(np.zeros(size))
         self._blocks = [level.reshape(-1, FAN_OUT) for level in self._levels[:-1]]
-        # Sums of the highest level from its last number on, after a zero.
+        # Sums of the highest level from its last number on, after a zero; up to date only when something is drawn.
         self._top_sums = np.zeros(size + 1)
+        self._is_changed = False
 
     @property
     def values(self) -> Floats:
@@ -46,7 +47,7 @@ class SumTree:
     @property
     def total(self) -> float:
         """The sum of all."""
-        return float(self._top_sums[-1])
+        return float(self._summed_top()[-1])
 
     @property
     def num_bytes(self) -> int:
@@ -64,14 +65,20 @@ class SumTree:
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
             indices = indices // FAN_OUT
             above[indices] = blocks.take(indices, axis=0).sum(axis=1)
-        np.cumsum(self._levels[-1][::-1], out=self._top_sums[1:])
+        self._is_changed = True
 
     def set_all(self, values: Floats) -> None:
         """Changes all numbers, [size]."""
         self._levels[0][: self.size] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
             above[: len(blocks)] = blocks.sum(axis=1)
-        np.cumsum(self._levels[-1][::-1], out=self._top_sums[1:])
+        self._is_changed = True
+
+    def _summed_top(self) -> Floats:
+        if self._is_changed:
+            self._levels[-1][::-1].cumsum(out=self._top_sums[1:])
+            self._is_changed = False
+        return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
         """Returns the indices at which the sum from the last number on first exceeds fractions of the total.
@@ -84,16 +91,17 @@ class SumTree:
         Raises:
             ValueError: If all numbers are zero.
         """
-        if not self._top_sums[-1] > 0.0:
+        top_sums = self._summed_top()
+        if not top_sums[-1] > 0.0:
             raise ValueError("nothing can be drawn from numbers that are all zero")
-        rest = fractions * self._top_sums[-1]
-        from_end = self._top_sums[1:-1].searchsorted(rest, side="right")
+        rest = fractions * top_sums[-1]
+        from_end = top_sums[1:-1].searchsorted(rest, side="right")
         indices: Indices = len(self._levels[-1]) - 1 - from_end
         if self._blocks:
-            rest -= self._top_sums.take(from_end)
+            rest -= top_sums.take(from_end)
             firsts = np.arange(0, len(indices) * FAN_OUT, FAN_OUT)
         for blocks in reversed(self._blocks):
-            behind = blocks.take(indices, axis=0) @ _BEHIND
+            behind = blocks.take(indices, axis=0).dot(_BEHIND)
             children = (behind <= rest[:, None]).argmax(axis=1)
             rest -= behind.take(firsts + children)
             indices = indices * FAN_OUT + children

@@ -1,0 +1,133 @@
+"""Measures a prioritized replay against cpprb's, which is written in C++.
+
+    python scripts/bench_replay.py
+
+Both hold a million steps of CartPole's kind and alternate between drawing a minibatch and taking new priorities for it,
+as a learner has them do. They take turns in short stretches, of which the fastest counts: other work on the machine
+slows both. What takes a minibatch from a replay to the learner is in it on both sides: rlrun's has the observations
+behind the steps put together, and weights. cpprb (`pip install cpprb`) comes with the `dev` extra.
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import cpprb
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_config import ReplayConfig
+
+CAPACITY = 1_000_000
+BATCH_SIZES = (32, 512)
+FRAGMENT = 10_000
+REPEATS = 3
+STRETCHES = 60
+CALLS = 20
+
+
+def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
+    """Returns steps whose first observation is the last one of the steps before."""
+    shape = (length, 1)
+    obs = np.arange(first, first + length + 1, dtype=np.float32)[:, None, None] + np.zeros(4, np.float32)
+    return SampleBatch(
+        obs=obs,
+        actions=rng.integers(0, 2, shape),
+        rewards=np.ones(shape, np.float32),
+        terminateds=rng.random(shape) < 0.01,
+        truncateds=np.zeros(shape, np.bool_),
+        valid=np.ones(shape, np.bool_),
+    )
+
+
+def rlrun_replay(rng: np.random.Generator) -> ReplayBuffer:
+    """Returns a full replay of rlrun's."""
+    config = ReplayConfig(capacity=CAPACITY, prioritized=True)
+    replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.99, seed=0)
+    for first in range(0, CAPACITY, FRAGMENT):
+        replay.add(0, steps(first, FRAGMENT, rng), rng.random((FRAGMENT, 1)))
+    return replay
+
+
+def cpprb_replay(rng: np.random.Generator) -> Any:
+    """Returns a full replay of cpprb's."""
+    columns = {
+        "obs": {"shape": 4},
+        "next_obs": {"shape": 4},
+        "actions": {"dtype": np.int64},
+        "rewards": {},
+        "terminateds": {"dtype": np.bool_},
+    }
+    replay = cpprb.PrioritizedReplayBuffer(CAPACITY, columns, alpha=0.6)
+    for first in range(0, CAPACITY, FRAGMENT):
+        batch = steps(first, FRAGMENT, rng)
+        replay.add(
+            obs=batch["obs"][:-1, 0],
+            next_obs=batch["obs"][1:, 0],
+            actions=batch["actions"],
+            rewards=batch["rewards"],
+            terminateds=batch["terminateds"],
+            priorities=rng.random(FRAGMENT),
+        )
+    return replay
+
+
+def turns(ours: ReplayBuffer, theirs: Any, batch_size: int, rng: np.random.Generator) -> dict[str, Callable[[], None]]:
+    """Returns what draws a minibatch on each side and takes errors for it."""
+    errors = itertools.cycle([rng.random(batch_size).astype(np.float32) for _ in range(97)])
+
+    def rlrun_turn() -> None:
+        batch = ours.sample(batch_size, 0)
+        ours.update_priorities(batch["cells"], next(errors))
+
+    def cpprb_turn() -> None:
+        batch = theirs.sample(batch_size, 0.4)
+        theirs.update_priorities(batch["indexes"], next(errors))
+
+    return {"rlrun": rlrun_turn, "cpprb": cpprb_turn}
+
+
+def fastest(sides: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """Returns the seconds of a call in each side's fastest stretch."""
+    found = dict.fromkeys(sides, float("inf"))
+    for _ in range(STRETCHES):
+        for name, call in sides.items():
+            began = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            found[name] = min(found[name], (time.perf_counter() - began) / CALLS)
+    return found
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rlrun_replay(rng), cpprb_replay(rng)
+    print(
+        f"Python {platform.python_version()}, NumPy {version('numpy')}, cpprb {version('cpprb')}, "
+        f"{platform.machine()}; {CAPACITY:,} steps, {ours.num_bytes / 1e6:.0f} MB in rlrun"
+    )
+    for batch_size in BATCH_SIZES:
+        sides = turns(ours, theirs, batch_size, rng)
+        rates, ratios = [], []
+        for _ in range(REPEATS):
+            seconds = fastest(sides)
+            rates.append(seconds)
+            ratios.append(seconds["cpprb"] / seconds["rlrun"])
+        of_rlrun, of_cpprb = (statistics.median(1 / seconds[name] for seconds in rates) for name in ("rlrun", "cpprb"))
+        print(
+            f"batch {batch_size}: rlrun {of_rlrun:,.0f} minibatches/s, cpprb {of_cpprb:,.0f}; "
+            f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()

@@ -199,7 +199,8 @@ class Learner:
             The objectives' gradient sums one after another, each as `GradientSum` makes it.
         """
         self.last_batch = batch
-        settings, columns = self._settings(env_steps), self._staging.batch(batch)
+        draws = self.policy.draws(self._generator, *batch["valid"].shape)
+        settings, columns = self._settings(env_steps), self._staging.batch(SampleBatch(batch, **draws))
         return torch.cat([self._gradient_sum(i, columns, settings) for i in range(len(self._sums))]).cpu().numpy()
 
     def apply_gradients(

@@ -183,6 +183,18 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
         np.testing.assert_array_equal(found["rewards"], raw["rewards"])
 
 
+def test_gradients_for_another_learner_are_noisy_too():
+    with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
+        algorithm.start()
+        size = algorithm.learner.policy.parameters.slot("sigmas.0").offset  # the deviations stand behind the means
+        rows = np.ones((4, 1), np.float32)
+        batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
+        batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
+        gradients = algorithm.learner.gradients(batch, env_steps=0)[: len(algorithm.learner.flat())]
+        assert np.count_nonzero(gradients[:size]) > 0
+        assert np.count_nonzero(gradients[size:]) > 0
+
+
 def test_the_plan_shows_where_observations_are_normalised():
     for normalizes in (False, True):
         plan = plan_text(DQN("CartPole-v1", {"normalize_observations": normalizes}).plan().describe())

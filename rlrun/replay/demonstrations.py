@@ -29,7 +29,6 @@ class DemonstratedReplay:
     Attributes:
         config: Settings of both replays; the demonstrations take as much room as they need.
         ratio: Probability of a row of demonstrations.
-        drawn_batches: Minibatches drawn since it was empty.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class DemonstratedReplay:
         """
         self.config = config
         self.ratio = ratio
-        self.drawn_batches = 0
         self._replay_of = replay_of
         self._path = demonstrations
         self._collected = replay_of(config, num_lanes)
@@ -69,9 +67,24 @@ class DemonstratedReplay:
         return self._collected.stored_steps
 
     @property
+    def drawn_batches(self) -> int:
+        """Minibatches drawn since it was empty."""
+        return self._collected.drawn_batches
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are set aside."""
+        return sum(replay.num_bytes for replay in (self._collected, self._demonstrated) if replay is not None)
+
+    @property
     def num_ready(self) -> int:
         """Sequences that can be drawn from what was collected."""
         return self._collected.num_ready
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are set aside, with those of the demonstrations."""
+        return self._collected.num_bytes + (0 if self._demonstrated is None else self._demonstrated.num_bytes)
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
@@ -116,13 +129,13 @@ class DemonstratedReplay:
             The rows; the `cells` of demonstrations are negative.
         """
         assert self._demonstrated is not None  # it is there since the first fragment
-        self.drawn_batches += 1
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
         if number == 0:
             return self._collected.sample(batch_size, env_steps)
         shown = self._demonstrated.sample(number, env_steps)
         shown["cells"] = -1 - shown["cells"]
         if number == batch_size:
+            self._collected.drawn_batches += 1
             return shown
         collected = self._collected.sample(batch_size - number, env_steps)
         return SampleBatch(
@@ -142,7 +155,6 @@ class DemonstratedReplay:
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and how demonstrations are drawn, without the demonstrations."""
         return {
-            "drawn_batches": self.drawn_batches,
             "collected": self._collected.state(),
             "demonstrated": self._state if self._demonstrated is None else self._demonstrated.draws(),
             "generator": dict(self._generator.bit_generator.state),
@@ -150,7 +162,6 @@ class DemonstratedReplay:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned; demonstrations are read when the next fragment comes."""
-        self.drawn_batches = int(state["drawn_batches"])
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         self._generator.bit_generator.state = dict(state["generator"])

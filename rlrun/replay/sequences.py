@@ -13,7 +13,7 @@ from rlrun.errors import UsageError
 from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import folded
 from rlrun.replay.priorities import Priorities
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
 from rlrun.replay.ring import ReplayRing
 from rlrun.replay.stores import Indices
 
@@ -68,7 +68,15 @@ class SequenceReplay:
         self.drawn_batches = 0
         self.num_ready = 0
         self._span = config.burn_in + config.length + n_step
-        self._ring = ReplayRing(config.capacity, num_lanes, 1, gamma, extra=("starts", "memory"))
+        self._ring = ReplayRing(
+            config.capacity,
+            num_lanes,
+            1,
+            gamma,
+            extra=("starts", "memory"),
+            frame_stack=config.frame_stack,
+            on_disk=config.on_disk,
+        )
         self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
         self._priorities: Priorities | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -94,10 +102,12 @@ class SequenceReplay:
             self._set_aside()
         rows = self._ring.rows
         self._mark(lane, inserted.lost, ready=False)
-        # As many rows as were added since have all that is behind them now.
-        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.lost) - 1)) % rows
+        # About as many rows as were added have all that is behind them now, unless they are gone already.
+        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
+        firsts = np.setdiff1d(firsts[firsts % self.config.stride == 0], np.setdiff1d(inserted.lost, inserted.rows))
         ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns)
-        self._mark(lane, firsts[ahead >= self._span - 1], ready=True)
+        new = (ahead >= self._span - 1) & ~self._ready[lane, firsts // self.config.stride, 0]
+        self._mark(lane, firsts[new], ready=True)
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
@@ -195,22 +205,34 @@ class SequenceReplay:
             ready = self._ready.reshape(-1)[cells]
             self._priorities.update(cells[ready], priorities[ready])
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints hold what is kept."""
+        saved = self.config.save_in_checkpoints
+        return self.num_bytes <= SAVED_UP_TO_BYTES if saved == "auto" else saved
+
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and the state of the draws."""
-        return {
-            "stored_steps": self.stored_steps,
-            "ring": self._ring.state(),
-            "ready": self._ready.copy(),
-            "draws": self.draws(),
-        }
+        """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""
+        draws = self.draws()
+        if not self.is_saved:
+            return {"kept": None, "generator": draws["generator"]}
+        kept = {"stored_steps": self.stored_steps, "ring": self._ring.state(), "ready": self._ready.copy()}
+        return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
-        self.stored_steps = int(state["stored_steps"])
-        self._ring.load_state(state["ring"])
-        self._ready = np.array(state["ready"], np.bool_)
+        """Takes over what `state` returned of a replay with the same settings, into an empty one.
+
+        Where nothing was saved this one stays empty: it is filled anew before anything is learned.
+        """
+        self._generator.bit_generator.state = dict(state["generator"])
+        kept = state["kept"]
+        if kept is None:
+            return
+        self.stored_steps = int(kept["stored_steps"])
+        self._ring.load_state(kept["ring"])
+        self._ready = np.array(kept["ready"], np.bool_)
         self.num_ready = int(np.count_nonzero(self._ready))
-        self.load_draws(state["draws"])
+        self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
         """Returns the state of the draws, without what is kept."""

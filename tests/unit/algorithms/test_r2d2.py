@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.r2d2 import R2D2
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.functional.value_rescaling import EPSILON
+from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.objective import Loss
+from rlrun.learner.update import OptimizerState, Parameters, Update, flattened_arguments, traceable
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.policy.recurrent_q import RecurrentQPolicy
 
@@ -174,3 +177,34 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
 def test_other_families_say_that_they_take_no_lstm() -> None:
     with pytest.raises(SpecError, match=r"config\.model\.lstm"):
         DQN("CartPole-v1", {"model": {"lstm": 64}})
+
+
+def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+    short = {"burn_in": 1, "length": 2, "stride": 1}
+    model = {"hiddens": [4], "lstm": 4}
+    learner = R2D2("CartPole-v1", {"model": model, "replay": short, "n_step": 1}).make_learner(compile_updates=False)
+    drawn = torch.Generator().manual_seed(0)
+    flat = torch.from_numpy(learner.flat())
+    moments = [torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())]
+    batch = SampleBatch(
+        obs=torch.randn(3, 4, 4, generator=drawn),
+        starts=torch.rand(3, 4, generator=drawn) < 0.3,
+        memory=torch.randn(3, 8, generator=drawn),
+        actions=torch.randint(2, (3, 2), generator=drawn),
+        rewards=torch.randn(3, 2, generator=drawn),
+        discounts=torch.full((3, 2), 0.9),
+        steps=torch.ones(3, 2, dtype=torch.int64),
+        valid=torch.rand(3, 2, generator=drawn) < 0.8,
+        weights=torch.ones(3, 1),
+    )
+    update, scheduled = Update(learner.policy, learner.objectives), {"lr": torch.tensor(1e-2)}
+    parameters = Parameters(flat, flat * 0.5)
+    arguments = flattened_arguments(parameters, [OptimizerState(*moments)], batch, scheduled)
+    function = traceable(update, 1, batch, scheduled, has_target=True)
+    graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
+    turn_narrow_products(graph)
+    eager, traced = ([argument.clone() for argument in arguments] for _ in range(2))
+    for _ in range(3):
+        torch.testing.assert_close(graph(*traced), function(*eager), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(traced[0], eager[0], rtol=1e-5, atol=1e-5)
+    assert not torch.equal(eager[0], flat)

@@ -144,7 +144,7 @@ def test_nothing_can_be_drawn_before_a_whole_sequence_is_there() -> None:
 
 
 def test_every_sequence_is_drawn_equally_often() -> None:
-    replay, stream = replay_of(1000), Stream(0, 2)
+    replay, stream = replay_of(1000, prioritized=False), Stream(0, 2)
     replay.add(0, stream.fragment(60))
     counts = np.bincount(replay.sample(40_000, 0)["cells"], minlength=replay.num_ready)
     assert len(counts) == replay.num_ready == 2 * 17
@@ -152,12 +152,77 @@ def test_every_sequence_is_drawn_equally_often() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 63.9  # chi-square, 33 degrees of freedom, p = 0.001
 
 
-def test_a_resumed_replay_goes_on_the_same() -> None:
-    replay, stream = replay_of(200), Stream(0, 2)
+def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() -> None:
+    replay, stream = replay_of(1000, priority_alpha=1.0, priority_beta=0.5, priority_epsilon=1e-9), Stream(0, 1)
+    replay.add(0, stream.fragment(19))
+    assert replay.num_ready == 3
+    replay.update_priorities(np.array([0, 1, 2]), np.array([1.0, 2.0, 5.0], np.float32))
+    batch = replay.sample(8000, 0)
+    np.testing.assert_allclose(np.bincount(batch["cells"]) / 8000, [1 / 8, 2 / 8, 5 / 8], atol=1e-3)
+    weights = {cell: weight for cell, (weight,) in zip(batch["cells"].tolist(), batch["weights"], strict=True)}
+    assert weights == pytest.approx({0: 1.0, 1: 2**-0.5, 2: 5**-0.5})
+    replay.add(0, stream.fragment(3))
+    counts = np.bincount(replay.sample(13_000, 0)["cells"])
+    np.testing.assert_allclose(counts / 13_000, [1 / 13, 2 / 13, 5 / 13, 5 / 13], atol=1e-3)
+
+
+def test_what_is_learned_of_a_sequence_that_is_gone_changes_nothing() -> None:
+    replay, stream = replay_of(60), Stream(0, 1)
+    replay.add(0, stream.fragment(40))
+    drawn = replay.sample(20, 0)["cells"]
+    replay.add(0, stream.fragment(40))
+    before = replay.num_ready
+    replay.update_priorities(drawn, np.full(20, 1e9, np.float32))
+    again = replay.sample(500, 0)
+    assert replay.num_ready == before
+    kept = {row["memory"][0].tobytes() for row in stream.rows[-59:]}
+    assert {memory.tobytes() for memory in again["memory"]} <= kept
+
+
+@pytest.mark.parametrize("capacity", [70, 1000])
+def test_stacked_images_of_sequences_are_those_of_a_replay_that_keeps_them_whole(capacity: int) -> None:
+    whole, once = replay_of(capacity), replay_of(capacity, frame_stack=3)
+    stream, frames = Stream(0, 1), np.random.default_rng(4)
+    stack = frames.integers(256, size=(3, 2, 2), dtype=np.uint8)
+    for length in (5, 30, 8, 8, 8, 30, 8):
+        fragment = stream.fragment(length)
+        stacks = [stack]
+        for new in frames.integers(256, size=(length, 1, 2, 2), dtype=np.uint8):
+            stacks.append(np.concatenate([stacks[-1][1:], new]))
+        stack = stacks[-1]
+        fragment["obs"] = np.stack(stacks)[:, None]
+        whole.add(0, fragment)
+        once.add(0, fragment)
+        ready = np.flatnonzero(once._ready)
+        assert once.num_ready in (whole.num_ready, whole.num_ready - 1)
+        if len(ready):
+            np.testing.assert_array_equal(once.gather(ready)["obs"], whole.gather(ready)["obs"])
+    assert once.num_bytes < whole.num_bytes
+
+
+def test_a_replay_that_is_not_saved_begins_empty_and_goes_on_with_its_draws() -> None:
+    replay, other = (replay_of(1000, save_in_checkpoints=False) for _ in range(2))
+    stream = Stream(0, 1)
+    replay.add(0, stream.fragment(40))
+    replay.sample(4, 0)
+    other.load_state(pickle.loads(pickle.dumps(replay.state())))
+    assert (other.stored_steps, other.drawn_batches, other.num_ready) == (0, 0, 0)
+    more = stream.fragment(40)
+    other.add(0, more)
+    fresh = replay_of(1000)
+    fresh.add(0, more)
+    fresh.sample(4, 0)
+    np.testing.assert_array_equal(other.sample(9, 0)["cells"], fresh.sample(9, 0)["cells"])
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_resumed_replay_goes_on_the_same(prioritized: bool) -> None:
+    replay, stream = replay_of(200, prioritized=prioritized), Stream(0, 2)
     for _ in range(12):
         replay.add(0, stream.fragment(7))
-    replay.sample(4, 0)
-    other = replay_of(200)
+    drawn = replay.sample(4, 0)["cells"]
+    replay.update_priorities(drawn, np.arange(4, dtype=np.float32))
+    other = replay_of(200, prioritized=prioritized)
     other.load_state(pickle.loads(pickle.dumps(replay.state())))
     more = stream.fragment(5)
     for each in (replay, other):

@@ -1,0 +1,62 @@
+"""R2D3 learns from what was shown, and goes on where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.r2d2 import R2D2
+from rlrun.algorithms.r2d3 import R2D3
+from rlrun.errors import UsageError
+
+SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz")
+CONFIG: dict[str, Any] = {
+    "model": {"lstm": 8, "hiddens": [8]},
+    "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 2000},
+    "train_batch_size": 4,
+    "num_envs_per_worker": 2,
+    "learning_starts": 100,
+    "min_env_steps_per_iteration": 300,
+    "normalize_observations": True,
+    "compile": False,
+}
+NAMES = ("env_steps", "sgd_steps", "learner/loss", "learner/q_mean", "learner/grad_norm")
+
+
+def rows_of(algorithm: R2D2, iterations: int) -> list[list[Any]]:
+    return [[result[name] for name in NAMES] for result in (algorithm.train() for _ in range(iterations))]
+
+
+def test_without_any_share_of_demonstrations_it_is_r2d2_to_the_last_bit() -> None:
+    with (
+        R2D2("MountainCar-v0", CONFIG, seed=2) as plain,
+        R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN, "demonstration_ratio": 0.0}, seed=2) as shown,
+        R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN, "demonstration_ratio": 0.5}, seed=2) as mixed,
+    ):
+        assert rows_of(plain, 2) == rows_of(shown, 2)
+        np.testing.assert_array_equal(plain.learner.flat(), shown.learner.flat())
+        mixed.train(), mixed.train()
+        assert not np.array_equal(plain.learner.flat(), mixed.learner.flat())
+
+
+def test_a_resumed_run_draws_the_same_demonstrations(tmp_path: Path) -> None:
+    with R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN}, seed=1) as one:
+        rows_of(one, 2)
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected, weights = rows_of(one, 2), one.learner.flat()
+    with R2D3.restore(checkpoint) as other:
+        assert rows_of(other, 2) == expected
+        np.testing.assert_array_equal(other.learner.flat(), weights)
+
+
+def test_a_checkpoint_can_be_evaluated_where_the_demonstrations_are_not(tmp_path: Path) -> None:
+    config = {**CONFIG, "demonstrations": "elsewhere/shown.npz"}
+    with R2D3("MountainCar-v0", config) as one:
+        checkpoint = one.save(tmp_path / "checkpoint")
+    with R2D3.restore(checkpoint) as other:
+        assert other.evaluate(1).returns == [-200.0]
+        with pytest.raises(UsageError, match="no demonstrations at elsewhere"):
+            other.train()

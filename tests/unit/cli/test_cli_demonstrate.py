@@ -1,0 +1,93 @@
+"""``rlrun demonstrate``: files of episodes by a function or a saved policy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.algorithms.r2d2 import R2D2
+from rlrun.cli.main import cli
+from rlrun.data.demonstrations import load_demonstrations
+
+ROOT = Path(__file__).parents[3]
+POSITIONS = {
+    "id": "CartPole-v1",
+    "wrappers": [{"id": "rlrun.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
+}
+
+
+def demonstrate(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["demonstrate", *(str(word) for word in words)])
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Works in examples/, and puts the import path back to what it was."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.chdir(ROOT / "examples")
+
+
+def test_the_shipped_demonstrations_are_what_the_command_writes(tmp_path: Path, lab: None) -> None:
+    output = tmp_path / "shown.npz"
+    words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 20)
+    done = demonstrate(*words, "-o", output)
+    assert done.exit_code == 0, done.output
+    found = load_demonstrations(str(output))
+    shipped = load_demonstrations(str(ROOT / "configs/mountaincar/demonstrations.npz"))
+    assert (found.num_episodes, found.num_steps) == (20, shipped.num_steps)
+    assert found.about == shipped.about
+    for name, column in {**shipped.columns, **shipped.observations}.items():
+        np.testing.assert_array_equal({**found.columns, **found.observations}[name], column)
+    assert f"20 episodes, {found.num_steps:,} steps" in done.output
+    assert -130 < np.mean(found.about["returns"]) < -100
+
+
+def test_an_episode_is_what_the_env_did(tmp_path: Path, lab: None) -> None:
+    words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 2)
+    demonstrate(*words, "-o", tmp_path / "shown.npz")
+    found = load_demonstrations(str(tmp_path / "shown.npz"))
+    columns, obs = found.columns, found.observations[""]
+    lengths = [-int(value) for value in found.about["returns"]]
+    assert columns["valid"].sum() == sum(lengths)
+    assert np.flatnonzero(columns["terminateds"]).tolist() == [lengths[0] - 1, sum(lengths)]
+    assert np.flatnonzero(~columns["valid"]).tolist() == [lengths[0], sum(lengths) + 1]
+    assert set(columns["rewards"][columns["valid"]]) == {-1.0}
+    assert obs[lengths[0], 0] >= 0.5  # the goal, in the final observation
+    pushes = np.where(obs[:, 1] >= 0, 2, 0)
+    np.testing.assert_array_equal(columns["actions"][columns["valid"]], pushes[columns["valid"]])
+
+
+def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_path: Path) -> None:
+    with R2D2(POSITIONS, {"model": {"lstm": 8}}) as algorithm:
+        checkpoint = algorithm.save(tmp_path / "checkpoint")
+        assert demonstrate(checkpoint, "--episodes", 2, "-o", tmp_path / "shown.npz").exit_code == 0
+        found = load_demonstrations(str(tmp_path / "shown.npz"))
+        assert found.observations[""].shape == (found.num_steps + 2, 2)
+        first = True
+        for valid, observation, action in zip(
+            found.columns["valid"], found.observations[""], found.columns["actions"], strict=True
+        ):
+            if valid:
+                assert algorithm.act(observation, starts=first) == action
+            first = not valid
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "either a CHECKPOINT or RUN"),
+        (("run", "--policy", "a:b"), "either a CHECKPOINT or RUN"),
+        (("--policy", "my_lab.mountain_car:push_along"), "--env goes with --policy"),
+        (("--policy", "my_lab.mountain_car:pull", "--env", "MountainCar-v0"), "has no 'pull'"),
+        (("--policy", "my_lab.mountain_car:np", "--env", "MountainCar-v0"), "no function"),
+        (("run", "-o", "nowhere/shown.npz"), "does not exist"),
+    ],
+)
+def test_what_cannot_be_recorded_is_said(words: tuple[str, ...], told: str, lab: None) -> None:
+    done = demonstrate(*words)
+    assert done.exit_code == 2
+    assert told in done.output

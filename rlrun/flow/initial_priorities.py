@@ -21,9 +21,11 @@ PRIORITIES = "priorities"
 
 
 class InitialPriorities(Operator):
-    """Adds each step's temporal difference at the weights that acted, `priorities` [T, B], in place of `q_values`.
+    """Adds each step's temporal difference at the weights that acted, `priorities` [T, B].
 
-    It costs no further pass of the network. A step nearer to the fragment's end than `n_step` looks ahead to that end.
+    It takes what the acting side has recorded: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
+    best ones and `taken_values` [T, B]; these do not travel any further. A step nearer to the fragment's end than
+    `n_step` looks ahead to that end.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).
@@ -41,14 +43,19 @@ class InitialPriorities(Operator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with the column; 0 in cells that no step filled."""
         batch = SampleBatch(item)
-        values, valid = batch.pop("q_values"), batch["valid"]
+        valid = batch["valid"]
+        if "q_values" in batch:
+            values = batch.pop("q_values")
+            taken = np.take_along_axis(values[:-1], batch["actions"][..., None], -1)[..., 0]
+            best = values.max(-1)
+        else:
+            best, taken = batch.pop("values"), batch.pop("taken_values")
         found = folded(
             batch["rewards"], batch["terminateds"], batch["truncateds"], valid, gamma=self.gamma, n_step=self.n_step
         )
         length, columns = valid.shape
         behind = np.arange(length)[:, None] + found.steps
-        ahead = values.max(-1)[behind, np.arange(columns)]
-        taken = np.take_along_axis(values[:-1], batch["actions"][..., None], -1)[..., 0]
+        ahead = best[behind, np.arange(columns)]
         errors = np.abs(found.rewards + found.discounts * ahead - taken)
         batch[PRIORITIES] = np.where(valid, errors, 0).astype(np.float32)
         return batch

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -23,7 +23,8 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import bounded_box
 from rlrun.policy.actor_critics import CRITICS, run
-from rlrun.policy.critics_behavior import BestActions, ChosenActions, CriticForward, DenseCritic
+from rlrun.policy.critic_forward import CriticForward, DenseCritic
+from rlrun.policy.critics_behavior import BestActions, ChosenActions
 from rlrun.policy.deterministic_behavior import DeterministicBehavior
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
@@ -142,7 +143,7 @@ class CriticsPolicy(Policy):
         """Returns the acting side, without weights."""
         return DeterministicBehavior(
             BestActions(
-                self._first_critic(),
+                judging_side(self.net.critics, self.parameters, self.leaves),
                 self.box.size,
                 iterations=self.iterations,
                 samples=self.samples,
@@ -156,16 +157,21 @@ class CriticsPolicy(Policy):
             theta=0.0,
         )
 
-    def _first_critic(self) -> CriticForward:
-        critic, table, name = self.net.critics[0], self.parameters, f"{CRITICS}0."
-        assert isinstance(critic, EncodedNet)
-        if critic.is_dense:
-            layers = [
-                *table.dense_layers(critic.trunk, f"{name}trunk"),
-                *table.dense_layers(critic.head, f"{name}head"),
-            ]
-            return DenseCritic(self.leaves, DenseNet(layers))
-        from rlrun.policy.torch_behavior import TorchCritic
 
-        own = [slot for slot in table.slots if slot.name.startswith(name)]
-        return TorchCritic(copy.deepcopy(critic), own[0].offset, sum(slot.size for slot in own))
+def judging_side(critics: nn.ModuleList, table: FlatParameters, leaves: Any) -> CriticForward:
+    """Returns the first of several critics alone, for acting: a NumPy mirror if it is dense, a copy in torch otherwise.
+
+    Args:
+        critics: The critics, `critics` in their module.
+        table: Where their parameters lie.
+        leaves: The tree of `ObservationLeaf`.
+    """
+    critic, name = critics[0], f"{CRITICS}0."
+    assert isinstance(critic, EncodedNet)
+    if critic.is_dense:
+        trunk, head = table.dense_layers(critic.trunk, f"{name}trunk"), table.dense_layers(critic.head, f"{name}head")
+        return DenseCritic(leaves, DenseNet([*trunk, *head]))
+    from rlrun.policy.torch_behavior import TorchCritic
+
+    own = [slot for slot in table.slots if slot.name.startswith(name)]
+    return TorchCritic(copy.deepcopy(critic), own[0].offset, sum(slot.size for slot in own))

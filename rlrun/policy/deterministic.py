@@ -17,6 +17,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import bounded_box
 from rlrun.policy.actor_critics import ActorCriticsNetworks, acting_side
+from rlrun.policy.critics import judging_side
 from rlrun.policy.deterministic_behavior import DeterministicActions, DeterministicBehavior, NoiseKind
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
@@ -48,7 +49,13 @@ class DeterministicNetworks(ActorCriticsNetworks):
 
 
 class DeterministicPolicy(Policy):
-    """An actor that says what to do, and critics that say what an action is worth."""
+    """An actor that says what to do, and critics that say what an action is worth.
+
+    Attributes:
+        records_values: Whether fragments tell what actions were worth.
+    """
+
+    records_values: bool = False
 
     def __init__(
         self,
@@ -123,4 +130,5 @@ class DeterministicPolicy(Policy):
             uniform_steps=self.uniform_steps,
             kind=self.noise,
             theta=self.theta,
+            critic=judging_side(self.net.critics, self.parameters, self.leaves) if self.records_values else None,
         )

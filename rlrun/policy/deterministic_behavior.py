@@ -7,9 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_space import BoxScale
 from rlrun.policy.actor_behavior import ActorBehavior, ActorForward
+from rlrun.policy.critic_forward import CriticForward
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
@@ -83,6 +86,7 @@ class DeterministicBehavior(ActorBehavior):
         uniform_steps: int,
         kind: NoiseKind,
         theta: float,
+        critic: CriticForward | None = None,
     ) -> None:
         """Takes what acts.
 
@@ -94,15 +98,19 @@ class DeterministicBehavior(ActorBehavior):
             uniform_steps: Env steps until which actions are drawn uniformly.
             kind: Whether noise is new at each step or wanders.
             theta: How much of wandering noise a step takes back.
+            critic: Says what actions were worth, if fragments are to tell it; None if not.
         """
         super().__init__(net, model, leaves, normalize_observations=normalize_observations, uniform_steps=uniform_steps)
         self.kind = kind
         self.theta = theta
+        self.critic = critic
         self._wandered: Floats | None = None
 
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how wide the noise is."""
         super().load(weights)
+        if self.critic is not None:
+            self.critic.load(weights.flat.copy())
         self.model.deviation = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
     def explored(self, outputs: Floats, noise: Floats, starts: NDArray[np.bool_]) -> Floats:
@@ -113,6 +121,22 @@ class DeterministicBehavior(ActorBehavior):
         before = np.zeros_like(steps) if self._wandered is None else np.where(starts[:, None], 0, self._wandered)
         self._wandered = ((1 - self.theta) * before + steps).astype(np.float32)
         return self.model.shifted(outputs, self._wandered)
+
+    def complete(self, batch: SampleBatch) -> None:
+        """Adds, if that is asked for, what the actor's own actions are worth, and those that were taken.
+
+        `values` is [T + 1, B], `taken_values` [T, B]: two passes over the whole fragment.
+        """
+        if self.critic is None:
+            return
+        taken = batch["actions"]
+        length, columns = taken.shape[:2]
+        cells = (length + 1) * columns
+        rows = self._filtered(map_tree(lambda leaf: leaf.reshape(cells, *leaf.shape[2:]), batch["obs"]))
+        own = self.model.mode(self.net.outputs(rows))
+        batch["values"] = self.critic.values(rows, own).reshape(length + 1, columns)
+        began = map_tree(lambda leaf: leaf[: length * columns], rows)
+        batch["taken_values"] = self.critic.values(began, taken.reshape(length * columns, -1)).reshape(length, columns)
 
     def state(self) -> dict[str, Any]:
         """Returns where the noise has wandered to."""

@@ -24,6 +24,7 @@ BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
     "apex": "rlrun.algorithms.apex:Apex",
+    "apex_ddpg": "rlrun.algorithms.apex_ddpg:ApexDDPG",
     "appo": "rlrun.algorithms.appo:APPO",
     "async_dqn": "rlrun.algorithms.async_dqn:AsyncDQN",
     "ddpg": "rlrun.algorithms.ddpg:DDPG",

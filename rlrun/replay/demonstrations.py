@@ -81,11 +81,6 @@ class DemonstratedReplay:
         """Sequences that can be drawn from what was collected."""
         return self._collected.num_ready
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes that are set aside, with those of the demonstrations."""
-        return self._collected.num_bytes + (0 if self._demonstrated is None else self._demonstrated.num_bytes)
-
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
 

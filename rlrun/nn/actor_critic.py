@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlrun.errors import UsageError
 from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.state_dependent import StateDependentStd
 
 
 class ActorCriticNet(nn.Module):
@@ -24,9 +26,13 @@ class ActorCriticNet(nn.Module):
         Args:
             leaves: The tree of `ObservationLeaf`.
             num_outputs: K, the numbers that describe one action distribution.
-            free_log_stds: How many of them are log standard deviations that do not depend on the observation.
+            free_log_stds: How many of them are log standard deviations: parameters that do not depend on the
+                observation or, with the model's `use_sde`, a function of the last features.
             model: Layers and initialisation.
             seed: Seed of the first weights.
+
+        Raises:
+            UsageError: If images are to be explored by state-dependent noise.
         """
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
@@ -41,7 +47,13 @@ class ActorCriticNet(nn.Module):
                 None if model.shared_value else mlp(self.policy_encoder.width, model.hiddens, model.activation)
             )
             self.value_head = nn.Linear(features, 1)
-        self.log_stds = nn.Parameter(torch.full((free_log_stds,), model.log_std_init)) if free_log_stds else None
+        self.log_stds, self.std = None, None
+        if free_log_stds and model.use_sde:
+            if not self.policy_encoder.is_dense:
+                raise UsageError("model.use_sde: noise as a function of images is not supported; leave it out")
+            self.std = StateDependentStd(features, free_log_stds, model.log_std_init)
+        elif free_log_stds:
+            self.log_stds = nn.Parameter(torch.full((free_log_stds,), model.log_std_init))
         if model.orthogonal_init:
             initialize_orthogonally(self, HIDDEN_GAIN, generator)
             initialize_orthogonally(self.policy_head, 0.01, generator)
@@ -55,6 +67,8 @@ class ActorCriticNet(nn.Module):
         outputs = self.policy_head(features)
         if self.log_stds is not None:
             outputs = torch.cat([outputs, self.log_stds.expand(len(outputs), -1)], -1)
+        if self.std is not None:
+            outputs = torch.cat([outputs, self.std(features)], -1)
         if self.value_trunk is not None and self.value_encoder is not None:
             features = self.value_trunk(self.value_encoder(observations))
         return outputs, self.value_head(features).squeeze(-1)

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlrun.errors import UsageError
 from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.state_dependent import StateDependentStd
 
 
 class EncodedNet(nn.Module):
@@ -16,9 +18,12 @@ class EncodedNet(nn.Module):
 
     Attributes:
         is_dense: Whether it is made of dense layers only, so that a NumPy mirror can act.
+        std: Gives log standard deviations, which are put out behind the head's outputs; None if the head gives all.
     """
 
-    def __init__(self, leaves: Any, further_inputs: int, num_outputs: int, model: ModelConfig) -> None:
+    def __init__(
+        self, leaves: Any, further_inputs: int, num_outputs: int, model: ModelConfig, num_state_dependent: int = 0
+    ) -> None:
         """Builds the layers.
 
         Args:
@@ -26,12 +31,17 @@ class EncodedNet(nn.Module):
             further_inputs: Numbers that come with an observation: an action's, or none.
             num_outputs: K.
             model: Layers.
+            num_state_dependent: How many of the outputs are log standard deviations of state-dependent exploration.
         """
         super().__init__()
         self.encoder = ObservationEncoder(leaves, model)
         width = self.encoder.width + further_inputs
         self.trunk = mlp(width, model.hiddens, model.activation)
-        self.head = nn.Linear(model.hiddens[-1] if model.hiddens else width, num_outputs)
+        self.features = model.hiddens[-1] if model.hiddens else width
+        self.head = nn.Linear(self.features, num_outputs - num_state_dependent)
+        self.std = (
+            StateDependentStd(self.features, num_state_dependent, model.log_std_init) if num_state_dependent else None
+        )
         self.is_dense = self.encoder.is_dense
 
     def forward(self, observations: Any, further: Tensor | None = None) -> Tensor:
@@ -39,8 +49,9 @@ class EncodedNet(nn.Module):
         features = self.encoder(observations)
         if further is not None:
             features = torch.cat([features, further], -1)
-        outputs: Tensor = self.head(self.trunk(features))
-        return outputs
+        features = self.trunk(features)
+        outputs: Tensor = self.head(features)
+        return outputs if self.std is None else torch.cat([outputs, self.std(features)], -1)
 
 
 class ActorCriticsNet(nn.Module):
@@ -63,6 +74,7 @@ class ActorCriticsNet(nn.Module):
         model: ModelConfig,
         seed: int,
         initial_alpha: float | None = None,
+        num_state_dependent: int = 0,
     ) -> None:
         """Builds and initialises the layers.
 
@@ -75,7 +87,14 @@ class ActorCriticsNet(nn.Module):
             model: Layers and initialisation.
             seed: Seed of the first weights.
             initial_alpha: The first temperature; None for no temperature.
+            num_state_dependent: How many of the actor's outputs are log standard deviations of state-dependent
+                exploration.
+
+        Raises:
+            UsageError: If the model is a network of one's own.
         """
+        if model.module is not None:
+            raise UsageError("model.module: actors under critics of actions are built by rlrun; leave it null")
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
@@ -83,7 +102,7 @@ class ActorCriticsNet(nn.Module):
             self.critics = nn.ModuleList(
                 EncodedNet(leaves, critic_inputs, critic_outputs, model) for _ in range(num_critics)
             )
-            self.actor = EncodedNet(leaves, 0, actor_outputs, model)
+            self.actor = EncodedNet(leaves, 0, actor_outputs, model, num_state_dependent)
         if model.orthogonal_init:
             initialize_orthogonally(self, HIDDEN_GAIN, generator)
             initialize_orthogonally(self.actor.head, 0.01, generator)

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+VARIANCE_FLOOR = 1e-6
+"""What is added to a variance that depends on features, all of which may be 0."""
+
 
 def tanh(x: Floats) -> Floats:
     """Applies tanh in place."""

@@ -23,7 +23,14 @@ class ModelConfig(ConfigModel):
     orthogonal_init: bool = True
     """Whether weights start orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's own way."""
     log_std_init: float = 0.0
-    """First logarithm of the standard deviation of continuous actions, in units of the action bounds."""
+    """First logarithm of the standard deviation of continuous actions, in units of the action bounds; of the entries of
+    the noise matrix with use_sde."""
+    use_sde: bool = False
+    """Whether continuous actions are explored with noise that is a function of the observation and stays the same for
+    some steps (gSDE, arXiv:2005.05719), by policies that draw their actions."""
+    sde_sample_freq: PositiveInt | None = None
+    """Steps after which that function is drawn anew; null for once in a fragment, or in a few short ones that together
+    come to 32 steps."""
     module: str | None = None
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action

@@ -25,6 +25,12 @@ from rlrun.policy.action_space import ActionModel, action_model
 from rlrun.policy.behavior import ActorCriticBehavior, ActorCriticForward, DenseActorCritic
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
+from rlrun.policy.state_dependent import (
+    NoiseMatrix,
+    StateDependentActor,
+    StateDependentActorCritic,
+    StateDependentBehavior,
+)
 from rlrun.registry import load_object
 
 
@@ -79,6 +85,9 @@ class ActorCriticPolicy(Policy):
         self.leaves = observation_leaves(observation_space)
         self.action_model: ActionModel = action_model(action_space)
         self.normalize_observations = normalize_observations
+        self.sde_sample_freq = model.sde_sample_freq
+        if model.use_sde and (not self.action_model.free_log_stds or model.module is not None):
+            raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
         if model.module is None:
             self.module: nn.Module = ActorCriticNet(
                 self.leaves, self.action_model.num_outputs, self.action_model.free_log_stds, model, seed
@@ -106,7 +115,23 @@ class ActorCriticPolicy(Policy):
 
     def behavior(self) -> ActorCriticBehavior:
         """Returns a NumPy mirror for dense networks, a copy of the module for others."""
+        module = self.module
+        if isinstance(module, ActorCriticNet) and module.std is not None:
+            net = self._state_dependent(module)
+            return StateDependentBehavior(net, self.action_model, self.leaves, self.normalize_observations)
         return ActorCriticBehavior(self._forward(), self.action_model, self.leaves, self.normalize_observations)
+
+    def _state_dependent(self, module: ActorCriticNet) -> StateDependentActorCritic:
+        table = self.parameters
+        trunk = table.dense_layers(module.policy_trunk, "policy_trunk")
+        value = list(trunk) if module.value_trunk is None else table.dense_layers(module.value_trunk, "value_trunk")
+        value += table.dense_layers(module.value_head, "value_head")
+        head = table.dense_layers(module.policy_head, "policy_head")
+        slot = table.slot("std.log_stds")
+        features, actions = slot.shape
+        matrix = NoiseMatrix(slot.offset, features, actions, self.sde_sample_freq)
+        actor = StateDependentActor(self.leaves, DenseNet(trunk), DenseNet(head), matrix)
+        return StateDependentActorCritic(actor, DenseNet(value))
 
     def _forward(self) -> ActorCriticForward:
         module, table = self.module, self.parameters

@@ -16,6 +16,7 @@ from rlrun.nn.actor_critics import ActorCriticsNet
 from rlrun.nn.dense_net import DenseNet
 from rlrun.policy.actor_behavior import ActorForward, DenseActor
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.state_dependent import NoiseMatrix, StateDependentActor
 
 ACTOR = "actor."
 CRITICS = "critics."
@@ -102,3 +103,24 @@ def acting_side(module: ActorCriticsNet, table: FlatParameters, leaves: Any) -> 
 
     own = [slot for slot in table.slots if slot.name.startswith(ACTOR)]
     return TorchActor(copy.deepcopy(actor), own[0].offset, sum(slot.size for slot in own))
+
+
+def state_dependent_acting_side(
+    module: ActorCriticsNet, table: FlatParameters, leaves: Any, every: int | None
+) -> StateDependentActor:
+    """Returns the actor alone, for acting with state-dependent exploration.
+
+    Args:
+        module: Actor and critics, of dense layers.
+        table: Where their parameters lie.
+        leaves: The tree of `ObservationLeaf`.
+        every: Steps after which the noise matrix is drawn anew; None for once in a block of noise.
+    """
+    slot = table.slot(f"{ACTOR}std.log_stds")
+    features, actions = slot.shape
+    return StateDependentActor(
+        leaves,
+        DenseNet(table.dense_layers(module.actor.trunk, f"{ACTOR}trunk")),
+        DenseNet(table.dense_layers(module.actor.head, f"{ACTOR}head")),
+        NoiseMatrix(slot.offset, features, actions, every),
+    )

@@ -174,12 +174,16 @@ class ActorCriticBehavior(BehaviorPolicy):
     def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
         """Acts once for all columns, and records outputs, actions and, if they came along, values."""
         outputs, values = self.net.outputs(self._filtered(observations))
-        actions = self.model.sample(outputs, noise)
+        actions = self.sampled(outputs, noise)
         record["outputs"][t] = outputs
         record["actions"][t] = actions
         if values is not None:
             record["values"][t] = values
         return self.model.to_env(actions)
+
+    def sampled(self, outputs: Floats, noise: Floats) -> Any:
+        """Draws the policy's own actions [B, ...] from outputs [B, K] and this step's noise."""
+        return self.model.sample(outputs, noise)
 
     def complete(self, batch: SampleBatch) -> None:
         """Filters the observations, and adds `logp` [T, B] and `values` [T + 1, B]."""

@@ -22,10 +22,11 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import CategoricalActions, bounded_box
 from rlrun.policy.actor_behavior import ActorActions
-from rlrun.policy.actor_critics import ActorCriticsNetworks, acting_side
+from rlrun.policy.actor_critics import ActorCriticsNetworks, acting_side, state_dependent_acting_side
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.soft_behavior import LOG_STD_BOUNDS, SoftBehavior, SquashedActions
+from rlrun.policy.state_dependent import StateDependentSoftBehavior
 
 NUM_CRITICS = 2
 
@@ -182,11 +183,13 @@ class SoftPolicy(Policy):
             initial_alpha: The first temperature.
 
         Raises:
-            UsageError: If actions are neither a Box with finite bounds nor Discrete.
+            UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for
+                state-dependent exploration of what it does not fit.
         """
         self.leaves = observation_leaves(observation_space)
         self.normalize_observations = normalize_observations
         self.uniform_steps = uniform_steps
+        self.sde_sample_freq = model.sde_sample_freq
         self.networks: type[SoftNetworks]
         self.action_model: ActorActions
         if isinstance(action_space, gymnasium.spaces.Discrete):
@@ -210,7 +213,10 @@ class SoftPolicy(Policy):
             model=model,
             seed=seed,
             initial_alpha=initial_alpha,
+            num_state_dependent=self.num_normal if model.use_sde else 0,
         )
+        if model.use_sde and not (self.num_normal and self.net.actor.is_dense):
+            raise UsageError("model.use_sde: only continuous actions are explored that way, and not of images")
         self.module = self.net
         self.parameters = FlatParameters(self.net)
 
@@ -229,6 +235,14 @@ class SoftPolicy(Policy):
 
     def behavior(self) -> SoftBehavior:
         """Returns the acting side, without weights."""
+        if self.net.actor.std is not None:
+            return StateDependentSoftBehavior(
+                state_dependent_acting_side(self.net, self.parameters, self.leaves, self.sde_sample_freq),
+                self.action_model,
+                self.leaves,
+                normalize_observations=self.normalize_observations,
+                uniform_steps=self.uniform_steps,
+            )
         return SoftBehavior(
             acting_side(self.net, self.parameters, self.leaves),
             self.action_model,

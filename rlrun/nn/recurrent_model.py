@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from rlrun.config import PositiveInt
 from rlrun.nn.model_config import ModelConfig
 
@@ -14,3 +16,9 @@ class RecurrentModelConfig(ModelConfig):
     dueling: bool = True
     """Whether the values are an observation's own value plus what each action has ahead of the mean of all (Wang et
     al., arXiv:1511.06581, eq. 9)."""
+
+    @model_validator(mode="after")
+    def _is_built_here(self) -> RecurrentModelConfig:
+        if self.module is not None:
+            raise ValueError("a network with an LSTM is built by rlrun: module must be null")
+        return self

@@ -179,6 +179,11 @@ def test_other_families_say_that_they_take_no_lstm() -> None:
         DQN("CartPole-v1", {"model": {"lstm": 64}})
 
 
+def test_a_network_of_ones_own_is_refused() -> None:
+    with pytest.raises(SpecError, match="module must be null"):
+        R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
+
+
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     short = {"burn_in": 1, "length": 2, "stride": 1}
     model = {"hiddens": [4], "lstm": 4}

@@ -227,6 +227,7 @@ class Algorithm(Generic[C]):
             "worker_restarts": self.workers.worker_restarts,
             **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
             **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
+            **flow.metrics(),
             **self.own_metrics(),
             **self._operator_seconds(flow),
             "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,

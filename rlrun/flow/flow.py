@@ -35,6 +35,7 @@ from rlrun.flow.nodes import (
     FollowedBy,
     ForEach,
     Node,
+    OperatorNode,
     Pending,
     ZipWithWorker,
 )
@@ -65,6 +66,10 @@ class Operator(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows of it, none by default."""
+        return {}
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what the result of an iteration reports of it, none by default."""
         return {}
 
 
@@ -251,6 +256,16 @@ class Flow(Iterator[T_co]):
         for node, path in places.items():
             if node.stateful:
                 node.load_state(state["operators"][path])
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what the operators have results report of them."""
+        operators = (node.operator for node in self._places() if isinstance(node, OperatorNode))
+        return {
+            name: value
+            for operator in operators
+            if isinstance(operator, Operator)
+            for name, value in operator.metrics().items()
+        }
 
     def timings(self) -> list[OperatorTiming]:
         """Returns what each operator has cost so far, in the order of the plan."""

@@ -46,6 +46,10 @@ class StoreToReplay(StatefulOperator):
         """Returns what the printed plan shows."""
         return {"capacity": self.replay.config.capacity}
 
+    def metrics(self) -> dict[str, float]:
+        """Returns how much memory, or disk, is set aside for it."""
+        return {"replay/gigabytes": self.replay.num_bytes / 1e9}
+
     def __call__(self, item: tuple[int | None, SampleBatch]) -> LearnResult:
         """Returns how many steps were put by."""
         worker, fragment = item

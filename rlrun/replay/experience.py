@@ -34,6 +34,11 @@ class Experience(Protocol):
         """Steps or sequences that can be drawn."""
         ...
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are set aside."""
+        ...
+
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] of a worker by and returns how many steps it holds."""
         ...

@@ -48,3 +48,10 @@ def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Pa
     assert learned == [max(int(0.25 * (steps - 150)), 0) for steps in stored]
     assert learned[0] == 0
     assert learned[2] > 0
+
+
+def test_results_tell_how_much_memory_the_replay_takes() -> None:
+    config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
+    with DQN("CartPole-v1", {**config, "replay": {"capacity": 1_000_000}}) as algorithm:
+        # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.
+        assert rows(algorithm, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000

@@ -1,0 +1,41 @@
+"""What the gates of R2D2 and R2D3 are worth: without memory, or without demonstrations, there is no reaching them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.algorithms.dqn import DQN
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+POSITIONS = {
+    "id": "CartPole-v1",
+    "wrappers": [{"id": "rlrun.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
+}
+
+
+@pytest.mark.regress
+@pytest.mark.timeout(1800)
+def test_without_memory_nobody_balances_a_pole_whose_velocity_is_hidden() -> None:
+    config = {"num_envs_per_worker": 8, "rollout_fragment_length": 8, "training_intensity": 0.1, "n_step": 3}
+    schedules = {"lr": 1e-3, "epsilon": [[0, 1.0], [10_000, 0.05]]}
+    returns = []
+    with DQN(POSITIONS, {**config, **schedules}, seed=0, total_env_steps=100_000) as algorithm:
+        for part in range(1, 21):
+            while algorithm.train()["env_steps"] < 5_000 * part:
+                pass
+            returns.append(algorithm.evaluate(20).mean)
+    assert np.mean(returns[-5:]) < 150, returns
+    assert max(returns) < 150, returns
+
+
+@pytest.mark.regress
+@pytest.mark.timeout(1800)
+def test_without_demonstrations_nobody_finds_the_goal_of_mountain_car(tmp_path: Path) -> None:
+    (trial,) = rlrun.run(
+        CONFIGS / "mountaincar/r2d3.yaml", overrides=["config.demonstration_ratio=0.0"], runs_dir=tmp_path
+    )
+    assert trial.last_result["evaluation/episode_return_mean"] < -190

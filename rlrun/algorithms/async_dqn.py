@@ -66,6 +66,8 @@ class AsyncDQNConfig(AlgorithmConfig):
     @model_validator(mode="after")
     def _fits(self) -> AsyncDQNConfig:
         refuse_central_learning(self.num_gpus, self.num_learners)
+        if self.normalize_observations:
+            raise ValueError("normalize_observations must be false: workers learn from observations as they came")
         if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
             raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
         return self

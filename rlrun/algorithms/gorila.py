@@ -37,6 +37,10 @@ class GorilaConfig(DQNConfig):
     @model_validator(mode="after")
     def _without_central_learning(self) -> GorilaConfig:
         refuse_central_learning(self.num_gpus, self.num_learners)
+        if self.normalize_observations:
+            raise ValueError("normalize_observations must be false: workers learn from observations as they came")
+        if self.noisy:
+            raise ValueError("noisy must be false: gradients of the workers are without noise on parameters")
         if self.replay.prioritized:
             raise ValueError("replay.prioritized must be false: gradients of the workers tell no priorities")
         return self

@@ -123,8 +123,12 @@ def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused
             config_class(num_gpus=1)
         with pytest.raises(SpecError, match="num_learners must be 0"):
             config_class(num_learners=2)
+        with pytest.raises(SpecError, match="normalize_observations must be false"):
+            config_class(normalize_observations=True)
     with pytest.raises(SpecError, match=r"replay\.prioritized must be false"):
         GorilaConfig(replay={"prioritized": True})
+    with pytest.raises(SpecError, match="noisy must be false"):
+        GorilaConfig(noisy=True)
     with pytest.raises(SpecError, match="final_epsilon_shares must give each of final_epsilons a share"):
         AsyncDQNConfig(final_epsilons=(0.1, 0.2), final_epsilon_shares=(0.5, 0.4))
 

@@ -127,7 +127,7 @@ class SAC(Algorithm[SACConfig]):
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
         valid = batch["valid"].float()
-        present = outputs.judged(batch)
+        present = outputs.judged_for_all(batch)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         return Loss(loss, {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)})
 

@@ -66,9 +66,22 @@ class SoftNetworks(ActorCriticsNetworks):
     def next_judged(self, batch: SampleBatch) -> Soft:
         """Returns what it does in a batch's next observations, and what the target critics say of it; no gradients."""
 
-    @abstractmethod
+    def judged_for_all(self, batch: SampleBatch) -> Soft:
+        """Returns what `judged` does, and leaves the log-probabilities to the objectives behind as `log_probs`."""
+        found = self.judged(batch)
+        batch["log_probs"] = found.log_probs.detach()
+        return found
+
     def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Returns only the log-probabilities of what it does in a batch's observations, [S, L]; no gradients."""
+        """Returns only the log-probabilities of what it does in a batch's observations, [S, L]; no gradients.
+
+        They are those of the actor's own objective if that came before: a pass less over the networks.
+        """
+        if "log_probs" in batch:
+            shared: Tensor = batch["log_probs"]
+            return shared
+        with torch.no_grad():
+            return self.judged(batch).log_probs
 
 
 def squashed(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,11 +127,6 @@ class SquashedNetworks(SoftNetworks):
             values = self.target_critic_outputs(batch["next_obs"], actions).squeeze(-1)
         return Soft(log_probs, values.amin(0))
 
-    def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Draws actions by the column `noise`."""
-        with torch.no_grad():
-            return squashed(self.actor_outputs(batch["obs"]), batch["noise"])[1]
-
 
 class ChoiceNetworks(SoftNetworks):
     """A finite number of actions: expectations are sums over all of them (Christodoulou, arXiv:1910.07207)."""
@@ -136,12 +144,6 @@ class ChoiceNetworks(SoftNetworks):
         """Averages over the choices in the next observations."""
         with torch.no_grad():
             return averaged(self.actor_outputs(batch["next_obs"]), self.target_critic_outputs(batch["next_obs"]))
-
-    def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Averages over the choices."""
-        with torch.no_grad():
-            log_probs = self.actor_outputs(batch["obs"]).log_softmax(-1)
-            return (log_probs.exp() * log_probs).sum(-1)
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:

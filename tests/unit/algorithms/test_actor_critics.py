@@ -183,6 +183,14 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_w
     assert (table.named(learner.flat())["log_alpha"].item() > before) == rises
 
 
+def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_seen():
+    learner, batch = batch_of(made(SAC, target_entropy=0.5, initial_alpha=0.2))
+    learner.step(SampleBatch(batch), env_steps=0)
+    statistics = learner.take_statistics()
+    expected = math.log(0.2) * (statistics["actor/entropy"] - 0.5)
+    assert statistics["alpha/loss"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_temperature_that_is_not_learned_stays_as_it_is():
     learner, batch = batch_of(made(SAC, learn_alpha=False, initial_alpha=0.2))
     for _ in range(3):

@@ -58,5 +58,5 @@ def cells_for(
         stores[name] = map_tree(plain, fragment[name])
     kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(FLAGS, np.bool_)}
     if is_folded:
-        kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint8}
+        kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint16}
     return stores | {name: PlainStore(shape, (), dtype, new) for name, dtype in kinds.items()}

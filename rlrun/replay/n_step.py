@@ -22,7 +22,7 @@ class Folded(NamedTuple):
 
     rewards: NDArray[np.float32]
     discounts: NDArray[np.float32]
-    steps: NDArray[np.uint8]
+    steps: NDArray[np.uint16]
     complete: NDArray[np.bool_]
 
 
@@ -56,9 +56,9 @@ def folded(
     # Broadcast products of float32 and Python numbers stay float32.
     carries = np.where(terminateds, np.float32(0), np.float32(gamma))
     if n_step == 1:
-        return Folded(rewards.astype(np.float32), carries, valid.astype(np.uint8), valid.copy())
+        return Folded(rewards.astype(np.float32), carries, valid.astype(np.uint16), valid.copy())
     sums, discounts = np.zeros_like(rewards, np.float32), np.ones_like(rewards, np.float32)
-    steps, open_ = np.zeros(rewards.shape, np.uint8), valid.copy()
+    steps, open_ = np.zeros(rewards.shape, np.uint16), valid.copy()
     for j in range(min(n_step, length)):
         rows = slice(0, length - j)
         adds = open_[rows]

@@ -167,7 +167,10 @@ class ReplayRing:
         self._ready = np.zeros(shape, np.bool_)
 
     def _continues(self, lane: int, head: int, observations: Any) -> bool:
-        """Tells whether a fragment begins with the observations that the one before it ended with, bit for bit."""
+        """Tells whether a fragment begins with the observations that the one before it ended with, bit for bit.
+
+        A new stream that happens to begin so cannot be told from one that goes on, by a policy no more than here.
+        """
         cells = self._numbered(lane, head, np.arange(self.columns))
         pairs = zip(self._flat_stores["obs"], _leaves(observations), strict=True)
         return all(store.read(cells).tobytes() == leaf[0].tobytes() for store, leaf in pairs)

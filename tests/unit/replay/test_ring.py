@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.replay.ring import ReplayRing
@@ -240,3 +242,30 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
         assert restored.draw(np.random.default_rng(3), 500).tolist() == cells.tolist()
         for name, column in ring.gather(cells).items():
             np.testing.assert_array_equal(restored.gather(cells)[name], column)
+
+
+def test_nested_observations_are_kept_and_come_back_from_a_checkpoint() -> None:
+    fragment = Stream(2, np.random.default_rng(0)).fragment(6)
+    numbers = fragment["obs"]
+    fragment["obs"] = {"pose": (numbers[..., 0], -numbers), "gray": numbers[..., None].astype(np.uint8)}
+    ring = ReplayRing(40, 1, 2, GAMMA)
+    ring.insert(0, fragment)
+    arrays: list[np.ndarray] = []
+    state = decode(json.loads(json.dumps(encode(ring.state(), arrays))), arrays)
+    restored = ReplayRing(40, 1, 2, GAMMA)
+    restored.load_state(state)
+    for each in (ring, restored):
+        found = each.read(np.arange(14).reshape(7, 2), ["obs"])["obs"]
+        np.testing.assert_array_equal(found["pose"][0], numbers[..., 0])
+        np.testing.assert_array_equal(found["pose"][1], -numbers)
+        np.testing.assert_array_equal(found["gray"], fragment["obs"]["gray"])
+
+
+def test_more_steps_are_folded_than_a_byte_counts() -> None:
+    ring = ReplayRing(700, 1, 300, 1.0)
+    steps = Stream(1, np.random.default_rng(0)).fragment(320)
+    never = np.zeros((320, 1), np.bool_)
+    ring.insert(0, SampleBatch(steps, terminateds=never, truncateds=never, valid=~never, rewards=np.ones((320, 1))))
+    batch = ring.gather(np.array([0]))
+    assert batch["rewards"].item() == 300.0
+    assert batch["next_obs"].item() == steps["obs"][300].item()

@@ -73,11 +73,12 @@ class SequenceReplay:
             num_lanes,
             1,
             gamma,
-            extra=("starts", "memory"),
+            extra=("starts",),
             frame_stack=config.frame_stack,
             on_disk=config.on_disk,
         )
         self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
+        self._memory: NDArray[np.float32] = np.zeros((num_lanes, 0, 0, 0), np.float32)
         self._priorities: Priorities | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
@@ -85,7 +86,7 @@ class SequenceReplay:
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
         priorities = 0 if self._priorities is None else self._priorities.num_bytes
-        return self._ring.num_bytes + self._ready.nbytes + priorities
+        return self._ring.num_bytes + self._ready.nbytes + self._memory.nbytes + priorities
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
@@ -99,8 +100,10 @@ class SequenceReplay:
         """
         inserted = self._ring.insert(lane, fragment)
         if not self._ready.size:
-            self._set_aside()
+            self._set_aside(fragment["memory"].shape[2])
         rows = self._ring.rows
+        firsts = np.flatnonzero(inserted.rows[:-1] % self.config.stride == 0)
+        self._memory[lane, inserted.rows[firsts] // self.config.stride] = fragment["memory"][firsts]
         self._mark(lane, inserted.lost, ready=False)
         # About as many rows as were added have all that is behind them now, unless they are gone already.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
@@ -127,7 +130,8 @@ class SequenceReplay:
             else:
                 self._priorities.remove(sequences)
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, width: int) -> None:
+        """Sets memory aside for what stands beside the ring: what is remembered only where a sequence may begin."""
         ring = self._ring
         if ring.rows < self._span + self.config.stride:
             least = (self._span + self.config.stride) * ring.num_lanes * ring.columns
@@ -135,7 +139,8 @@ class SequenceReplay:
                 f"a replay of {ring.capacity:,} steps has {ring.rows} rows for each env and is too small for sequences "
                 f"of {self._span}: set replay.capacity to at least {least:,}"
             )
-        self._ready = np.zeros((ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns), np.bool_)
+        shape = (ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns)
+        self._ready, self._memory = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
         self._priorities = self._new_priorities()
 
     def _new_priorities(self) -> Priorities | None:
@@ -186,7 +191,7 @@ class SequenceReplay:
         return SampleBatch(
             obs=whole["obs"],
             starts=starts,
-            memory=self._ring.read(firsts, ("memory",))["memory"],
+            memory=self._memory.reshape(-1, self._memory.shape[3])[sequences],
             actions=self._ring.read(learned[:, :length], ("actions",))["actions"],
             rewards=found.rewards[:length].T,
             discounts=found.discounts[:length].T,
@@ -216,7 +221,12 @@ class SequenceReplay:
         draws = self.draws()
         if not self.is_saved:
             return {"kept": None, "generator": draws["generator"]}
-        kept = {"stored_steps": self.stored_steps, "ring": self._ring.state(), "ready": self._ready.copy()}
+        kept = {
+            "stored_steps": self.stored_steps,
+            "ring": self._ring.state(),
+            "ready": self._ready.copy(),
+            "memory": self._memory.copy(),
+        }
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -230,7 +240,7 @@ class SequenceReplay:
             return
         self.stored_steps = int(kept["stored_steps"])
         self._ring.load_state(kept["ring"])
-        self._ready = np.array(kept["ready"], np.bool_)
+        self._ready, self._memory = np.array(kept["ready"], np.bool_), np.array(kept["memory"], np.float32)
         self.num_ready = int(np.count_nonzero(self._ready))
         self.load_draws(kept)
 

@@ -31,3 +31,18 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
     assert trial.last_result["iteration"] == 2
     assert 500 < trial.last_result["env_steps"] <= 640
     assert trial.checkpoint is not None
+
+
+@pytest.mark.parametrize(
+    "config", ["half_cheetah/sac.yaml", "half_cheetah/td3.yaml", "hopper/sac.yaml", "hopper/td3.yaml"]
+)
+def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
+    short = ["stop.iteration=2", "config.compile=false", "config.min_env_steps_per_iteration=200"]
+    (trial,) = rlrun.run(
+        CONFIGS / config,
+        overrides=[*short, "config.learning_starts=300", "config.model.hiddens=[16]", "evaluation.every=1000"],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert (trial.last_result["env_steps"], trial.last_result["sgd_steps"]) == (400, 100)
+    assert trial.checkpoint is not None

@@ -1,0 +1,28 @@
+"""Demonstrations that lie beside a spec are found from anywhere, also when its run goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import rlrun
+
+SPEC = Path(__file__).parents[2] / "configs/mountaincar/r2d3.yaml"
+
+
+def test_a_run_and_its_continuation_find_them_from_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sys.path.copy()
+    short = ["stop.iteration=2", "config.learning_starts=500", "checkpoint.every=1", "evaluation.every=1000"]
+    monkeypatch.setattr(sys, "path", before.copy())
+    (trial,) = rlrun.run(SPEC, overrides=[*short, "config.compile=false"], runs_dir=tmp_path)
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["sgd_steps"] > 50
+    monkeypatch.setattr(sys, "path", before.copy())
+    (trial,) = rlrun.resume(tmp_path / "mountaincar-r2d3", extend={"iteration": 3})
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["iteration"] == 3

@@ -7,7 +7,8 @@ episode one more row with its final observation, which no step fills:
 - ``actions`` [N, ...] as the env was given them,
 - ``rewards`` [N], ``terminateds`` [N], ``truncateds`` [N],
 - ``valid`` [N]: whether a step fills the row,
-- ``about``: a text in JSON with `format` (1) and whatever the recorder has to say, such as the env.
+- ``about``: a text in JSON with `format` (1), `first_action` where actions are numbers that do not begin with 0, and
+  whatever else the recorder has to say, such as the env.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class Demonstrations:
         columns = {name: stretched(column, rows_behind) for name, column in self.columns.items()}
         columns["valid"][length:] = False
         columns["rewards"] = columns["rewards"].astype(np.float32)
+        columns["actions"] = columns["actions"] - self.about.get("first_action", 0)
         for name in ("terminateds", "truncateds"):
             columns[name][length:] = False
         starts = np.ones((length + rows_behind, 1), np.bool_)

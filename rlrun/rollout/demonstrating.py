@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from rlrun.data.demonstrations import Demonstrations
@@ -65,4 +66,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
         "valid": np.array(valid, np.bool_),
     }
     stacked = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in parts[0]}
-    return Demonstrations(columns, stacked, {"env": env.to_data(), "seed": seed, "returns": returns}), returns
+    about = {"env": env.to_data(), "seed": seed, "returns": returns}
+    if isinstance(world.action_space, gymnasium.spaces.Discrete) and world.action_space.start:
+        about["first_action"] = int(world.action_space.start)
+    return Demonstrations(columns, stacked, about), returns

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from rlrun.algorithms.r2d2 import R2D2
 from rlrun.cli.main import cli
 from rlrun.data.demonstrations import load_demonstrations
+from rlrun.envs.env_config import EnvConfig
+from rlrun.rollout.demonstrating import demonstrate as record_demonstrations
 
 ROOT = Path(__file__).parents[3]
 POSITIONS = {
@@ -74,6 +76,14 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
             if valid:
                 assert algorithm.act(observation, starts=first) == action
             first = not valid
+
+
+def test_the_first_action_is_noted_where_it_is_not_0() -> None:
+    env = EnvConfig(id="rlrun.envs.worlds:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
+    shown, returns = record_demonstrations(lambda observation, starts: np.int64(7), env, 2, seed=0)
+    assert returns == [1.0, 1.0]
+    assert shown.about["first_action"] == 5
+    assert shown.columns["actions"].tolist() == [7, 7, 7, 7]
 
 
 @pytest.mark.parametrize(

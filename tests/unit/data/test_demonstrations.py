@@ -63,6 +63,12 @@ def test_a_fragment_is_what_a_worker_would_have_collected() -> None:
     assert fragment["obs"]["0"].ravel().tolist() == [0, 1, 2, 3, 4, 4, 4, 4]
 
 
+def test_actions_are_counted_from_the_first_one() -> None:
+    shown = two_episodes()
+    counted = Demonstrations(shown.columns, shown.observations, {"first_action": -1})
+    assert counted.fragment(like(), 0)["actions"].ravel().tolist() == [3, 1, 1, 2, 2]
+
+
 def test_observations_of_another_form_are_refused() -> None:
     with pytest.raises(UsageError, match=r"'place/x' has the shape \(3,\) there, and \(2,\)"):
         two_episodes().fragment(like((3,)), rows_behind=0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlrun.algorithms.ddpg import DDPG
+from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.sac import SAC
 from rlrun.algorithms.td3 import TD3
 from rlrun.data.sample_batch import SampleBatch
@@ -17,8 +18,8 @@ from rlrun.learner.compilation import compiler
 ROWS = 6
 
 
-def made(algorithm, env="Pendulum-v1", hiddens=(), **changes):
-    model = {"hiddens": list(hiddens), "activation": "relu", "orthogonal_init": False}
+def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
+    model = {"hiddens": list(hiddens), "activation": "relu", "orthogonal_init": False, "use_sde": use_sde}
     return algorithm(env, {"model": model, "compile": False, **changes})
 
 
@@ -282,8 +283,9 @@ def numbers(result):
         (TD3, "rlrun.envs.worlds:AsymmetricBox", {"num_envs_per_worker": 3, "n_step": 3}),
         (SAC, "Pendulum-v1", {"lr": [[0, 1e-3], [500, 0.0]]}),
         (SAC, "rlrun.envs.worlds:DictCartPole", {"rollout_fragment_length": 4}),
+        (SAC, "Pendulum-v1", {"use_sde": True, "num_envs_per_worker": 2}),
     ],
-    ids=["ddpg", "td3", "sac", "choices"],
+    ids=["ddpg", "td3", "sac", "choices", "sde"],
 )
 def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
     shared = {
@@ -313,3 +315,14 @@ def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm):
         pytest.raises(UsageError, match="a Box of floats, not in Discrete"),
     ):
         learning.train()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_learned(normalize):
+    shared = {"num_envs_per_worker": 4, "train_batch_size": 256, "num_epochs": 2, "normalize_observations": normalize}
+    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
+        for _ in range(2):
+            result = still.train()
+    assert (abs(result["learner/kl"]) < 1e-6, result["learner/clip_fraction"]) == (True, 0.0)
+    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=1e-2) as learning:
+        assert learning.train()["learner/kl"] > 1e-4

@@ -60,7 +60,7 @@ def unrolled(policy: RecurrentQPolicy, observations: Any, starts: Any, memory: A
 
 
 @pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize(("space", "length"), [(NUMBERS, 400), (CHOICES, 100), (IMAGES, 4)])
+@pytest.mark.parametrize(("space", "length"), [(NUMBERS, 200), (CHOICES, 60), (IMAGES, 4)])
 def test_what_acts_remembers_the_same_as_what_learns_over_long_sequences_with_resets(
     space: gymnasium.Space[Any], length: int, dueling: bool
 ) -> None:

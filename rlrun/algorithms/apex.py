@@ -37,8 +37,9 @@ class AsynchronyConfig(ConfigModel):
     rollouts_in_flight: PositiveInt = 2
     """Fragments that each worker is asked for ahead of time."""
     minibatches_per_fragment: PositiveInt = 1
-    """Minibatches that are learned from before the next fragment is taken in, if both are there: workers that are
-    faster than that wait. In the trial's process alone, exactly so many follow each fragment."""
+    """Minibatches that are learned from before the next fragment is taken in, once learning has begun: workers that
+    are faster than that wait. Where they are slower there are more of them; with the replay in the trial's process and
+    the local worker, exactly so many follow each fragment."""
     weights_age: PositiveInt = 50
     """A worker gets new weights with its next fragment when its own are at least so many minibatches old (the paper's
     actors copy them every 400 frames, during which its learner gets about 56 minibatches further)."""
@@ -156,6 +157,7 @@ class LearningBeside:
                 n_step=config.n_step,
                 gamma=config.gamma,
                 seed=seed,
+                minibatches_per_fragment=asynchrony.minibatches_per_fragment,
                 timeout_s=config.worker_timeout_s,
                 max_restarts=config.max_worker_restarts,
             )

@@ -170,6 +170,7 @@ class ReplayShards:
 
     Attributes:
         num_shards: How many they are, at most one for each worker.
+        minibatches_per_fragment: How many minibatches are to be taken before the next fragment is welcome.
         stored_steps: Steps put by in all of them since they were empty, also those that were lost with a shard.
         drawn_batches: Minibatches asked for since then.
     """
@@ -183,6 +184,7 @@ class ReplayShards:
         n_step: int,
         gamma: float,
         seed: int,
+        minibatches_per_fragment: int,
         timeout_s: float,
         max_restarts: int,
     ) -> None:
@@ -195,6 +197,7 @@ class ReplayShards:
             n_step: Steps that are folded into one.
             gamma: Discount.
             seed: Root seed of the draws.
+            minibatches_per_fragment: How many minibatches are to be taken before the next fragment is welcome.
             timeout_s: Seconds after which a shard that has not answered is made anew.
             max_restarts: Shards made anew before the failure becomes the trial's.
         """
@@ -202,6 +205,7 @@ class ReplayShards:
         self.config = config
         self.stored_steps = 0
         self.drawn_batches = 0
+        self.minibatches_per_fragment = minibatches_per_fragment
         self._n_step = n_step
         self._gamma = gamma
         self._seed = seed
@@ -218,6 +222,7 @@ class ReplayShards:
         self._unstored: Counter[int] = Counter()
         self._undrawn: Counter[int] = Counter()
         self._empty: set[int] = set()
+        self._owed = 0
 
     @property
     def restarts(self) -> int:
@@ -225,15 +230,20 @@ class ReplayShards:
         return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
 
     @property
-    def has_room(self) -> bool:
-        """Whether no shard has more fragments to store than it keeps up with."""
-        return max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
+    def takes_fragments(self) -> bool:
+        """Whether fragments are welcome: every shard keeps up, and so does learning where there is something to learn.
+
+        Learning keeps up when so many minibatches were taken as are to follow each fragment.
+        """
+        keeps_up = max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
+        return keeps_up and not (self._owed and sum(self._undrawn.values()))
 
     def add(self, worker: int, fragment: SampleBatch | LeftOnWorker) -> None:
         """Has a fragment put by in its worker's shard; does not wait for that."""
         lane, shard = self._places[worker]
         self._unstored[shard] += 1
         self._empty.discard(shard)
+        self._owed = self.minibatches_per_fragment
         self._started().ask(shard, "add", lane, fragment).inbox = self._stored
 
     def request(self, batch_size: int, env_steps: int, in_flight: int, due: float) -> None:
@@ -276,6 +286,7 @@ class ReplayShards:
             return None
         call = self._drawn.popleft()
         self._undrawn[call.actor] -= 1
+        self._owed = max(self._owed - 1, 0)
         return call.actor, SampleBatch(call.answer)
 
     def update_priorities(self, shard: int, cells: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
@@ -351,7 +362,7 @@ class ReplayShards:
 
 
 def store_to_shards(rollouts: Flow[Any], shards: ReplayShards) -> Flow[LearnResult]:
-    """Hands fragments on to their workers' shards; while a shard does not keep up, no further ones are pulled."""
+    """Hands fragments on to their workers' shards; while those or learning do not keep up, none are pulled."""
     return Flow(StoreToShards(rollouts.node, shards))
 
 
@@ -369,10 +380,10 @@ class StoreToShards(Node):
 
     def poll(self) -> Polled:
         """Returns the next fragment's steps."""
-        if not self.shards.has_room:
+        if not self.shards.takes_fragments:
             self.shards.attend()
-            if not self.shards.has_room:
-                return Pending(*self.shards.awaited(), reasons=("a replay shard does not keep up",))
+            if not self.shards.takes_fragments:
+                return Pending(*self.shards.awaited(), reasons=("the replay shards or learning do not keep up",))
         polled = self.upstream.poll()
         if not isinstance(polled, Delivered):
             return polled

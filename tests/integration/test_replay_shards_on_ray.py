@@ -55,8 +55,9 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
             count(rollout)
 
         algorithm.workers.count = counted  # type: ignore[method-assign]
-        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 20)
-        assert result["env_steps"] > 200
+        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
+        # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
+        assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
         assert delivered
         assert all(isinstance(item, LeftOnWorker) for item in delivered)
         shards = algorithm._beside.shards

@@ -67,7 +67,14 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioriti
 
 
 def test_workers_and_capacity_are_shared_out_to_the_shards():
-    settings = {"n_step": 1, "gamma": 0.9, "seed": 1, "timeout_s": 10.0, "max_restarts": 1}
+    settings = {
+        "n_step": 1,
+        "gamma": 0.9,
+        "seed": 1,
+        "minibatches_per_fragment": 1,
+        "timeout_s": 10.0,
+        "max_restarts": 1,
+    }
     shards = ReplayShards(ReplayConfig(capacity=100), 2, Workers((1, 2, 3)), **settings)
     assert shards._places == {1: (0, 0), 2: (0, 1), 3: (1, 0)}
     configs = [shards._shard_config(shard) for shard in range(2)]

@@ -13,7 +13,6 @@ from rlrun.algorithms.td3 import TD3
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.learner.compilation import compiler
 
 ROWS = 6
 
@@ -245,18 +244,13 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
         assert all(name.startswith(prefix) for name in names)
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
-
-
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+@pytest.mark.usefixtures("traced_updates")
 @pytest.mark.parametrize(
     ("algorithm", "env", "changes"),
     [(TD3, "Pendulum-v1", {"policy_delay": 1}), (SAC, "Pendulum-v1", {}), (SAC, "CartPole-v1", {})],
     ids=["td3", "sac", "choices"],
 )
-def test_compiled_and_eager_updates_agree(algorithm, env, changes, cache):
+def test_traced_and_eager_updates_agree(algorithm, env, changes):
     learning = made(algorithm, env, hiddens=(8,), **changes)
     learners = [learning.make_learner(compile_updates=compiled) for compiled in (False, True)]
     start = learners[0].flat()
@@ -266,9 +260,9 @@ def test_compiled_and_eager_updates_agree(algorithm, env, changes, cache):
             priorities = learner.step(SampleBatch(batch), env_steps=0)
             assert priorities.shape == (32,)
             learner.update_target(0.1)
-    eager, compiled = (learner.flat() for learner in learners)
+    eager, traced = (learner.flat() for learner in learners)
     assert np.abs(eager - start).max() > 1e-3
-    np.testing.assert_allclose(eager, compiled, atol=1e-5)
+    np.testing.assert_allclose(eager, traced, atol=1e-5)
     assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), abs=1e-4)
 
 

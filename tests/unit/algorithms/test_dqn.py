@@ -11,7 +11,6 @@ from rlrun.algorithms.dqn import DQN
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.plan import plan_text
 from rlrun.flow.replay import NormalizeReplayed
-from rlrun.learner.compilation import compiler
 from rlrun.off_policy import learn_from_replay, replay_of
 
 SMALL = {
@@ -201,10 +200,9 @@ def test_the_plan_shows_where_observations_are_normalised():
         assert ("NormalizeReplayed" in plan) == normalizes
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+@pytest.mark.usefixtures("traced_updates")
 @pytest.mark.parametrize("kind", [{}, RAINBOW, KINDS["quantile"]], ids=["means", "rainbow", "quantile"])
-def test_compiled_and_eager_updates_agree(kind, tmp_path, monkeypatch):
-    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
+def test_traced_and_eager_updates_agree(kind):
     learners = []
     for compiled in (False, True):
         algorithm = DQN("CartPole-v1", {**SMALL, **kind, "compile": compiled}, seed=2)

@@ -83,7 +83,8 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
         np.testing.assert_allclose(loss.priorities.numpy(), np.abs(errors).mean(0)[:, 0], rtol=1e-5)
 
 
-def test_compiled_updates_are_those_of_eager_ones():
+@pytest.mark.usefixtures("traced_updates")
+def test_traced_updates_are_those_of_eager_ones():
     flats = []
     for compiled in (False, True):
         with QTOpt(PENDULUM, {**SMALL, "compile": compiled}, seed=2) as algorithm:

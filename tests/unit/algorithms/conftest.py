@@ -1,0 +1,21 @@
+"""What tests of algorithms share."""
+
+import pytest
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
+
+
+@pytest.fixture
+def traced_updates(monkeypatch):
+    """Has `compile: true` run the graph that would be compiled as it is: the C++ compiler takes 20 s for each.
+
+    That compiled code does what its graph says is a matter of the learner's own tests.
+    """
+
+    def traced(update, function, arguments, *, identity, announce):
+        graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
+        turn_narrow_products(graph)
+        return lambda given: [graph(*given)]
+
+    monkeypatch.setattr("rlrun.learner.learner.compiled", traced)

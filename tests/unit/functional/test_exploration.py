@@ -45,8 +45,7 @@ def test_a_q_policy_explores_in_each_column_as_its_place_says_and_records_what_a
         behavior.act(record["obs"][t], noise[t], record, t, starts)
     behavior.complete(record)
     assert record["q_values"].shape == (length + 1, columns, 3)
-    behavior.net.load(flat)
-    values = np.stack([behavior.net.values(row) for row in record["obs"]])
+    values = np.stack([behavior.values(row) for row in record["obs"]])
     np.testing.assert_allclose(record["q_values"], values, rtol=1e-5, atol=1e-6)
     greedy = record["q_values"][:-1].argmax(-1)
     for column, epsilon in enumerate([0.5**3, 0.5**4, 0.5**5]):

@@ -33,7 +33,9 @@ class StackedWorld:
 
     def begin(self) -> np.ndarray:
         newest, kind = self.frame(), self.rng.integers(3)
-        older = [newest, np.zeros((2, 3), np.uint16), self.frame()][kind]  # repeated, padded, or anything at all
+        if kind == 2:  # frames from before the episode, all different
+            return np.stack([*(self.frame() for _ in range(self.num_frames - 1)), newest])
+        older = [newest, np.zeros((2, 3), np.uint16)][kind]
         return np.stack([older] * (self.num_frames - 1) + [newest])
 
     def step(self) -> None:
@@ -105,6 +107,17 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
     drawn = ring.draw(np.random.default_rng(1), 200)
     assert restored.draw(np.random.default_rng(1), 200).tolist() == drawn.tolist()
     np.testing.assert_array_equal(restored.gather(drawn)["next_obs"], ring.gather(drawn)["next_obs"])
+
+
+def test_stacks_that_are_kept_whole_are_forgotten_when_they_are_overwritten() -> None:
+    world, ring = StackedWorld(2, 3, np.random.default_rng(0)), ReplayRing(2 * 30, 1, 1, 0.9, frame_stack=3)
+    most = []
+    for _ in range(40):
+        ring.insert(0, world.fragment(10))
+        most.append(ring.num_bytes)
+    # Each of the 60 cells may hold a frame, a count and six numbers and bytes beside; and at most two frames more.
+    assert max(most) <= 60 * (12 + 1 + 8 + 4 + 4) + 60 * 2 * 12
+    assert max(most[20:]) <= max(most[:20]) + 10 * 24
 
 
 def test_parts_that_are_no_stacks_are_kept_beside_them() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
@@ -14,6 +14,7 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.policy.deterministic_behavior import NoiseKind
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class DDPGConfig(OffPolicyConfig):
     learning_starts: NonNegativeInt = 1000
     """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly between the
     bounds."""
-    exploration: Literal["gaussian", "ornstein_uhlenbeck"] = "gaussian"
+    exploration: NoiseKind = "gaussian"
     """Noise that actions are explored with: new at each step, or wandering from one to the next."""
     exploration_noise: Schedule = 0.1
     """Deviation of that noise, or of its steps if it wanders, in units of half the distance of the bounds."""

@@ -29,7 +29,7 @@ from rlrun.replay.replay_config import ReplayConfig
 CAPACITY = 1_000_000
 BATCH_SIZES = (32, 512)
 FRAGMENT = 10_000
-REPEATS = 3
+REPEATS = 7
 STRETCHES = 60
 CALLS = 20
 

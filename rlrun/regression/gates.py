@@ -67,7 +67,9 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         stop=stop,
         checkpoint=experiment.checkpoint.replace(at_end=True),
     )
-    return Gate(experiment.name, frozen(held) if control else held, expect, needed)
+    if control:  # a policy that does not learn is the same in all evaluations
+        return Gate(experiment.name, frozen(held), expect.replace(last_evaluations=None), needed)
+    return Gate(experiment.name, held, expect, needed)
 
 
 def _refuse_search(experiment: Experiment) -> None:

@@ -1,7 +1,8 @@
 """Runs experiments and judges what they have reached.
 
 What is held to the target is the policy at the end: the final checkpoint, in 20 deterministic episodes that are the
-same for every trial. A policy that was good for a while and lost it has missed. The budget is part of the target:
+same for every trial. A policy that was good for a while and lost it has missed. A spec may ask for the mean over the
+last evaluations instead, since value methods' policies come and go. The budget is part of the target:
 training ends with the iteration in which `within_env_steps` or `within_seconds` is used up.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
+from rlrun.trial.results import read_results
 from rlrun.tune.events import Executor, RunEvent, RunFinished, Watcher
 from rlrun.tune.run import run
 from rlrun.tune.run_directory import RunDirectory, TrialResult
@@ -120,9 +122,14 @@ def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
 
 def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, *, best: bool) -> Case:
     values: dict[str, float | None] = dict.fromkeys(expect.metrics)
+    evaluated: Mapping[str, float | None]
     error = ""
     try:
-        evaluated = _evaluation(_checkpoint(trial, best=best), spec)
+        checkpoint = _checkpoint(trial, best=best)
+        if expect.last_evaluations is not None and not best:
+            evaluated = _last_evaluations(trial, expect)
+        else:
+            evaluated = _evaluation(checkpoint, spec)
         values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expect.metrics}
     except RlrunError as problem:
         error = str(problem)
@@ -163,3 +170,14 @@ def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=True, eager=True)
     with restored as algorithm:
         return metrics_of(algorithm.evaluate(EPISODES, env=env))
+
+
+def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, float | None]:
+    """Returns the means over a trial's last evaluations; None where it has made fewer than are to count."""
+    number = expect.last_evaluations or 1
+    means: dict[str, float | None] = {}
+    rows = read_results(trial.directory)
+    for metric in expect.metrics:
+        values = [row[name] for row in rows if row.get(name := f"evaluation/{metric}") is not None][-number:]
+        means[metric] = sum(values) / number if len(values) == number else None
+    return means

@@ -116,6 +116,9 @@ class ExpectConfig(ConfigModel):
     """Over how many seeds, from 0 on; null for the experiment's own."""
     passes: PositiveInt | None = None
     """How many of the seeds must reach the metrics; null for two thirds of them."""
+    last_evaluations: PositiveInt | None = None
+    """Judge by the mean over so many of the run's last evaluations, for algorithms whose policies come and go; null
+    for the policy at the end."""
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
@@ -162,6 +165,19 @@ class RunSettings(ConfigModel):
     """Where a copy of the run's directory is kept, a path or a URI such as s3://bucket/runs; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Which services hear the results besides the run directory."""
+
+    @model_validator(mode="after")
+    def _evaluates_what_it_is_judged_by(self) -> Self:
+        if self.expect is None or self.expect.last_evaluations is None:
+            return self
+        if self.evaluation is None:
+            raise ValueError("expect.last_evaluations needs evaluations to judge by; add an `evaluation` section")
+        if unknown := [metric for metric in self.expect.metrics if metric not in EVALUATION_KEYS]:
+            raise ValueError(
+                f"expect.last_evaluations judges by what evaluations measure ({', '.join(EVALUATION_KEYS)}), which "
+                f"{unknown[0]} is not"
+            )
+        return self
 
 
 class TrialSpec(ConfigModel):

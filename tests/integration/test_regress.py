@@ -16,6 +16,7 @@ from rlrun.cli.main import cli
 from rlrun.errors import Interrupted
 from rlrun.regression import suite
 from rlrun.spec.load import load_experiments
+from rlrun.trial.results import read_results
 from rlrun.tune.events import RunEvent, TrialEvent
 
 # A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
@@ -112,6 +113,18 @@ def test_a_control_misses_a_gate_and_exposes_one_that_is_too_weak(folder: Path) 
         "Error: weak: the gate is too weak: policies that do not learn pass it "
         "(1 of 1 frozen seed reached it, 1 would do)"
     )
+
+
+def test_a_spec_may_be_judged_by_the_mean_of_its_last_evaluations(folder: Path) -> None:
+    sets = ["--set", "expect.last_evaluations=2", "--set", "evaluation.every=1", "--set", "evaluation.episodes=3"]
+    for case in cases_of(regress(folder, "-f", folder / "specs/match.yaml", *sets, "--json"))["match"]:
+        rows = read_results(Path(case["directory"]))
+        first, second = (row["evaluation/episode_return_mean"] for row in rows[-2:])
+        assert case["values"]["episode_return_mean"] == pytest.approx((first + second) / 2)
+    sets[1] = "expect.last_evaluations=1000"
+    result = regress(folder, "-f", folder / "specs/match.yaml", *sets, "--json")
+    assert result.exit_code == 3
+    assert [case["values"]["episode_return_mean"] for case in cases_of(result)["match"]] == [None, None]
 
 
 def test_training_ends_when_the_seconds_are_used_up(folder: Path) -> None:

@@ -99,6 +99,12 @@ def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() 
         assert (trial.config.lr, trial.config.compile) == (0.0, False)
 
 
+def test_a_control_is_judged_by_its_end_where_others_are_by_their_last_evaluations() -> None:
+    expect = {"episode_return_mean": 9, "last_evaluations": 5}
+    found = [gate(expect, control=control, evaluation={"every": 2}) for control in (False, True)]
+    assert [each.expect.last_evaluations for each in found] == [5, None]
+
+
 def test_a_control_keeps_the_other_search_spaces() -> None:
     trials = trial_with({"lr": {"grid_search": [1e-3, 1e-4]}, "gamma": {"grid_search": [0.9, 0.99]}})
     assert [trial.config.gamma for trial in trials] == [0.9, 0.99]

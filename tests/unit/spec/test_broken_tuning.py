@@ -291,6 +291,18 @@ OTHERS = [
         ],
     ),
     (
+        "expect: {episode_return_mean: 450, last_evaluations: 5}",
+        ["2:3: try: expect.last_evaluations needs evaluations to judge by; add an `evaluation` section"],
+    ),
+    (
+        "evaluation: {every: 2}\n  expect: {env_steps_per_s: 450, last_evaluations: 5}",
+        [
+            "2:3: try: expect.last_evaluations judges by what evaluations measure (episode_return_mean, "
+            "episode_return_std, episode_return_min, episode_return_max, episode_len_mean), which env_steps_per_s is "
+            "not"
+        ],
+    ),
+    (
         "expect: {episode_return_mean: 450, seeds: 3, passes: 4}",
         ["7:11: try.expect: passes (4) must not exceed seeds (3)"],
     ),

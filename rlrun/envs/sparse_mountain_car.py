@@ -1,0 +1,35 @@
+"""MountainCar that tells nothing before the goal is reached, for algorithms that learn from demonstrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
+from numpy.typing import NDArray
+
+
+class SparseMountainCar(MountainCarEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+    """MountainCar-v0 that pays 1 at the goal and 0 before, instead of -1 for every step.
+
+    MountainCar-v0's own reward leads to the goal: whatever was tried often looks worse than what was not. Here nothing
+    does, and drawing actions hardly ever gets there within the 200 steps of an episode.
+    """
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        """Makes the world."""
+        super().__init__(render_mode=render_mode)
+        self._elapsed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begins an episode."""
+        self._elapsed = 0
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, info
+
+    def step(self, action: int) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Pushes the car."""
+        self._elapsed += 1
+        observation, _, terminated, _, info = super().step(action)
+        return observation, float(terminated), terminated, self._elapsed >= 200, info

@@ -1,8 +1,7 @@
 """Shipped configs reach what they expect over the seeds 0, 1, 2, fixed beforehand; `make regress` tries them all.
 
-The gate: two of three seeds reach it in 20 deterministic episodes (of the final policy, or where a spec says so of the last
-evaluations), and none is at random level. The
-control: policies that do not learn miss every one of these gates.
+The gate: two of three seeds reach it in 20 deterministic episodes (of the final policy, or where a spec says so of its
+last evaluations), and none is at random level. The control: policies that do not learn miss every one of these gates.
 """
 
 from __future__ import annotations

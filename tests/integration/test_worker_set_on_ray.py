@@ -115,7 +115,7 @@ def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> No
 
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
-    workers = make_set(2, timeout_s=2.0, acts={(2, 1): how})
+    workers = make_set(2, timeout_s=4.0, acts={(2, 1): how})
     workers.set_weights(weights(3))
     assert rows(parallel_rollouts(workers), 6) == [
         [1, 0, 3, 0],
@@ -225,7 +225,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
 
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
-    workers = make_set(2, timeout_s=2.0, acts={(1, 2): how}, seconds={2: 0.2})
+    workers = make_set(2, timeout_s=4.0, acts={(1, 2): how}, seconds={2: 0.2})
     workers.set_weights(weights(3))
     flow = parallel_rollouts(workers, mode="async", in_flight=2)
     delivered: list[list[int]] = []

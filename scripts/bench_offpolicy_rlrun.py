@@ -28,11 +28,11 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
         "model": {"hiddens": work["hiddens"], "activation": "relu", "orthogonal_init": False},
         **work.get("config", {}),
     }
-    if work["algorithm"] == "dqn":
+    if work["algorithm"] in ("dqn", "apex"):
         # Stable-Baselines3 counts env steps between two copies of the network, rlrun minibatches.
         interval = round(work["target_interval_steps"] * work["training_intensity"])
         return {**config, "target_update_interval": interval, "epsilon": 0.05}
-    return {**config, "tau": work["tau"]}
+    return {**config, **({"tau": work["tau"]} if "tau" in work else {})}
 
 
 def trained(work: dict[str, Any]) -> dict[str, Any]:

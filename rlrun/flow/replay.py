@@ -81,6 +81,11 @@ def replayed(
     return Flow(Replayed(replay, workers, batch_size, training_intensity, learning_starts))
 
 
+def minibatches_due(stored_steps: int, training_intensity: float, learning_starts: float) -> int:
+    """Returns how many minibatches so many steps that were put by allow in all; not above 0 before learning starts."""
+    return math.floor(training_intensity * (stored_steps - learning_starts) + 1e-9)
+
+
 class Replayed(Source):
     """Minibatches out of a replay in this process; see `replayed`."""
 
@@ -105,7 +110,7 @@ class Replayed(Source):
     def next_item(self) -> Polled:
         """Returns the next minibatch, if one is due."""
         replay = self.replay
-        due = math.floor(self.training_intensity * (replay.stored_steps - self.learning_starts) + 1e-9)
+        due = minibatches_due(replay.stored_steps, self.training_intensity, self.learning_starts)
         if replay.drawn_batches >= due or not replay.num_ready:
             return Pending(reasons=("the replay waits for more steps",))
         return Delivered(replay.sample(self.batch_size, self.workers.env_steps))

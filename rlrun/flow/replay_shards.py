@@ -5,7 +5,6 @@ A fragment travels from its worker to its shard without passing through the driv
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from rlrun.flow.flow import Flow, Operator, operator_label
 from rlrun.flow.initial_priorities import PRIORITIES
 from rlrun.flow.nodes import Delivered, Node, Pending, Polled, Source
 from rlrun.flow.operators import LearnResult
-from rlrun.flow.replay import Learned
+from rlrun.flow.replay import Learned, minibatches_due
 from rlrun.flow.sources import AsyncRollouts, OperatorChain
 from rlrun.functional.seeding import child_seed
 from rlrun.replay.replay_buffer import ReplayBuffer
@@ -464,7 +463,7 @@ class Replay(Source):
         shards = self.shards
         shards.attend()
         taken = shards.take()
-        due = math.floor(self.training_intensity * (shards.stored_steps - self.learning_starts) + 1e-9)
+        due = minibatches_due(shards.stored_steps, self.training_intensity, self.learning_starts)
         shards.request(self.batch_size, self.workers.env_steps, self.in_flight, due)
         if taken is None:
             return Pending(*shards.awaited(), reasons=("the replay waits for more steps",))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator, WorkerOperator
 from rlrun.flow.gradients import ComputeGradients, Gradients, MakeLearner
+from rlrun.flow.replay import minibatches_due
 from rlrun.functional.seeding import child_seed
 from rlrun.replay.replay_buffer import ReplayBuffer
 
@@ -107,7 +107,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         new_steps, found = self._replay.add(0, item), []
         replay = self._replay
         starts = self.learning_starts / self.num_workers
-        due = math.floor(self.training_intensity * (replay.stored_steps - starts) + 1e-9)
+        due = minibatches_due(replay.stored_steps, self.training_intensity, starts)
         while replay.num_ready and replay.drawn_batches < due:
             minibatch = replay.sample(self.batch_size, self.compute.env_steps)
             minibatch.pop("cells")

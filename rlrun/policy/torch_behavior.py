@@ -56,19 +56,23 @@ class TorchQ:
         return outputs
 
 
-class TorchActor:
-    """An actor in torch, on the CPU; critics that judge it are left out."""
+class TorchPart:
+    """A part of a policy's networks in torch, on the CPU."""
 
     def __init__(self, module: nn.Module, start: int, size: int) -> None:
-        """Takes the actor, which is its own from here on, and where its parameters lie in the flat vector."""
+        """Takes the part, which is its own from here on, and where its parameters lie in the flat vector."""
         self.module = module.cpu().requires_grad_(False)
         self.start = start
         self.size = size
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [P], of which the actor's are a part."""
+        """Takes new parameters [P], of which the part's own are some."""
         own = torch.from_numpy(flat[self.start : self.start + self.size])
         nn.utils.vector_to_parameters(own, self.module.parameters())
+
+
+class TorchActor(TorchPart):
+    """An actor in torch, on the CPU; critics that judge it are left out."""
 
     def outputs(self, observations: Any) -> Floats:
         """Returns outputs [B, K]."""
@@ -77,19 +81,8 @@ class TorchActor:
         return outputs
 
 
-class TorchCritic:
+class TorchCritic(TorchPart):
     """A critic of observation and action in torch, on the CPU; other critics are left out."""
-
-    def __init__(self, module: nn.Module, start: int, size: int) -> None:
-        """Takes the critic, which is its own from here on, and where its parameters lie in the flat vector."""
-        self.module = module.cpu().requires_grad_(False)
-        self.start = start
-        self.size = size
-
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [P], of which the critic's are a part."""
-        own = torch.from_numpy(flat[self.start : self.start + self.size])
-        nn.utils.vector_to_parameters(own, self.module.parameters())
 
     def values(self, observations: Any, actions: Floats) -> Floats:
         """Returns values [N] of observations [N, ...] and actions [N, D]."""

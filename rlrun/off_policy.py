@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from pydantic import model_validator
 
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import BroadcastWeights, LearnResult, MergeFilters, UpdateTargetNetwork
 from rlrun.flow.replay import NormalizeReplayed, StoreToReplay, TrainOnReplayed, UpdatePriorities, replayed
 from rlrun.functional.seeding import child_seed
+from rlrun.nn.model_config import ModelConfig
 from rlrun.replay.experience import Experience
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
@@ -65,6 +66,30 @@ class OffPolicyConfig(AlgorithmConfig):
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step."""
         return self.training_intensity
+
+
+class ActorQConfig(ConfigModel):
+    """Settings that learners of an actor under Q functions (its critics) share, beside those of `OffPolicyConfig`.
+
+    It stands beside `OffPolicyConfig` and before it among the bases of such settings, so that its defaults hold.
+    """
+
+    critic_lr: Schedule = 1e-3
+    """Learning rate of the critics."""
+    train_batch_size: PositiveInt = 256
+    """Steps in a minibatch drawn from the replay."""
+    rollout_fragment_length: PositiveInt | None = 1
+    """Steps of each env between two times that learning has its turn."""
+    max_grad_norm: PositiveFloat | None = None
+    """Bound of the gradient's norm; null for none."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly."""
+    training_intensity: PositiveFloat = 1.0
+    """Minibatches learned from for every env step after that; counted, so that it holds over any number of envs."""
+    tau: Fraction = 0.005
+    """How far the target networks move towards the present ones at an update; 1 copies them."""
+    model: ModelConfig = ModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
 
 
 def replay_of(config: OffPolicyConfig, workers: WorkerSet, seed: int) -> ReplayBuffer:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.config import PositiveFloat, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
-from rlrun.nn.model_config import ModelConfig
-from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.off_policy import ActorQConfig, OffPolicyConfig, learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -24,29 +23,13 @@ if TYPE_CHECKING:
     from rlrun.policy.soft import SoftNetworks
 
 
-class SACConfig(OffPolicyConfig):
+class SACConfig(ActorQConfig, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
     lr: Schedule = 3e-4
     """Learning rate of the actor."""
-    critic_lr: Schedule = 1e-3
-    """Learning rate of the critics."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
-    train_batch_size: PositiveInt = 256
-    """Steps in a minibatch drawn from the replay."""
-    rollout_fragment_length: PositiveInt | None = 1
-    """Steps of each env between two times that learning has its turn."""
-    max_grad_norm: PositiveFloat | None = None
-    """Bound of the gradient's norm; null for none."""
-    learning_starts: NonNegativeInt = 1000
-    """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly."""
-    training_intensity: PositiveFloat = 1.0
-    """Minibatches learned from for every env step after that; counted, so that it holds over any number of envs."""
-    tau: Fraction = 0.005
-    """How far the target networks move towards the present ones at an update; 1 copies them."""
-    model: ModelConfig = ModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of each critic."""
     initial_alpha: PositiveFloat = 1.0
     """The first temperature."""
     learn_alpha: bool = True

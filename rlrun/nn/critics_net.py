@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlrun.nn.actor_critics import EncodedNet
+from rlrun.nn.actor_q_nets import EncodedNet
 from rlrun.nn.encoders import HIDDEN_GAIN, initialize_orthogonally
 from rlrun.nn.model_config import ModelConfig
 

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.moments import Moments
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
@@ -81,6 +79,8 @@ class ActorBehavior(BehaviorPolicy):
         acts_uniformly: Whether it takes actions each as likely as any other, as long as nothing is learned.
     """
 
+    net: ActorForward
+
     def __init__(
         self, net: ActorForward, model: ActorActions, leaves: Any, *, normalize_observations: bool, uniform_steps: int
     ) -> None:
@@ -93,19 +93,15 @@ class ActorBehavior(BehaviorPolicy):
             normalize_observations: Whether observations are shifted and scaled.
             uniform_steps: Env steps of all workers together until which actions are drawn uniformly.
         """
-        self.net = net
+        super().__init__(net, leaves, normalize_observations)
         self.model = model
-        self.filter = ObservationFilter(leaves) if normalize_observations else None
         self.uniform_steps = uniform_steps
         self.acts_uniformly = uniform_steps > 0
 
     def load(self, weights: Weights) -> None:
-        """Takes over weights and filter statistics."""
-        self.net.load(weights.flat.copy())
-        if self.filter is not None:
-            self.filter.load(weights.filters)
+        """Takes over weights, filter statistics and whether anything is learned by now."""
+        super().load(weights)
         self.acts_uniformly = weights.env_steps < self.uniform_steps
-        self.weights_version = weights.version
 
     def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
         """Draws the noise of a whole fragment, [T, B, ...]."""
@@ -147,10 +143,3 @@ class ActorBehavior(BehaviorPolicy):
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
         return self.model.to_env(actions)
-
-    def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
-        return {} if self.filter is None else self.filter.moments(observations)
-
-    def _filtered(self, observations: Any) -> Any:
-        return observations if self.filter is None else self.filter(observations)

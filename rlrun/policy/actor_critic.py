@@ -17,10 +17,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.distributions import Distribution
-from rlrun.nn.actor_critic import ActorCriticNet
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
+from rlrun.nn.policy_value_net import PolicyValueNet
 from rlrun.policy.action_space import ActionModel, action_model
 from rlrun.policy.behavior import ActorCriticBehavior, ActorCriticForward, DenseActorCritic
 from rlrun.policy.flat_parameters import FlatParameters
@@ -89,7 +89,7 @@ class ActorCriticPolicy(Policy):
         if model.use_sde and (not self.action_model.free_log_stds or model.module is not None):
             raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
         if model.module is None:
-            self.module: nn.Module = ActorCriticNet(
+            self.module: nn.Module = PolicyValueNet(
                 self.leaves, self.action_model.num_outputs, self.action_model.free_log_stds, model, seed
             )
         else:
@@ -116,12 +116,12 @@ class ActorCriticPolicy(Policy):
     def behavior(self) -> ActorCriticBehavior:
         """Returns a NumPy mirror for dense networks, a copy of the module for others."""
         module = self.module
-        if isinstance(module, ActorCriticNet) and module.std is not None:
+        if isinstance(module, PolicyValueNet) and module.std is not None:
             net = self._state_dependent(module)
             return StateDependentBehavior(net, self.action_model, self.leaves, self.normalize_observations)
         return ActorCriticBehavior(self._forward(), self.action_model, self.leaves, self.normalize_observations)
 
-    def _state_dependent(self, module: ActorCriticNet) -> StateDependentActorCritic:
+    def _state_dependent(self, module: PolicyValueNet) -> StateDependentActorCritic:
         table = self.parameters
         trunk = table.dense_layers(module.policy_trunk, "policy_trunk")
         value = list(trunk) if module.value_trunk is None else table.dense_layers(module.value_trunk, "value_trunk")
@@ -135,7 +135,7 @@ class ActorCriticPolicy(Policy):
 
     def _forward(self) -> ActorCriticForward:
         module, table = self.module, self.parameters
-        if not (isinstance(module, ActorCriticNet) and module.is_dense):
+        if not (isinstance(module, PolicyValueNet) and module.is_dense):
             from rlrun.policy.torch_behavior import TorchActorCritic
 
             return TorchActorCritic(copy.deepcopy(module))

@@ -20,18 +20,35 @@ from rlrun.policy.weights import Weights
 Floats = NDArray[np.float32]
 
 
+class ActingNet(Protocol):
+    """A network as any behavior policy uses it; each kind says in its own protocol what it puts out."""
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [P]."""
+
+
 class BehaviorPolicy(ABC):
     """Acts like a policy without its learning side; picklable, its weights arrive by broadcasts.
 
     Attributes:
+        net: What it acts with.
+        filter: Shifts and scales observations before the network sees them; None if they stay as they are.
         weights_version: Version of the weights it acts with, -1 before the first.
     """
 
     weights_version: int = -1
 
-    @abstractmethod
+    def __init__(self, net: ActingNet, leaves: Any, normalize_observations: bool) -> None:
+        """Takes the network, the tree of `ObservationLeaf`, and whether observations are filtered."""
+        self.net = net
+        self.filter = ObservationFilter(leaves) if normalize_observations else None
+
     def load(self, weights: Weights) -> None:
         """Takes over weights and filter statistics; its own copy of them."""
+        self.net.load(weights.flat.copy())
+        if self.filter is not None:
+            self.filter.load(weights.filters)
+        self.weights_version = weights.version
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
@@ -91,9 +108,12 @@ class BehaviorPolicy(ABC):
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
 
-    @abstractmethod
     def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] that the filter wants, if there is one."""
+        """Returns the statistics of raw observations [T, B, ...] that the filter wants, by its names."""
+        return {} if self.filter is None else self.filter.moments(observations)
+
+    def _filtered(self, observations: Any) -> Any:
+        return observations if self.filter is None else self.filter(observations)
 
 
 class ActorCriticForward(Protocol):
@@ -146,18 +166,12 @@ class DenseActorCritic:
 class ActorCriticBehavior(BehaviorPolicy):
     """Draws actions from the distribution that the network puts out."""
 
+    net: ActorCriticForward
+
     def __init__(self, net: ActorCriticForward, model: ActionModel, leaves: Any, normalize_observations: bool) -> None:
         """Takes the network, the family of distributions, and the observations' parts."""
-        self.net = net
+        super().__init__(net, leaves, normalize_observations)
         self.model = model
-        self.filter = ObservationFilter(leaves) if normalize_observations else None
-
-    def load(self, weights: Weights) -> None:
-        """Takes over weights and filter statistics."""
-        self.net.load(weights.flat.copy())
-        if self.filter is not None:
-            self.filter.load(weights.filters)
-        self.weights_version = weights.version
 
     def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
         """Draws the noise of a whole fragment, [T, B, num_noise]."""
@@ -205,10 +219,3 @@ class ActorCriticBehavior(BehaviorPolicy):
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
         return self.model.to_env(actions)
-
-    def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
-        return {} if self.filter is None else self.filter.moments(observations)
-
-    def _filtered(self, observations: Any) -> Any:
-        return observations if self.filter is None else self.filter(observations)

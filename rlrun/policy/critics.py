@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.functional.cross_entropy_method import best_actions
-from rlrun.nn.actor_critics import EncodedNet
+from rlrun.nn.actor_q_nets import EncodedNet
 from rlrun.nn.critics_net import CriticsNet
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import bounded_box
-from rlrun.policy.actor_critics import CRITICS, run
+from rlrun.policy.actor_q_networks import CRITICS, run
 from rlrun.policy.critic_forward import CriticForward, DenseCritic
 from rlrun.policy.critics_behavior import BestActions, ChosenActions
 from rlrun.policy.deterministic_behavior import DeterministicBehavior

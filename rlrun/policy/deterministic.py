@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.actor_critics import ActorCriticsNet
+from rlrun.nn.actor_q_nets import ActorQNets
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import bounded_box
-from rlrun.policy.actor_critics import ActorCriticsNetworks, acting_side
+from rlrun.policy.actor_q_networks import ActorQNetworks, acting_side
 from rlrun.policy.critics import judging_side
 from rlrun.policy.deterministic_behavior import DeterministicActions, DeterministicBehavior, NoiseKind
 from rlrun.policy.flat_parameters import FlatParameters
@@ -24,7 +24,7 @@ from rlrun.policy.policy import Policy
 
 
 @dataclass(frozen=True)
-class DeterministicNetworks(ActorCriticsNetworks):
+class DeterministicNetworks(ActorQNetworks):
     """An actor whose outputs become actions between -1 and 1, and critics of observation and action."""
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class DeterministicPolicy(Policy):
         self.noise: NoiseKind = noise
         self.theta = theta
         self.draws_noise = draws_noise
-        self.net = ActorCriticsNet(
+        self.net = ActorQNets(
             self.leaves,
             actor_outputs=self.box.size,
             critic_inputs=self.box.size,

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.policy.action_space import CategoricalActions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.perturbation import Perturbation
 from rlrun.policy.return_model import ReturnModel
 from rlrun.policy.weights import Weights
@@ -82,6 +80,8 @@ class QBehavior(BehaviorPolicy):
         temperature: What soft-Q exploration divides values by.
     """
 
+    net: QForward
+
     def __init__(
         self,
         net: QForward,
@@ -108,9 +108,8 @@ class QBehavior(BehaviorPolicy):
             spread: Gives each column of a worker an `epsilon` of its own; None for the same everywhere.
             records_values: Whether fragments tell what every action was worth, `q_values` [T + 1, B, A].
         """
-        self.net = net
+        super().__init__(net, leaves, normalize_observations)
         self.model = model
-        self.filter = ObservationFilter(leaves) if normalize_observations else None
         self.returns = returns
         self.exploration = exploration
         self.perturbation = perturbation
@@ -124,9 +123,7 @@ class QBehavior(BehaviorPolicy):
 
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how much to explore."""
-        self.net.load(weights.flat.copy())
-        if self.filter is not None:
-            self.filter.load(weights.filters)
+        super().load(weights)
         if self.perturbation is not None:
             self.perturbation.load(weights)
         if self.exploration != "parameter_noise":
@@ -134,7 +131,6 @@ class QBehavior(BehaviorPolicy):
         self._own_epsilons = None
         if self.exploration == "soft_q":
             self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
-        self.weights_version = weights.version
 
     def take_place(self, first_column: int, num_columns: int) -> None:
         """Is told which columns it acts in, from `first_column` on, of the `num_columns` of all workers together."""
@@ -166,7 +162,7 @@ class QBehavior(BehaviorPolicy):
         if explores.all() and not self.records_values:
             actions = self._any(noise)
         else:
-            values = self._values(self.acting_net, observations)
+            values = self.returns.means(self.acting_net.outputs(self._filtered(observations)))
             actions = self._chosen(values, explores, noise)
             if self.records_values:
                 record["q_values"][t] = values
@@ -194,13 +190,9 @@ class QBehavior(BehaviorPolicy):
     def _any(self, noise: Floats) -> NDArray[np.int64]:
         return (noise[:, _CHOICE] * self.model.num_outputs).astype(np.int64)
 
-    def _values(self, net: QForward, observations: Any) -> Floats:
-        filtered = observations if self.filter is None else self.filter(observations)
-        return self.returns.means(net.outputs(filtered))
-
     def values(self, observations: Any) -> Floats:
         """Returns the values [B, A] of all actions in raw observations [B, ...], without noise on parameters."""
-        return self._values(self.net, observations)
+        return self.returns.means(self.net.outputs(self._filtered(observations)))
 
     def complete(self, batch: SampleBatch) -> None:
         """Adds what the closing observation is worth, if that is recorded; noise on parameters adapts to the fragment.
@@ -208,10 +200,12 @@ class QBehavior(BehaviorPolicy):
         Observations stay as they are, since a replay keeps raw ones.
         """
         if self.records_values:
-            batch["q_values"][-1] = self._values(self.acting_net, map_tree(lambda leaf: leaf[-1], batch["obs"]))
+            closing = self._filtered(map_tree(lambda leaf: leaf[-1], batch["obs"]))
+            batch["q_values"][-1] = self.returns.means(self.acting_net.outputs(closing))
         if self.exploration == "parameter_noise" and self.perturbation is not None:
-            rows = map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), batch["obs"])
-            self.perturbation.adapt(self.values(rows), self._values(self.acting_net, rows))
+            rows = self._filtered(map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), batch["obs"]))
+            outputs, varied = self.net.outputs(rows), self.acting_net.outputs(rows)
+            self.perturbation.adapt(self.returns.means(outputs), self.returns.means(varied))
 
     def state(self) -> dict[str, Any]:
         """Returns the noise on parameters."""
@@ -236,7 +230,3 @@ class QBehavior(BehaviorPolicy):
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N] into what the env was given."""
         return self.model.to_env(actions)
-
-    def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
-        return {} if self.filter is None else self.filter.moments(observations)

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
-from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import value_at
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.nn.recurrent import Lstm
 from rlrun.policy.action_space import CategoricalActions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
@@ -76,24 +74,22 @@ class RecurrentQBehavior(BehaviorPolicy):
         epsilon: Probability of an action that is drawn from all alike.
     """
 
+    net: RecurrentQForward
+
     def __init__(
         self, net: RecurrentQForward, width: int, model: CategoricalActions, parts: Any, normalize_observations: bool
     ) -> None:
         """Takes the network, its LSTM's width H, the actions, and the observations' parts."""
-        self.net = net
+        super().__init__(net, parts, normalize_observations)
         self.width = width
         self.model = model
-        self.filter = ObservationFilter(parts) if normalize_observations else None
         self.epsilon = 1.0
         self._memory: Floats = np.zeros((0, 2 * width), np.float32)
 
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how much to explore; what is remembered stays."""
-        self.net.load(weights.flat.copy())
-        if self.filter is not None:
-            self.filter.load(weights.filters)
+        super().load(weights)
         self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
-        self.weights_version = weights.version
 
     def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
         """Draws whether to explore, and which action then, from 0 to 1 each, [T, B, 2]."""
@@ -112,7 +108,8 @@ class RecurrentQBehavior(BehaviorPolicy):
         self._forget(starts)
         record["starts"][t] = starts
         record["memory"][t] = self._memory
-        actions = self._explored(self._best(observations), noise)
+        values, self._memory = self.net.step(self._filtered(observations), self._memory)
+        actions = self._explored(values.argmax(-1), noise)
         record["actions"][t] = actions
         return self.model.to_env(actions)
 
@@ -136,7 +133,8 @@ class RecurrentQBehavior(BehaviorPolicy):
         columns = len(leaves(observations)[0])
         if len(self._memory) != columns:
             self._forget(np.ones(columns, np.bool_))
-        best = self._best(observations)
+        values, self._memory = self.net.step(self._filtered(observations), self._memory)
+        best = values.argmax(-1)
         return self.model.to_env(
             best if generator is None else self._explored(best, self.noise(generator, 1, columns)[0])
         )
@@ -145,22 +143,11 @@ class RecurrentQBehavior(BehaviorPolicy):
         """Turns recorded actions [N] into what the env was given."""
         return self.model.to_env(actions)
 
-    def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] by the filter's names."""
-        return {} if self.filter is None else self.filter.moments(observations)
-
     def _forget(self, starts: NDArray[np.bool_]) -> None:
         if len(self._memory) != len(starts):
             self._memory = np.zeros((len(starts), 2 * self.width), np.float32)
         elif starts.any():
             self._memory[starts] = 0.0
-
-    def _best(self, observations: Any) -> NDArray[np.int64]:
-        """Returns the best actions [B], and remembers the observations."""
-        seen = observations if self.filter is None else self.filter(observations)
-        values, self._memory = self.net.step(seen, self._memory)
-        best: NDArray[np.int64] = values.argmax(-1)
-        return best
 
     def _explored(self, best: NDArray[np.int64], noise: Floats) -> NDArray[np.int64]:
         explores = noise[:, _EXPLORES] < self.epsilon

@@ -17,12 +17,12 @@ from torch.nn.functional import softplus
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.nn.actor_critics import ActorCriticsNet
+from rlrun.nn.actor_q_nets import ActorQNets
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_space import CategoricalActions, bounded_box
 from rlrun.policy.actor_behavior import ActorActions
-from rlrun.policy.actor_critics import ActorCriticsNetworks, acting_side, state_dependent_acting_side
+from rlrun.policy.actor_q_networks import ActorQNetworks, acting_side, state_dependent_acting_side
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.soft_behavior import LOG_STD_BOUNDS, SoftBehavior, SquashedActions
@@ -46,7 +46,7 @@ class Soft(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SoftNetworks(ActorCriticsNetworks):
+class SoftNetworks(ActorQNetworks):
     """An actor that describes a distribution, critics, and a temperature."""
 
     @property
@@ -206,7 +206,7 @@ class SoftPolicy(Policy):
             self.default_target_entropy = -float(box.size)
         else:
             raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {action_space}")
-        self.net = ActorCriticsNet(
+        self.net = ActorQNets(
             self.leaves,
             actor_outputs=shapes[0],
             critic_inputs=shapes[1],

@@ -1,4 +1,4 @@
-"""The networks of actors that are judged by critics of observation and action, each with layers of its own."""
+"""The networks of an actor and of the Q functions (its critics) that judge it, each with layers of its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class EncodedNet(nn.Module):
         return outputs if self.std is None else torch.cat([outputs, self.std(features)], -1)
 
 
-class ActorCriticsNet(nn.Module):
+class ActorQNets(nn.Module):
     """An actor and its critics, which share nothing; the critics' parameters lie side by side, and so do the actor's.
 
     Attributes:

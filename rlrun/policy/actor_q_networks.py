@@ -1,4 +1,4 @@
-"""What policies share that are an actor under critics of observation and action (torch)."""
+"""What policies share that are an actor under critics (Q functions) of observation and action (torch)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from rlrun.data.tree import map_tree
-from rlrun.nn.actor_critics import ActorCriticsNet
+from rlrun.nn.actor_q_nets import ActorQNets
 from rlrun.nn.dense_net import DenseNet
 from rlrun.policy.actor_behavior import ActorForward, DenseActor
 from rlrun.policy.flat_parameters import FlatParameters
@@ -23,10 +23,10 @@ CRITICS = "critics."
 
 
 @dataclass(frozen=True)
-class ActorCriticsNetworks:
+class ActorQNetworks:
     """What losses of an actor and its critics are functions of: networks, to be run on what the loss chooses."""
 
-    module: ActorCriticsNet
+    module: ActorQNets
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
 
@@ -87,7 +87,7 @@ def run(
     return outputs.float().view(rows, length, -1)
 
 
-def acting_side(module: ActorCriticsNet, table: FlatParameters, leaves: Any) -> ActorForward:
+def acting_side(module: ActorQNets, table: FlatParameters, leaves: Any) -> ActorForward:
     """Returns the actor alone, for acting: a NumPy mirror if it is dense, a copy in torch otherwise.
 
     Args:
@@ -106,7 +106,7 @@ def acting_side(module: ActorCriticsNet, table: FlatParameters, leaves: Any) -> 
 
 
 def state_dependent_acting_side(
-    module: ActorCriticsNet, table: FlatParameters, leaves: Any, every: int | None
+    module: ActorQNets, table: FlatParameters, leaves: Any, every: int | None
 ) -> StateDependentActor:
     """Returns the actor alone, for acting with state-dependent exploration.
 

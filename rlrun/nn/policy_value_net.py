@@ -13,7 +13,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.state_dependent import StateDependentStd
 
 
-class ActorCriticNet(nn.Module):
+class PolicyValueNet(nn.Module):
     """Encoder, dense trunk and head for the policy, and the same for the value or only a head of its own.
 
     Attributes:

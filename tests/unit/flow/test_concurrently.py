@@ -13,29 +13,6 @@ from rlrun.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.flow.sources import from_items
 
 
-class Letters(Source):
-    """Endless items of one letter: a0, a1, ..."""
-
-    def __init__(self, letter: str) -> None:
-        super().__init__(letter)
-        self.letter = letter
-        self.number = -1
-
-    def next_item(self) -> Polled:
-        self.number += 1
-        return Delivered(f"{self.letter}{self.number}")
-
-    @property
-    def stateful(self) -> bool:
-        return True
-
-    def state(self) -> dict[str, Any]:
-        return {"number": self.number}
-
-    def load_state(self, state: Any) -> None:
-        self.number = state["number"]
-
-
 class Replay(Source):
     """Has items once enough are stored, like a replay with `learning_starts`."""
 
@@ -69,8 +46,7 @@ class Worker(Source):
         return Delivered(self.letter)
 
 
-def letters(names: str) -> list[Flow[str]]:
-    return [Flow(Letters(letter)) for letter in names]
+Letters = Callable[[str], list[Flow[str]]]
 
 
 def every(number: int) -> Callable[[Any], list[Any]]:
@@ -87,15 +63,15 @@ def every(number: int) -> Callable[[Any], list[Any]]:
     return combined
 
 
-def test_branches_take_turns() -> None:
+def test_branches_take_turns(letters: Letters) -> None:
     assert concurrently(*letters("abc")).take(7) == ["a0", "b0", "c0", "a1", "b1", "c1", "a2"]
 
 
-def test_weights_set_the_proportions() -> None:
+def test_weights_set_the_proportions(letters: Letters) -> None:
     assert concurrently(*letters("ab"), weights=(1, 3)).take(8) == ["a0", "b0", "b1", "b2", "a1", "b3", "b4", "b5"]
 
 
-def test_only_the_output_goes_on_while_the_others_do_their_work() -> None:
+def test_only_the_output_goes_on_while_the_others_do_their_work(letters: Letters) -> None:
     done: list[str] = []
     first, second = letters("ab")
     work = first.for_each(done.append)
@@ -103,26 +79,26 @@ def test_only_the_output_goes_on_while_the_others_do_their_work() -> None:
     assert done == ["a0", "a1", "a2", "a3", "a4", "a5"]
 
 
-def test_several_branches_may_be_the_output() -> None:
+def test_several_branches_may_be_the_output(letters: Letters) -> None:
     first, second, third = letters("abc")
     assert concurrently(first, second, third, output=[first, third]).take(4) == ["a0", "c0", "a1", "c1"]
 
 
-def test_the_stream_ends_with_its_last_output_branch() -> None:
+def test_the_stream_ends_with_its_last_output_branch(letters: Letters) -> None:
     short, long = from_items([1]), from_items([7, 8, 9])
     assert list(concurrently(short, long)) == [1, 7, 8, 9]
-    short, endless = from_items([1, 2]), Flow(Letters("a"))
+    short, endless = from_items([1, 2]), letters("a")[0]
     assert list(concurrently(endless, short, output=short)) == [1, 2]
 
 
-def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_it() -> None:
+def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_it(letters: Letters) -> None:
     stored: list[str] = []
 
     def store(item: str) -> str:
         stored.append(item)
         return item
 
-    filling = Flow(Letters("a")).for_each(store)
+    filling = letters("a")[0].for_each(store)
     learning: Flow[str] = Flow(Replay(stored, learning_starts=3))
     for flows in ((filling, learning), (learning, filling)):
         stored.clear()
@@ -136,12 +112,12 @@ def test_a_replay_that_nobody_fills_is_an_error_and_no_endless_wait() -> None:
         concurrently(learning, learning.for_each(str)).take(1)
 
 
-def test_the_copies_of_a_stream_may_be_pulled_unevenly() -> None:
-    first, second = Flow(Letters("a")).duplicate(2)
+def test_the_copies_of_a_stream_may_be_pulled_unevenly(letters: Letters) -> None:
+    first, second = letters("a")[0].duplicate(2)
     many, one = first.combine(every(50)), second
     flow = concurrently(many, one, output=many)
     assert [len(batch) for batch in flow.take(3)] == [50, 50, 50]
-    first, second = Flow(Letters("a")).duplicate(2)
+    first, second = letters("a")[0].duplicate(2)
     got = concurrently(first, second.combine(every(20)), weights=(1, 4)).take(105)
     singles = [item for item in got if isinstance(item, str)]
     assert singles == [f"a{number}" for number in range(len(singles))]
@@ -150,16 +126,16 @@ def test_the_copies_of_a_stream_may_be_pulled_unevenly() -> None:
     ]
 
 
-def test_a_branch_that_is_not_ready_forfeits_its_turn() -> None:
-    slow, fast = Flow(Worker("slow", 0.5)), Flow(Letters("f"))
+def test_a_branch_that_is_not_ready_forfeits_its_turn(letters: Letters) -> None:
+    slow, fast = Flow(Worker("slow", 0.5)), letters("f")[0]
     flow = concurrently(slow, fast)
     assert flow.take(3) == ["f0", "f1", "f2"]
     time.sleep(0.5)
     assert "slow" in flow.take(2)
 
 
-def test_a_barrier_is_waited_for_so_that_turns_do_not_depend_on_speed() -> None:
-    slow, fast = Flow(Worker("slow", 0.02, barrier=True)), Flow(Letters("f"))
+def test_a_barrier_is_waited_for_so_that_turns_do_not_depend_on_speed(letters: Letters) -> None:
+    slow, fast = Flow(Worker("slow", 0.02, barrier=True)), letters("f")[0]
     assert concurrently(slow, fast, weights=(1, 2)).take(5) == ["slow", "f0", "f1", "slow", "f2"]
 
 
@@ -170,7 +146,7 @@ def test_where_nothing_is_ready_the_root_waits_for_all_branches_at_once() -> Non
     assert time.monotonic() - began < 2
 
 
-def test_flows_may_be_nested() -> None:
+def test_flows_may_be_nested(letters: Letters) -> None:
     a, b, c = letters("abc")
     inner = concurrently(a, b)
     flow = concurrently(inner, c)
@@ -180,7 +156,7 @@ def test_flows_may_be_nested() -> None:
 
 
 @pytest.mark.parametrize("pulled", range(7))
-def test_the_turn_is_part_of_the_state(pulled: int) -> None:
+def test_the_turn_is_part_of_the_state(letters: Letters, pulled: int) -> None:
     flow, restored = (concurrently(*letters("ab"), weights=(1, 3)) for _ in range(2))
     flow.take(pulled)
     restored.load_state(flow.state())
@@ -188,9 +164,9 @@ def test_the_turn_is_part_of_the_state(pulled: int) -> None:
 
 
 @pytest.mark.parametrize("pulled", [1, 2, 5])
-def test_copies_in_branches_are_saved_once_and_continue_alike(pulled: int) -> None:
+def test_copies_in_branches_are_saved_once_and_continue_alike(letters: Letters, pulled: int) -> None:
     def made() -> Flow[Any]:
-        first, second = Flow(Letters("a")).duplicate(2)
+        first, second = letters("a")[0].duplicate(2)
         return concurrently(first.for_each(str.upper), second, weights=(3, 1))
 
     flow, restored = made(), made()
@@ -202,12 +178,12 @@ def test_copies_in_branches_are_saved_once_and_continue_alike(pulled: int) -> No
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 0), (1, -2), (1.5, 1), (True, 1)])
-def test_weights_that_do_not_fit_are_refused(weights: Any) -> None:
+def test_weights_that_do_not_fit_are_refused(letters: Letters, weights: Any) -> None:
     with pytest.raises(UsageError, match="a whole weight above 0 for each of its 2 flows"):
         concurrently(*letters("ab"), weights=weights)
 
 
-def test_one_flow_alone_and_an_output_from_elsewhere_are_refused() -> None:
+def test_one_flow_alone_and_an_output_from_elsewhere_are_refused(letters: Letters) -> None:
     first, second, third = letters("abc")
     with pytest.raises(UsageError, match="at least two flows, not 1"):
         concurrently(first)

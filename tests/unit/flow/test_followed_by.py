@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,29 +9,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.flow.plan import plan_text
 from rlrun.flow.sources import from_items
-
-
-class Letters(Source):
-    """Endless items of one letter: a0, a1, ..."""
-
-    def __init__(self, letter: str) -> None:
-        super().__init__(letter)
-        self.letter = letter
-        self.number = -1
-
-    def next_item(self) -> Polled:
-        self.number += 1
-        return Delivered(f"{self.letter}{self.number}")
-
-    @property
-    def stateful(self) -> bool:
-        return True
-
-    def state(self) -> dict[str, Any]:
-        return {"number": self.number}
-
-    def load_state(self, state: Any) -> None:
-        self.number = state["number"]
 
 
 class Due(Source):
@@ -75,14 +53,16 @@ def test_the_other_flow_may_end_and_the_items_go_on() -> None:
     assert pulled == [1, 2]
 
 
-def test_the_plan_names_both_flows_and_a_checkpoint_holds_the_state_of_both() -> None:
+def test_the_plan_names_both_flows_and_a_checkpoint_holds_the_state_of_both(
+    letters: Callable[[str], list[Flow[str]]],
+) -> None:
     stored: list[str] = ["x"]
-    flow = Flow(Letters("a")).followed_by(Flow(Due(stored)))
+    flow = letters("a")[0].followed_by(Flow(Due(stored)))
     assert flow.take(2) == ["a0", "a1"]
     (joined,) = flow.describe()
     assert joined.kind == "followed_by"
     assert [[step.name for step in branch] for branch in joined.branches] == [["a"], ["due"]]
-    other = Flow(Letters("a")).followed_by(Flow(Due(stored)))
+    other = letters("a")[0].followed_by(Flow(Due(stored)))
     other.load_state(flow.state())
     assert next(other) == next(flow) == "a2"
 

@@ -46,3 +46,17 @@ def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
     assert trial.status == "TERMINATED"
     assert (trial.last_result["env_steps"], trial.last_result["sgd_steps"]) == (400, 100)
     assert trial.checkpoint is not None
+
+
+def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
+    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=300"]
+    (trial,) = rlrun.run(
+        CONFIGS / "pong" / "dqn.yaml",
+        overrides=[*short, "config.replay.capacity=1000", "evaluation.every=1000"],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert (trial.last_result["env_steps"], trial.last_result["sgd_steps"]) == (400, 25)
+    image, rest = 84 * 84 + 1, 8 + 4 + 4  # beside each image how far its stack goes on
+    assert trial.last_result["replay/gigabytes"] < 1.1 * 1000 * (image + rest) / 1e9
+    assert trial.checkpoint is not None

@@ -43,15 +43,29 @@ def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
     return total
 
 
-REWRITES = {torch.ops.aten.tanh.default: rational_tanh}
+def layer_outputs(bias: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
+    """Returns inputs @ weight + bias.
+
+    The library's own operation fills the result with the bias first, which costs as much again as the activation that
+    follows; an addition on its own becomes a part of that. It is written as a difference since the compiler would make
+    the library's operation of product and sum again.
+    """
+    return torch.mm(inputs, weight) - (-bias)
+
+
+REWRITES = {torch.ops.aten.tanh.default: rational_tanh, torch.ops.aten.addmm.default: layer_outputs}
 """Operations and what computes them instead, for tracing."""
 
 
-def turn_narrow_products(graph: torch.fx.GraphModule) -> None:
-    """Writes products A^T B with more rows than columns as (B^T A)^T, in place.
+NARROW = 16
+"""Columns up to which a product counts as narrow."""
 
-    The gradient of a first layer's weights is such a product (many units, few inputs); the library takes several times
-    longer for its tall and narrow result than for the flat one.
+
+def turn_narrow_products(graph: torch.fx.GraphModule) -> None:
+    """Writes products A B with few columns and more rows as (B^T A^T)^T, in place.
+
+    The gradient of a first layer's weights is such a product (many units, few inputs), and so is that of its inputs;
+    the library takes several times longer for their tall and narrow result than for the flat one.
 
     Args:
         graph: What `make_fx` has traced, with the shapes of its results noted.
@@ -62,9 +76,10 @@ def turn_narrow_products(graph: torch.fx.GraphModule) -> None:
             continue
         left, right = node.args
         rows, columns = node.meta["tensor_meta"].shape
-        if left.target is operations.t.default and rows > columns:
+        if 1 < columns < rows and (columns <= NARROW or left.target is operations.t.default):
             with graph.graph.inserting_before(node):
-                product = insert(operations.mm.default, (insert(operations.t.default, (right,)), left.args[0]))
+                first, second = insert(operations.t.default, (right,)), insert(operations.t.default, (left,))
+                product = insert(operations.mm.default, (first, second))
                 turned = insert(
                     operations.clone.default,
                     (insert(operations.t.default, (product,)),),

@@ -244,7 +244,7 @@ def apply_gradient(
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
     """Returns a gradient, or a part of it, scaled down so that the whole one's norm does not exceed a bound."""
-    return gradient * (bound / (norm + 1e-6)).clamp(max=1.0)
+    return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))
 
 
 def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:
@@ -273,10 +273,19 @@ def adam_step(parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: T
     state.steps.add_(1)
     state.first.lerp_(gradient, 1 - BETA_1)
     state.second.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
-    first_correction = 1 - BETA_1**state.steps
-    second_correction = 1 - BETA_2**state.steps
-    denominator = (state.second / second_correction).sqrt_().add_(epsilon)
-    parameters.sub_(lr / first_correction * state.first / denominator)
+    step_size = computed_once(lr / (1 - BETA_1**state.steps))
+    root_correction = computed_once((1 - BETA_2**state.steps).rsqrt())
+    denominator = (state.second.sqrt() * root_correction).add_(epsilon)
+    parameters.sub_(step_size * state.first / denominator)
+
+
+def computed_once(scalar: Tensor) -> Tensor:
+    """Returns a scalar as it is, [].
+
+    The compiler would compute it anew, powers and roots included, for every few parameters that it moves; a view with
+    strides of its own needs it in memory.
+    """
+    return scalar.as_strided((), ())
 
 
 def flattened_arguments(

@@ -24,7 +24,7 @@ class ActingNet(Protocol):
     """A network as any behavior policy uses it; each kind says in its own protocol what it puts out."""
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [P]."""
+        """Takes new parameters [P], which nobody writes to; they may lie in the object store."""
 
 
 class BehaviorPolicy(ABC):
@@ -44,8 +44,8 @@ class BehaviorPolicy(ABC):
         self.filter = ObservationFilter(leaves) if normalize_observations else None
 
     def load(self, weights: Weights) -> None:
-        """Takes over weights and filter statistics; its own copy of them."""
-        self.net.load(weights.flat.copy())
+        """Takes over weights and filter statistics."""
+        self.net.load(weights.flat)
         if self.filter is not None:
             self.filter.load(weights.filters)
         self.weights_version = weights.version

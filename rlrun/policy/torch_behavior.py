@@ -23,7 +23,7 @@ class TorchActorCritic:
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [P]."""
-        nn.utils.vector_to_parameters(torch.from_numpy(flat), self.module.parameters())
+        nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.module.parameters())
 
     def outputs(self, observations: Any) -> tuple[Floats, Floats | None]:
         """Returns outputs [B, K] and values [B]."""
@@ -47,7 +47,7 @@ class TorchQ:
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [P]."""
-        nn.utils.vector_to_parameters(torch.from_numpy(flat), self.module.parameters())
+        nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.module.parameters())
 
     def outputs(self, observations: Any) -> Floats:
         """Returns what describes the returns of all actions, [B, A * K]."""
@@ -67,7 +67,7 @@ class TorchPart:
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [P], of which the part's own are some."""
-        own = torch.from_numpy(flat[self.start : self.start + self.size])
+        own = torch.from_numpy(flat[self.start : self.start + self.size].copy())
         nn.utils.vector_to_parameters(own, self.module.parameters())
 
 

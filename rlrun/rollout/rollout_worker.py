@@ -91,6 +91,7 @@ class RolloutWorker:
         self._returns = np.zeros(config.num_envs)
         self._lengths = np.zeros(config.num_envs, np.int64)
         self._recent_actions: list[NDArray[Any]] = []
+        self._num_recent = self._most_recent = 0
         self._measures = False
         self._noise_block: tuple[int, NDArray[np.float32]] | None = None
         first_column = max(config.worker_index - 1, 0) * config.num_envs
@@ -206,6 +207,10 @@ class RolloutWorker:
         infos: Mapping[tuple[int, int], dict[str, Any]],
     ) -> list[Episode]:
         """Returns the episodes that ended in a fragment, and carries the unfinished ones over."""
+        if not ends.any():
+            self._returns += rewards.sum(axis=0)
+            self._lengths += valid.sum(axis=0)
+            return []
         returns, lengths = rewards.cumsum(axis=0), valid.cumsum(axis=0)
         episodes = []
         for t, column in zip(*ends.nonzero(), strict=True):
@@ -222,12 +227,21 @@ class RolloutWorker:
         return episodes
 
     def _remember(self, actions: NDArray[Any]) -> None:
-        """Keeps the actions since the oldest present episode's reset, in whole fragments and at least one."""
+        """Keeps the actions since the oldest present episode's reset, in whole fragments, and at most as many again.
+
+        Places are looked at only when so many have come together.
+        """
         self._recent_actions.append(actions)
+        self._num_recent += len(actions)
+        if self._num_recent < self._most_recent:
+            return
         longest = max(place.length for place in self.env.places())
-        kept = sum(len(part) for part in self._recent_actions)
-        while len(self._recent_actions) > 1 and kept - len(self._recent_actions[0]) >= longest:
-            kept -= len(self._recent_actions.pop(0))
+        unneeded = 0
+        while self._num_recent - len(self._recent_actions[unneeded]) >= max(longest, 1):
+            self._num_recent -= len(self._recent_actions[unneeded])
+            unneeded += 1
+        del self._recent_actions[:unneeded]
+        self._most_recent = 2 * self._num_recent
 
     def state(self) -> dict[str, Any]:
         """Returns where the worker is: every column as (episode, seed, actions since its reset), and its sums."""
@@ -291,7 +305,7 @@ class RolloutWorker:
         recent = np.zeros((longest, len(columns), *own_actions[0].shape[1:]), own_actions[0].dtype)
         for column, actions in enumerate(own_actions):
             recent[longest - len(actions) :, column] = actions
-        self._recent_actions = [recent]
+        self._recent_actions, self._num_recent = [recent], longest
         return len(columns) - int(kept.sum())
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from rlrun.learner.graph_rewrites import rational_tanh, turn_narrow_products
+from rlrun.learner.graph_rewrites import REWRITES, rational_tanh, turn_narrow_products
 
 
 def test_the_rational_tanh_is_tanh_to_the_accuracy_of_float32():
@@ -20,14 +20,31 @@ def test_the_rational_tanh_of_bfloat16_is_rounded_once():
 
 
 def test_a_tall_and_narrow_product_is_turned_and_its_result_stays():
-    def product(left, right):
+    def of_turned(left, right):
         return left.t() @ right
 
-    tall, flat = (torch.randn(32, 64), torch.randn(32, 4)), (torch.randn(32, 4), torch.randn(32, 64))
-    for arguments, turned in ((tall, True), (flat, False)):
-        graph = make_fx(product)(*arguments)
+    def plain(left, right):
+        return left @ right
+
+    cases = [
+        (of_turned, torch.randn(32, 64), torch.randn(32, 4), True),  # the gradient of a first layer's weights
+        (of_turned, torch.randn(32, 4), torch.randn(32, 64), False),
+        (plain, torch.randn(64, 32), torch.randn(32, 4), True),  # the gradient of a first layer's inputs
+        (plain, torch.randn(64, 32), torch.randn(32, 1), False),  # one column is a product with a vector
+        (plain, torch.randn(64, 32), torch.randn(32, 40), False),
+    ]
+    for product, left, right, turned in cases:
+        graph = make_fx(product)(left, right)
         turn_narrow_products(graph)
-        torch.testing.assert_close(graph(*arguments), product(*arguments))
-        assert graph(*arguments).is_contiguous()
+        torch.testing.assert_close(graph(left, right), product(left, right))
+        assert graph(left, right).is_contiguous()
         shapes = [node.meta.get("tensor_meta") for node in graph.graph.nodes if "mm" in str(node.target)]
         assert (shapes == [None]) is turned  # an inserted product carries no noted shape
+
+
+def test_a_layer_traced_with_the_rewrites_is_product_and_sum_to_the_last_bit():
+    arguments = torch.randn(8, 3), torch.randn(5, 3), torch.randn(5)
+    traced = make_fx(torch.nn.functional.linear, decomposition_table=REWRITES)(*arguments)
+    assert not [node for node in traced.graph.nodes if node.target is torch.ops.aten.addmm.default]
+    inputs, weight, bias = arguments
+    assert torch.equal(traced(*arguments), inputs @ weight.t() + bias)

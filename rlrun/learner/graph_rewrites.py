@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -53,7 +56,10 @@ def layer_outputs(bias: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
     return torch.mm(inputs, weight) - (-bias)
 
 
-REWRITES = {torch.ops.aten.tanh.default: rational_tanh, torch.ops.aten.addmm.default: layer_outputs}
+REWRITES: dict[torch._ops.OpOverload[..., Any], Callable[..., Tensor]] = {
+    torch.ops.aten.tanh.default: rational_tanh,
+    torch.ops.aten.addmm.default: layer_outputs,
+}
 """Operations and what computes them instead, for tracing."""
 
 

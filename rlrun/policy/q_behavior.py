@@ -159,7 +159,7 @@ class QBehavior(BehaviorPolicy):
             if t == 0 or starts[0]:
                 self.acting_net.load(self.perturbation.parameters())
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
-        if explores.all() and not self.records_values:
+        if np.count_nonzero(explores) == len(explores) and not self.records_values:
             actions = self._any(noise)
         else:
             values = self.returns.means(self.acting_net.outputs(self._filtered(observations)))
@@ -185,7 +185,7 @@ class QBehavior(BehaviorPolicy):
             gumbel = -np.log(-np.log(noise[:, _SOFT:].clip(np.finfo(np.float32).tiny)))
             values = values / np.float32(self.temperature) + gumbel
         actions = values.argmax(-1)
-        return np.where(explores, self._any(noise), actions) if explores.any() else actions
+        return np.where(explores, self._any(noise), actions) if np.count_nonzero(explores) else actions
 
     def _any(self, noise: Floats) -> NDArray[np.int64]:
         return (noise[:, _CHOICE] * self.model.num_outputs).astype(np.int64)

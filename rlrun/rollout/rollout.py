@@ -56,4 +56,4 @@ class Rollout:
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
     """Returns a batch [T, B] with a column that says which weights acted in it."""
-    return SampleBatch(batch, weights_version=np.broadcast_to(np.int32(version), batch["valid"].shape))
+    return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

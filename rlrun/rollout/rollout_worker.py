@@ -194,7 +194,7 @@ class RolloutWorker:
             batches={DEFAULT_POLICY: batch},
             episodes=self._finished(rewards, ends, valid, infos),
             filter_deltas={DEFAULT_POLICY: {**seen, **returned}},
-            env_steps=int(valid.sum()),
+            env_steps=int(np.count_nonzero(valid)),
             weights_version=self.behavior.weights_version,
             sample_s=time.perf_counter() - began,
         )
@@ -207,7 +207,7 @@ class RolloutWorker:
         infos: Mapping[tuple[int, int], dict[str, Any]],
     ) -> list[Episode]:
         """Returns the episodes that ended in a fragment, and carries the unfinished ones over."""
-        if not ends.any():
+        if not np.count_nonzero(ends):
             self._returns += rewards.sum(axis=0)
             self._lengths += valid.sum(axis=0)
             return []

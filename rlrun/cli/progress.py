@@ -19,6 +19,9 @@ Result = Mapping[str, Any]
 # Stop conditions that grow steadily, so that a share of them is a share of the work. A return is none of these.
 STEADY_METRICS = ("env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s")
 
+SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s")
+"""What is kept of a trial's newest result: of all of it a sweep of many trials would fill the memory."""
+
 ACTIVE = ("PENDING", "RUNNING", "PAUSED")
 """What a trial is from which more will come."""
 
@@ -35,7 +38,7 @@ class TrialProgress:
         group: Equal for trials that differ by their seed only; None for a trial on its own.
         status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it.
         place: Where it runs, as host:pid; "" where that is unknown.
-        result: The newest result, or None.
+        result: What is shown of the newest result, or None.
         best: The best `episode_return_mean` so far, or None.
         ended_at: When it ended, None before.
     """
@@ -78,7 +81,8 @@ class TrialProgress:
             self.params = event.params
         if event.result is None:
             return
-        first, self.result, self._last_time = self.result is None, event.result, now
+        first, self._last_time = self.result is None, now
+        self.result = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
         if first:
             self._first_share, self._first_time = self.share, now
         mean = event.result.get("episode_return_mean")

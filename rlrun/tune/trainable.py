@@ -6,11 +6,13 @@ built with the first step, so that an actor which Tune hands from one trial to t
 
 from __future__ import annotations
 
+import gc
 import json
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +147,13 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Takes another trial; nothing of the one before is left."""
+        """Takes another trial; nothing of the one before is left.
+
+        An algorithm, with all its tensors, is a web of objects that refer to one another. Left alone, Python would
+        come to it when about a hundred trials had passed.
+        """
         self.pause()
+        gc.collect()
         self.setup(new_config)
         return True
 
@@ -157,7 +164,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory:
         """Asks for the trial's own process first, and for a bundle for each of its workers."""
-        return PlacementGroupFactory(TrialResources.of(TrialSpec.from_data(config["trial"])).bundles())
+        return _placement(TrialResources.of(TrialSpec.from_data(config["trial"])))
 
     def _awaits_orders(self, loop: TrialLoop) -> bool:
         """Tells whether the trial has come to a generation of its population that it has no orders for yet."""
@@ -236,6 +243,12 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 place.push()
             finally:
                 place.close()
+
+
+@lru_cache(maxsize=16)
+def _placement(resources: TrialResources) -> PlacementGroupFactory:
+    """Returns what Tune asks Ray for; trials of the same needs share it, since Tune keeps that of every trial."""
+    return PlacementGroupFactory(resources.bundles())
 
 
 def demand_version(version: str) -> None:

@@ -161,6 +161,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         if self._suggestions is not None and not self._run.interrupts.received:
             with self._run.stopping_when_full():
                 self._suggestions.ended(trial_name(trial), failed=True)
+        _forget(trial)
 
     def _let_go(self, trial: Trial) -> None:
         """Takes a trial from its process, which may be lost, so that another one need not wait for it."""
@@ -169,11 +170,18 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
 
 
 def _forget(trial: Trial) -> None:
-    """Lets go of what Tune keeps of a trial until the sweep ends and nobody reads: over many trials it adds up."""
+    """Lets go of what Tune keeps of a trial until the sweep ends and nobody reads: over many trials it adds up.
+
+    Tune names the trial by its config, so the name stays in there.
+    """
+    trial.set_config({"trial": {"name": trial_name(trial)}})
+    trial._Trial__unresolved_config = {}  # the config as it was before Tune looked for placeholders; all of it again
+    trial._default_result_or_future = None  # the answer to a call, which Ray keeps for as long as it may be fetched
+    trial.set_experiment_tag("")  # the config once more, as a text
+    trial.evaluated_params.clear()
     trial.run_metadata.metric_analysis.clear()
     trial.run_metadata.metric_n_steps.clear()
     trial.run_metadata.last_result.clear()
-    trial.evaluated_params.clear()
 
 
 def _error_of(trial: Trial) -> Exception:

@@ -166,3 +166,9 @@ def test_plain_lines_come_at_intervals() -> None:
     for _ in range(2):
         lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
     assert written == ["a: 10 env steps, return 2.0", "2 trials: 1 running, 1 pending; best return 2 (a)"]
+
+
+def test_of_a_result_only_what_is_shown_is_kept() -> None:
+    row = {f"learner/loss_{number}": 0.5 for number in range(100)}
+    trial = trial_with({"env_steps": 1000}, **row, env_steps=100, episode_return_mean=None, env_steps_per_s=50.0)
+    assert trial.result == {"env_steps": 100, "episode_return_mean": None, "env_steps_per_s": 50.0}

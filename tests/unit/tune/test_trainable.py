@@ -1,9 +1,11 @@
 """What Tune runs, called as Tune calls it but in this process."""
 
+import gc
 import json
 import math
 import resource
 import shutil
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,20 @@ def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_pa
     assert rows == alone(tmp_path / "alone", 1)
     assert status(tmp_path, 0) == ("PAUSED", "")
     assert status(tmp_path, 1) == ("TERMINATED", "iteration 4 >= 4")
+
+
+def test_an_actor_that_is_handed_on_has_let_go_of_the_algorithm_before(tmp_path: Path) -> None:
+    trainable = AlgorithmTrainable(config(tmp_path, 0))
+    trainable.train()
+    assert trainable._loop is not None
+    algorithm = weakref.ref(trainable._loop.algorithm)
+    gc.disable()  # Python itself would come to it much later
+    try:
+        trainable.reset(config(tmp_path, 1))
+        assert algorithm() is None
+    finally:
+        gc.enable()
+        trainable.stop()
 
 
 def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(tmp_path: Path) -> None:

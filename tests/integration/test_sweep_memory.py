@@ -1,0 +1,66 @@
+"""What the driver of a sweep keeps of trials that have ended: a sweep of days must not fill its memory."""
+
+import gc
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.tune.events import RunEvent, TrialEvent
+
+TRIALS = 6
+KEPT_BYTES = 5_000
+"""What Tune may keep of a trial, its name, its paths, a few small objects; with 200 trials an hour it is 1 MB."""
+
+
+def reachable(root: Any) -> dict[int, Any]:
+    """Returns the objects that one keeps alive, by id; code does not count."""
+    found, left = {}, [root]
+    while left:
+        one = left.pop()
+        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType):
+            found[id(one)] = one
+            left += gc.get_referents(one)
+    return found
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_of_a_trial_that_has_ended_next_to_nothing_is_kept(tmp_path: Path) -> None:
+    from ray.tune.experiment import Trial
+
+    ended: list[str] = []
+    kept: dict[str, list[Any]] = {}
+
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, TrialEvent) and event.status == "TERMINATED":
+            ended.append(event.trial)
+        if len(ended) < TRIALS or kept:  # of the last one Tune has still to hear that it has ended
+            return
+        every = [one for one in gc.get_objects() if type(one) is Trial]
+        for trial in every:
+            if str(trial) in ended[:-1]:
+                shared = {number for other in every if other is not trial for number in reachable(other)}
+                kept[str(trial)] = [one for number, one in reachable(trial).items() if number not in shared]
+
+    rlrun.run(
+        {
+            "sweep": {
+                "algorithm": "ppo",
+                "env": "CartPole-v1",
+                "seeds": TRIALS,
+                "stop": {"iteration": 2},
+                "resources": {"cpus": 4},
+                "config": {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}},
+            }
+        },
+        runs_dir=tmp_path,
+        watch=watch,
+    )
+
+    assert len(kept) == TRIALS - 1
+    for objects in kept.values():
+        assert sum(map(sys.getsizeof, objects)) < KEPT_BYTES
+        assert "ObjectRef" not in {type(one).__name__ for one in objects}

@@ -340,6 +340,7 @@ class Algorithm(Generic[C]):
     def close(self) -> None:
         """Ends the workers and learners; the next call would start everything anew."""
         if self._flow is not None:
+            self._flow.close()
             self.workers.close()
             self.learner.close()
             self._flow = None

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithms.dqn import DQN, DQNConfig
-from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
-from rlrun.flow.concurrently import concurrently
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.flow.flow import Flow
-from rlrun.flow.initial_priorities import InitialPriorities, StoreWithPriorities
-from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
-from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities, replayed
-from rlrun.flow.replay_shards import ReplayShards, TellPriorities, replay, rollouts_left_on_workers, store_to_shards
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.initial_priorities import InitialPriorities
+from rlrun.flow.operators import LearnResult
 from rlrun.functional.exploration import EpsilonLadder
-from rlrun.off_policy import OffPolicyConfig, replay_of
+from rlrun.learning_beside import BesideConfig, collected, learn_beside
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from rlrun.learner.any_learner import AnyLearner
     from rlrun.policy.q import QPolicy
 
 
-class AsynchronyConfig(ConfigModel):
-    """How workers, replay and learner go on beside each other."""
-
-    replay_shards: NonNegativeInt = 1
-    """Processes that keep the replay, each with the fragments of its share of the remote workers; they get no CPUs of
-    their own. 0 keeps it in the trial's process, as the local worker alone does."""
-    minibatches_in_flight: PositiveInt = 4
-    """Minibatches that each of them is asked for ahead of time, so that the learner finds one when it is ready."""
-    rollouts_in_flight: PositiveInt = 2
-    """Fragments that each worker is asked for ahead of time."""
-    minibatches_per_fragment: PositiveInt = 1
-    """Minibatches that are learned from before the next fragment is taken in, once learning has begun: workers that
-    are faster than that wait. Where they are slower there are more of them; with the replay in the trial's process and
-    the local worker, exactly so many follow each fragment."""
-    weights_age: PositiveInt = 50
-    """A worker gets new weights with its next fragment when its own are at least so many minibatches old (the paper's
-    actors copy them every 400 frames, during which its learner gets about 56 minibatches further)."""
-
-
-class ApexConfig(DQNConfig):
+class ApexConfig(BesideConfig, DQNConfig):
     """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); the paper's unless they say otherwise.
 
     Adam takes the place of the paper's centred RMSProp. The paper has 360 workers with an env each; `epsilon` and
@@ -56,8 +31,6 @@ class ApexConfig(DQNConfig):
     """Learning rate; not the paper's, which has another optimizer."""
     train_batch_size: PositiveInt = 512
     """Steps in a minibatch drawn from the replay."""
-    rollout_fragment_length: PositiveInt | None = 50
-    """Steps of each env that go into the replay together."""
     n_step: PositiveInt = 3
     """Steps whose rewards are added up before the value of the next observation counts."""
     dueling: bool = True
@@ -76,16 +49,6 @@ class ApexConfig(DQNConfig):
     """Env steps that are put by before the first minibatch is drawn."""
     target_update_interval: PositiveInt = 2500
     """Minibatches between two updates of the target network."""
-    training_intensity: PositiveFloat = 1000.0
-    """Most minibatches for every env step after that. The default is out of reach: Ape-X learns as fast as it can, and
-    minibatches_per_env_step in the results says how fast that was."""
-    asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How workers, replay and learner go on beside each other."""
-
-    @property
-    def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step at least, where the learner finds one whenever it is ready."""
-        return self.asynchrony.minibatches_per_fragment / (self.fragment_length * self.num_envs_per_worker)
 
 
 class Apex(DQN):
@@ -113,113 +76,4 @@ class Apex(DQN):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """Fragments into the replay and new weights to their workers; beside that, minibatches out of it."""
-        self._beside = LearningBeside(self.config, self.config.asynchrony, workers, self.seed)
-        return self._beside.flow(rollouts, self.learner)
-
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns how often it learned for each env step, and how many shards were lost."""
-        return self._beside.metrics(self.learner)
-
-    def close(self) -> None:
-        """Ends the shards with the rest."""
-        if self._flow is not None:
-            self._beside.close()
-        super().close()
-
-
-def collected(workers: WorkerSet, config: AsynchronyConfig, *on_workers: Callable[[Any], Any]) -> Flow[Any]:
-    """Returns fragments as they are ready; those for shards stay where they were collected.
-
-    Args:
-        workers: Who collects.
-        config: How they go on.
-        on_workers: What the fragments pass on their worker.
-    """
-    if workers.num_workers and config.replay_shards:
-        return rollouts_left_on_workers(workers, *on_workers, in_flight=config.rollouts_in_flight)
-    return parallel_rollouts(workers, *on_workers, mode="async", in_flight=config.rollouts_in_flight)
-
-
-class LearningBeside:
-    """The dataflow of learning beside collecting, over a replay in shards or in this process."""
-
-    def __init__(self, config: OffPolicyConfig, asynchrony: AsynchronyConfig, workers: WorkerSet, seed: int) -> None:
-        """Takes how to learn and who collects; starts nothing."""
-        self.config = config
-        self.asynchrony = asynchrony
-        self.workers = workers
-        self.shards: ReplayShards | None = None
-        if workers.num_workers and asynchrony.replay_shards:
-            self.shards = ReplayShards(
-                config.replay,
-                asynchrony.replay_shards,
-                workers,
-                n_step=config.n_step,
-                gamma=config.gamma,
-                seed=seed,
-                minibatches_per_fragment=asynchrony.minibatches_per_fragment,
-                timeout_s=config.worker_timeout_s,
-                max_restarts=config.max_worker_restarts,
-            )
-        self._seed = seed
-        self._before = 0, 0
-
-    def flow(self, rollouts: Flow[Any], learner: AnyLearner) -> Flow[LearnResult]:
-        """Returns fragments put by, with learning between them.
-
-        Args:
-            rollouts: Fragments, or where they lie.
-            learner: Who learns.
-        """
-        config, workers = self.config, self.workers
-        if self.shards is None:
-            experience = replay_of(config, workers, self._seed)
-            stored = rollouts.zip_with_worker().for_each(StoreWithPriorities(experience, workers))
-            minibatches = replayed(
-                experience,
-                workers,
-                batch_size=config.train_batch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-            )
-            learned = self._trained(minibatches, learner).for_each(UpdatePriorities(experience))
-        else:
-            stored = store_to_shards(rollouts, self.shards)
-            minibatches = replay(
-                self.shards,
-                workers,
-                batch_size=config.train_batch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                in_flight=self.asynchrony.minibatches_in_flight,
-            )
-            learned = self._trained(minibatches, learner).zip_with_worker().for_each(TellPriorities(self.shards))
-        answered = (
-            stored.for_each(MergeFilters(learner, workers))
-            .zip_with_worker()
-            .for_each(SendWeights(learner, workers, every=self.asynchrony.weights_age))
-        )
-        updated = learned.for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
-        turns = 1, self.asynchrony.minibatches_per_fragment
-        return concurrently(answered, updated, weights=turns, output=answered)
-
-    def _trained(self, minibatches: Flow[Any], learner: AnyLearner) -> Flow[Any]:
-        if self.config.normalize_observations:
-            minibatches = minibatches.for_each(NormalizeReplayed(learner))
-        return minibatches.for_each(TrainOnReplayed(learner, self.workers))
-
-    def metrics(self, learner: AnyLearner) -> dict[str, float]:
-        """Returns minibatches for each env step since the last call, and how many shards were made anew.
-
-        Args:
-            learner: Who learned.
-        """
-        before, self._before = self._before, (learner.sgd_steps, self.workers.env_steps)
-        minibatches, steps = (now - then for now, then in zip(self._before, before, strict=True))
-        lost = {} if self.shards is None else {"replay_shard_restarts": float(self.shards.restarts)}
-        return {"minibatches_per_env_step": minibatches / max(steps, 1), **lost}
-
-    def close(self) -> None:
-        """Ends the shards."""
-        if self.shards is not None:
-            self.shards.close()
+        return learn_beside(rollouts, workers, self.learner, self.config, self.config.asynchrony, self.seed)

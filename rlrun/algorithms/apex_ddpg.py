@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlrun.algorithms.apex import AsynchronyConfig, LearningBeside, collected
 from rlrun.algorithms.ddpg import DDPG, DDPGConfig
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.config import Fraction, NonNegativeInt, PositiveInt, Schedule
 from rlrun.flow.flow import Flow
 from rlrun.flow.initial_priorities import InitialPriorities
 from rlrun.flow.operators import LearnResult
+from rlrun.learning_beside import BesideConfig, collected, learn_beside
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-class ApexDDPGConfig(DDPGConfig):
+class ApexDDPGConfig(BesideConfig, DDPGConfig):
     """Settings of Ape-X DPG (Horgan et al., arXiv:1803.00933, section 4.2 and appendix D).
 
     The paper's 64 workers have an env each. Its learner clips its gradients, which max_grad_norm does not by default.
@@ -30,8 +29,6 @@ class ApexDDPGConfig(DDPGConfig):
     """Learning rate of the actor (the paper's)."""
     critic_lr: Schedule = 1e-4
     """Learning rate of the critics (the paper's)."""
-    rollout_fragment_length: PositiveInt | None = 50
-    """Steps of each env that go into the replay together."""
     n_step: PositiveInt = 5
     """Steps whose rewards are added up before the value of the next observation counts (the paper's)."""
     exploration_noise: Schedule = 0.3
@@ -46,16 +43,6 @@ class ApexDDPGConfig(DDPGConfig):
     """Minibatches between two updates of the target networks (the paper's)."""
     tau: Fraction = 1.0
     """How far the target networks move towards the present ones at an update; 1 copies them (as the paper does)."""
-    training_intensity: PositiveFloat = 1000.0
-    """Most minibatches for every env step after that. The default is out of reach: Ape-X learns as fast as it can, and
-    minibatches_per_env_step in the results says how fast that was."""
-    asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How workers, replay and learner go on beside each other."""
-
-    @property
-    def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step at least, where the learner finds one whenever it is ready."""
-        return self.asynchrony.minibatches_per_fragment / (self.fragment_length * self.num_envs_per_worker)
 
 
 class ApexDDPG(DDPG):
@@ -82,15 +69,4 @@ class ApexDDPG(DDPG):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """Fragments into the replay and new weights to their workers; beside that, minibatches out of it."""
-        self._beside = LearningBeside(self.config, self.config.asynchrony, workers, self.seed)
-        return self._beside.flow(rollouts, self.learner)
-
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns how often it learned for each env step, and how many shards were lost."""
-        return self._beside.metrics(self.learner)
-
-    def close(self) -> None:
-        """Ends the shards with the rest."""
-        if self._flow is not None:
-            self._beside.close()
-        super().close()
+        return learn_beside(rollouts, workers, self.learner, self.config, self.config.asynchrony, self.seed)

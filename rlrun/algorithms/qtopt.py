@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.apex import AsynchronyConfig, LearningBeside, collected
 from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.learning_beside import AsynchronyConfig, collected, learn_beside
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
@@ -77,7 +77,6 @@ class QTOpt(Algorithm[QTOptConfig]):
     policy_family = "critics"
     has_target_network = True
     learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
-    _beside: LearningBeside | None = None
 
     def make_policy(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
@@ -126,15 +125,4 @@ class QTOpt(Algorithm[QTOptConfig]):
         if not workers.num_workers:
             replay = replay_of(self.config, workers, self.seed)
             return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
-        self._beside = LearningBeside(self.config, self.config.asynchrony, workers, self.seed)
-        return self._beside.flow(rollouts, self.learner)
-
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns how often it learned for each env step beside remote workers, and how many shards were lost."""
-        return {} if self._beside is None else self._beside.metrics(self.learner)
-
-    def close(self) -> None:
-        """Ends the shards with the rest."""
-        if self._flow is not None and self._beside is not None:
-            self._beside.close()
-        super().close()
+        return learn_beside(rollouts, workers, self.learner, self.config, self.config.asynchrony, self.seed)

@@ -258,14 +258,13 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the operators have results report of them."""
-        operators = (node.operator for node in self._places() if isinstance(node, OperatorNode))
-        return {
-            name: value
-            for operator in operators
-            if isinstance(operator, Operator)
-            for name, value in operator.metrics().items()
-        }
+        """Returns what the operators, and the steps that are none, have results report of them."""
+        return {name: value for node in self._places() for name, value in (_operator(node) or node).metrics().items()}
+
+    def close(self) -> None:
+        """Ends what steps have started, such as actors that keep a replay; workers are not among it."""
+        for node in self._places():
+            node.close()
 
     def timings(self) -> list[OperatorTiming]:
         """Returns what each operator has cost so far, in the order of the plan."""
@@ -337,6 +336,11 @@ def _flow_through(node: Node, operator: Callable[..., Any]) -> Flow[Any]:
 
 def _memory(operator: Callable[..., Any]) -> StatefulOperator | None:
     return operator if isinstance(operator, StatefulOperator) else None
+
+
+def _operator(node: Node) -> Operator | None:
+    """Returns a step's operator if it says more of itself than a function does."""
+    return node.operator if isinstance(node, OperatorNode) and isinstance(node.operator, Operator) else None
 
 
 def _is_awaitable(pending: Pending) -> bool:

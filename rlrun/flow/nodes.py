@@ -126,6 +126,14 @@ class Node(ABC):
         """Takes over what `state` returned; there is nothing to take over by default."""
         return
 
+    def metrics(self) -> dict[str, float]:
+        """Returns what the result of an iteration reports of it, none by default."""
+        return {}
+
+    def close(self) -> None:
+        """Ends what it has started, nothing by default."""
+        return
+
 
 class Source(Node):
     """Where items come from; a subclass says how in `next_item`."""

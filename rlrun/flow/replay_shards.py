@@ -1,37 +1,36 @@
-"""Replays in actors of their own, between workers that fill them and a learner that neither waits for the other.
-
-A fragment travels from its worker to its shard without passing through the driver, which only hands on where it lies.
-"""
+"""Replays in actors of their own, between workers that fill them and a learner that neither waits for the other."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.actors.supervised_actors import Call, SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
-from rlrun.flow.flow import Flow, Operator, operator_label
 from rlrun.flow.initial_priorities import PRIORITIES
-from rlrun.flow.nodes import Delivered, Node, Pending, Polled, Source
-from rlrun.flow.operators import LearnResult
-from rlrun.flow.replay import Learned, minibatches_due
-from rlrun.flow.sources import AsyncRollouts, OperatorChain
+from rlrun.flow.left_on_workers import LeftOnWorker, held
 from rlrun.functional.seeding import child_seed
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from rlrun.replay.replay_config import ReplayConfig
     from rlrun.rollout.worker_set import WorkerSet
 
+Told = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Cells [N] of a replay and how much is to be learned from each still, [N]; the last one counts for a cell."""
+
 SHARD = "rlrun.flow.replay_shards:ReplayShard"
 """What makes a shard from its config."""
+
+PORTIONS = 4
+"""Messages in which the minibatches in flight are asked for: the learner has three of four portions to go on with until
+the next is here, and few messages to send."""
 
 UNSTORED_FRAGMENTS = 8
 """Fragments on their way into one shard, from which on no further ones are taken in."""
@@ -56,72 +55,6 @@ class ShardConfig:
     seed: int
 
 
-@dataclass(frozen=True)
-class LeftOnWorker:
-    """A fragment that stays in the object store of its worker's machine until a shard takes it.
-
-    Attributes:
-        reference: Ray's reference to it.
-        steps: Env steps in it.
-    """
-
-    reference: Any
-    steps: int
-
-
-class LeaveOnWorker(Operator):
-    """Has a fragment stay where it was collected, and only a reference to it travel; runs on a remote worker."""
-
-    def __call__(self, item: SampleBatch) -> LeftOnWorker:
-        """Returns where it lies."""
-        import ray
-
-        return LeftOnWorker(ray.put(item), int(item["valid"].sum()))
-
-
-def held(fragment: LeftOnWorker) -> SampleBatch | None:
-    """Returns a fragment that was left on its worker; None if it was lost with that one."""
-    import ray
-    from ray.exceptions import ObjectLostError
-
-    try:
-        batch: SampleBatch = ray.get(fragment.reference)
-    except ObjectLostError:
-        return None
-    return batch
-
-
-def rollouts_left_on_workers(
-    workers: WorkerSet, *operators_on_workers: Callable[[Any], Any], in_flight: int = 2
-) -> Flow[LeftOnWorker]:
-    """Delivers where the fragments of remote workers lie, as they are ready.
-
-    Args:
-        workers: Who samples; they count each fragment once its place is known.
-        operators_on_workers: What each batch passes on its worker.
-        in_flight: Requests that a worker has at a time.
-    """
-    chain = OperatorChain((*operators_on_workers, LeaveOnWorker()))
-    workers.postprocess(DEFAULT_POLICY, chain)
-    on_workers = tuple(operator_label(operator) for operator in chain.operators)
-    return Flow(RolloutsLeftOnWorkers(workers, DEFAULT_POLICY, on_workers, in_flight))
-
-
-class RolloutsLeftOnWorkers(AsyncRollouts):
-    """Where fragments lie, in the order in which they are ready."""
-
-    def state(self) -> dict[str, Any]:
-        """Returns the fragments themselves that wait, since a reference outlives no process."""
-        for item in list(self.here):
-            if isinstance(item.value, LeftOnWorker):
-                batch = held(item.value)
-                self.here.popleft()
-                self.here.extend([] if batch is None else [Delivered(batch, item.worker)])
-            else:
-                self.here.rotate(-1)
-        return super().state()
-
-
 class ReplayShard:
     """A replay in an actor, for the fragments of some of the workers."""
 
@@ -135,14 +68,31 @@ class ReplayShard:
             seed=config.seed,
         )
 
-    def add(self, lane: int, fragment: SampleBatch | LeftOnWorker) -> int:
-        """Puts a fragment by and returns how many steps it holds; 0 if it was lost together with its worker."""
-        batch = held(fragment) if isinstance(fragment, LeftOnWorker) else fragment
-        return 0 if batch is None else self._replay.add(lane, batch, batch.get(PRIORITIES))
+    def add(self, lane: int, fragment: SampleBatch | LeftOnWorker) -> tuple[int, int]:
+        """Puts a fragment by.
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch | None:
-        """Draws a minibatch; None if there is nothing to draw."""
-        return self._replay.sample(batch_size, env_steps) if self._replay.num_ready else None
+        Returns:
+            How many steps it holds, 0 if it was lost together with its worker; and the bytes that are set aside.
+        """
+        batch = held(fragment) if isinstance(fragment, LeftOnWorker) else fragment
+        steps = 0 if batch is None else self._replay.add(lane, batch, batch.get(PRIORITIES))
+        return steps, self._replay.num_bytes
+
+    def sample(self, number: int, batch_size: int, env_steps: int, told: Told | None) -> SampleBatch | None:
+        """Draws minibatches, after taking in what was learned from earlier ones.
+
+        Args:
+            number: How many, N.
+            batch_size: Steps in each, S.
+            env_steps: Env steps so far, for schedules.
+            told: Priorities that are known by now.
+
+        Returns:
+            Their columns [N, S, ...]; None if there is nothing to draw.
+        """
+        if told is not None:
+            self.update_priorities(*told)
+        return self._replay.minibatches(number, batch_size, env_steps) if self._replay.num_ready else None
 
     def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Takes how much is to be learned from rows still; a shard made anew knows nothing of them."""
@@ -213,13 +163,17 @@ class ReplayShards:
         self._earlier_restarts = 0
         self._places = {worker: divmod(i, self.num_shards) for i, worker in enumerate(workers.indices)}
         self._actors: SupervisedActors | None = None
+        self._turn = 0
         self._forget()
 
     def _forget(self) -> None:
         self._stored: deque[Call] = deque()
         self._drawn: deque[Call] = deque()
+        self._here: deque[tuple[int, SampleBatch, int]] = deque()
         self._unstored: Counter[int] = Counter()
         self._undrawn: Counter[int] = Counter()
+        self._num_bytes: Counter[int] = Counter()
+        self._told: dict[int, list[Told]] = {}
         self._empty: set[int] = set()
         self._owed = 0
 
@@ -227,6 +181,11 @@ class ReplayShards:
     def restarts(self) -> int:
         """How many shards were made anew, over all sessions of the trial."""
         return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that all shards have set aside, as far as they have told."""
+        return self._num_bytes.total()
 
     @property
     def takes_fragments(self) -> bool:
@@ -245,8 +204,22 @@ class ReplayShards:
         self._owed = self.minibatches_per_fragment
         self._started().ask(shard, "add", lane, fragment).inbox = self._stored
 
+    @property
+    def minibatches_here(self) -> int:
+        """Minibatches that can be taken at once."""
+        return len(self._here)
+
+    def are_to_be_asked(self, in_flight: int) -> bool:
+        """Tells whether minibatches may be asked for, or none are here; see `request`."""
+        return not self._here or any(self._may_be_asked(shard, in_flight) for shard in range(self.num_shards))
+
+    def _may_be_asked(self, shard: int, in_flight: int) -> bool:
+        return shard not in self._empty and self._undrawn[shard] + _portion(in_flight) <= in_flight
+
     def request(self, batch_size: int, env_steps: int, in_flight: int, due: float) -> None:
         """Asks for minibatches: of every shard that has something, so many ahead of time.
+
+        It asks for a portion of them at once, and the shards in turn, so that each has its share where few are due.
 
         Args:
             batch_size: Steps in each.
@@ -254,12 +227,17 @@ class ReplayShards:
             in_flight: How many a shard is asked for at a time.
             due: How many may have been drawn in all.
         """
-        for _ in range(in_flight):
-            for shard in range(self.num_shards):
-                if shard not in self._empty and self._undrawn[shard] < in_flight and self.drawn_batches < due:
-                    self._undrawn[shard] += 1
-                    self.drawn_batches += 1
-                    self._started().ask(shard, "sample", batch_size, env_steps).inbox = self._drawn
+        passed_over = 0
+        while passed_over < self.num_shards and self.drawn_batches < due:
+            shard, self._turn = self._turn, (self._turn + 1) % self.num_shards
+            if self._may_be_asked(shard, in_flight):
+                passed_over, number = 0, min(_portion(in_flight), int(due) - self.drawn_batches)
+                self._undrawn[shard] += number
+                self.drawn_batches += number
+                call = self._started().ask(shard, "sample", number, batch_size, env_steps, self._take_told(shard))
+                call.inbox = self._drawn
+            else:
+                passed_over += 1
 
     def attend(self) -> None:
         """Takes in what the shards have answered; never waits.
@@ -270,27 +248,39 @@ class ReplayShards:
         self._started().attend()
         while self._stored:
             call = self._stored.popleft()
-            self.stored_steps += call.answer
+            steps, self._num_bytes[call.actor] = call.answer
+            self.stored_steps += steps
             self._unstored[call.actor] -= 1
-        for call in [call for call in self._drawn if call.answer is None]:
-            self._drawn.remove(call)
-            self._undrawn[call.actor] -= 1
-            self.drawn_batches -= 1
+        while self._drawn:
+            call = self._drawn.popleft()
+            number = call.arguments[0]
+            if call.answer is not None:
+                self._here.extend((call.actor, call.answer, i) for i in range(number))
+                continue
+            self._undrawn[call.actor] -= number
+            self.drawn_batches -= number
             if not self._unstored[call.actor]:  # asked again when there is something new
                 self._empty.add(call.actor)
 
     def take(self) -> tuple[int, SampleBatch] | None:
         """Returns a minibatch that is here, and its shard; None if there is none."""
-        if not self._drawn:
+        if not self._here:
             return None
-        call = self._drawn.popleft()
-        self._undrawn[call.actor] -= 1
+        shard, batches, index = self._here.popleft()
+        self._undrawn[shard] -= 1
         self._owed = max(self._owed - 1, 0)
-        return call.actor, SampleBatch(call.answer)
+        return shard, SampleBatch(batches).map(lambda leaf: leaf[index])
 
-    def update_priorities(self, shard: int, cells: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Tells a shard how much is to be learned from rows still; nobody waits for it."""
-        self._started().post(shard, "update_priorities", cells, priorities)
+    def tell(self, shard: int, cells: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Keeps how much is to be learned from rows still until the shard is asked for the next minibatches."""
+        self._told.setdefault(shard, []).append((cells, priorities))
+
+    def _take_told(self, shard: int) -> Told | None:
+        told = self._told.pop(shard, None)
+        if told is None:
+            return None
+        cells, priorities = zip(*told, strict=True)
+        return np.concatenate(cells), np.concatenate(priorities)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns the Ray references, and the moment, of which one has to come before there is news."""
@@ -299,6 +289,9 @@ class ReplayShards:
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept; minibatches under way are not."""
         actors = self._started()
+        for shard in range(self.num_shards):
+            if (told := self._take_told(shard)) is not None:
+                actors.post(shard, "update_priorities", *told)
         states = actors.answers([actors.ask(i, "state", may_take_long=True) for i in range(self.num_shards)])
         self.attend()
         under_way = sum(self._undrawn.values())
@@ -360,131 +353,6 @@ class ReplayShards:
         return self._actors
 
 
-def store_to_shards(rollouts: Flow[Any], shards: ReplayShards) -> Flow[LearnResult]:
-    """Hands fragments on to their workers' shards; while those or learning do not keep up, none are pulled."""
-    return Flow(StoreToShards(rollouts.node, shards))
-
-
-class StoreToShards(Node):
-    """Fragment -> how many steps it holds, once it is on its way into its shard."""
-
-    kind = "for_each"
-
-    def __init__(self, upstream: Node, shards: ReplayShards) -> None:
-        """Takes where fragments come from and where they go."""
-        settings = {"shards": shards.num_shards, "capacity": shards.config.capacity}
-        super().__init__("StoreToShards", settings, (upstream,))
-        self.upstream = upstream
-        self.shards = shards
-
-    def poll(self) -> Polled:
-        """Returns the next fragment's steps."""
-        if not self.shards.takes_fragments:
-            self.shards.attend()
-            if not self.shards.takes_fragments:
-                return Pending(*self.shards.awaited(), reasons=("the replay shards or learning do not keep up",))
-        polled = self.upstream.poll()
-        if not isinstance(polled, Delivered):
-            return polled
-        self.items += 1
-        fragment, worker = polled
-        assert worker is not None
-        steps = fragment.steps if isinstance(fragment, LeftOnWorker) else int(fragment["valid"].sum())
-        self.shards.add(worker, fragment)
-        return Delivered(LearnResult(steps), worker)
-
-    @property
-    def stateful(self) -> bool:
-        """Always: what the shards keep."""
-        return True
-
-    def state(self) -> dict[str, Any]:
-        """Returns everything that is kept."""
-        return self.shards.state()
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
-        self.shards.load_state(state)
-
-
-def replay(
-    shards: ReplayShards,
-    workers: WorkerSet,
-    *,
-    batch_size: int,
-    learning_starts: int,
-    training_intensity: float,
-    in_flight: int = 4,
-) -> Flow[SampleBatch]:
-    """Delivers minibatches as fast as they are pulled; the worker of each is its shard.
-
-    Args:
-        shards: Where they are drawn, of all in turn.
-        workers: Whose env steps schedules follow.
-        batch_size: Steps in each.
-        learning_starts: Steps that are put by before the first.
-        training_intensity: Most minibatches for every step after that.
-        in_flight: How many each shard is asked for ahead of time.
-    """
-    return Flow(Replay(shards, workers, batch_size, learning_starts, training_intensity, in_flight))
-
-
-class Replay(Source):
-    """Minibatches out of shards; see `replay`."""
-
-    def __init__(
-        self,
-        shards: ReplayShards,
-        workers: WorkerSet,
-        batch_size: int,
-        learning_starts: int,
-        training_intensity: float,
-        in_flight: int,
-    ) -> None:
-        """Takes what `replay` takes."""
-        super().__init__(
-            "replay",
-            {
-                "shards": shards.num_shards,
-                "batch_size": batch_size,
-                "learning_starts": learning_starts,
-                "in_flight": in_flight,
-            },
-        )
-        self.shards = shards
-        self.workers = workers
-        self.batch_size = batch_size
-        self.learning_starts = learning_starts
-        self.training_intensity = training_intensity
-        self.in_flight = in_flight
-
-    def next_item(self) -> Polled:
-        """Returns the next minibatch that is here, after asking for others."""
-        shards = self.shards
-        shards.attend()
-        taken = shards.take()
-        due = minibatches_due(shards.stored_steps, self.training_intensity, self.learning_starts)
-        shards.request(self.batch_size, self.workers.env_steps, self.in_flight, due)
-        if taken is None:
-            return Pending(*shards.awaited(), reasons=("the replay waits for more steps",))
-        shard, batch = taken
-        return Delivered(batch, shard)
-
-
-class TellPriorities(Operator):
-    """Tells a shard how much is to be learned from what it had drawn still; takes pairs of shard and what was learned.
-
-    Nobody waits for it.
-    """
-
-    def __init__(self, shards: ReplayShards) -> None:
-        """Takes who is told."""
-        self.shards = shards
-
-    def __call__(self, item: tuple[int | None, Learned]) -> Learned:
-        """Returns what was learned."""
-        shard, learned = item
-        if len(learned.priorities):
-            assert shard is not None
-            self.shards.update_priorities(shard, learned.cells, learned.priorities)
-        return learned
+def _portion(in_flight: int) -> int:
+    """Returns how many of so many minibatches are asked for in one message."""
+    return -(-in_flight // PORTIONS)

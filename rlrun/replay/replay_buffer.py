@@ -99,15 +99,33 @@ class ReplayBuffer:
         Raises:
             RuntimeError: If no step can be drawn yet.
         """
-        self.drawn_batches += 1
+        return self.minibatches(1, batch_size, env_steps).map(lambda leaf: leaf[0])
+
+    def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
+        """Draws several minibatches, the same as one after another, in the time of one large one.
+
+        Args:
+            number: How many, N.
+            batch_size: Steps in each, S.
+            env_steps: Env steps so far, for schedules.
+
+        Returns:
+            The columns of `sample`, [N, S, ...].
+
+        Raises:
+            RuntimeError: If no step can be drawn yet.
+        """
+        self.drawn_batches += number
         if self._priorities is None:
-            cells = self._ring.draw(self._generator, batch_size)
-            weights = np.ones(batch_size, np.float32)
+            drawn = [self._ring.draw(self._generator, batch_size) for _ in range(number)]
+            weights = np.ones((number, batch_size), np.float32)
         else:
-            cells = self._priorities.draw(self._generator, batch_size)
-            weights = self._priorities.weights(cells, value_at(self.config.priority_beta, env_steps))
-        batch = self._ring.gather(cells)
-        batch["weights"], batch["cells"] = weights[:, None], cells
+            beta = value_at(self.config.priority_beta, env_steps)
+            drawn = [self._priorities.draw(self._generator, batch_size) for _ in range(number)]
+            weights = np.stack([self._priorities.weights(cells, beta) for cells in drawn])
+        cells = np.concatenate(drawn)
+        batch = self._ring.gather(cells).map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
+        batch["weights"], batch["cells"] = weights[..., None], cells.reshape(number, batch_size)
         return batch
 
     def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[Any]) -> None:

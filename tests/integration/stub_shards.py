@@ -19,16 +19,16 @@ class HangingConfig:
 
 
 class HangsOnce(ReplayShard):
-    """Does not answer the tenth time that a minibatch is asked for, unless another one has hung already."""
+    """Does not answer the tenth time that minibatches are asked for, unless another one has hung already."""
 
     def __init__(self, config: HangingConfig) -> None:
         super().__init__(config.shard)
         self.note = config.note
         self.asked = 0
 
-    def sample(self, batch_size: int, env_steps: int) -> Any:
+    def sample(self, number: int, batch_size: int, env_steps: int, told: Any) -> Any:
         self.asked += 1
         if self.asked == 10 and not self.note.exists():
             self.note.touch()
             time.sleep(3600)
-        return super().sample(batch_size, env_steps)
+        return super().sample(number, batch_size, env_steps, told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from stub_shards import HangingConfig
 
 from rlrun.algorithms.apex import Apex
-from rlrun.flow import replay_shards
-from rlrun.flow.replay_shards import LeftOnWorker, ReplayShards
+from rlrun.flow import left_on_workers, replay_shards
+from rlrun.flow.left_on_workers import LeaveOnWorker, LeftOnWorker
+from rlrun.flow.replay_shards import ReplayShards
+from rlrun.flow.sharded_replay import StoreToShards
 from rlrun.rollout.rollout_worker import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -33,6 +36,11 @@ CONFIG: dict[str, Any] = {
 }
 
 
+def shards_of(algorithm: Apex) -> ReplayShards:
+    (store,) = [node for node in algorithm.flow._places() if isinstance(node, StoreToShards)]
+    return store.shards
+
+
 def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
     deadline = time.monotonic() + 120
     result = algorithm.train()
@@ -42,9 +50,12 @@ def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
     return result
 
 
-def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_kept(tmp_path: Path) -> None:
+def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import ray
 
+    monkeypatch.setattr(left_on_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
     with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
         delivered: list[Any] = []
         algorithm.start()
@@ -60,8 +71,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
         assert delivered
         assert all(isinstance(item, LeftOnWorker) for item in delivered)
-        shards = algorithm._beside.shards
-        assert shards is not None
+        shards = shards_of(algorithm)
         assert shards._actors is not None
         ray.kill(shards._actors.shells()[0])
         learned = result["sgd_steps"]
@@ -70,13 +80,13 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         )
         assert result["replay_shard_restarts"] == 1
         assert result["worker_restarts"] == 0
+        assert result["replay/gigabytes"] > 4000 * 16 / 1e9
         assert np.isfinite(result["learner/loss"])
         algorithm.save(tmp_path / "checkpoint")
         steps, learned, stored = algorithm.workers.env_steps, algorithm.learner.sgd_steps, shards.stored_steps
     with Apex.restore(tmp_path / "checkpoint") as restored:
         restored.start()
-        shards = restored._beside.shards
-        assert shards is not None
+        shards = shards_of(restored)
         assert shards.stored_steps == stored
         result = restored.train()
         assert result["env_steps"] > steps

@@ -3,6 +3,7 @@ import pytest
 
 from rlrun.algorithms.apex import Apex
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.left_on_workers import LeaveOnWorker
 from rlrun.flow.replay_shards import ReplayShard, ReplayShards, ShardConfig
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
@@ -49,21 +50,36 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioriti
     settings = {"num_lanes": 2, "n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, prioritized=prioritized)
     shard, replay = ReplayShard(ShardConfig(config, **settings)), ReplayBuffer(config, **settings)
-    assert shard.sample(4, 0) is None
-    shard.update_priorities(np.array([3, 4]), np.ones(2, np.float32))  # told of what another one before it held
+    told = np.array([3, 4]), np.ones(2, np.float32)
+    assert shard.sample(2, 4, 0, told) is None  # told of what another one before it held
+    told, told_of_each = None, []
     for number, fragment in enumerate(fragments(12)):
         priorities = np.abs(fragment["rewards"])
-        assert shard.add(number % 2, SampleBatch(fragment, priorities=priorities)) == 10
-        assert replay.add(number % 2, fragment, priorities) == 10
-        own, expected = shard.sample(16, 10 * number), replay.sample(16, 10 * number)
-        assert own.keys() == expected.keys()
-        for name in own:
-            np.testing.assert_array_equal(own[name], expected[name])
-        for one in (shard, replay):
-            one.update_priorities(own["cells"], np.arange(16, dtype=np.float32))
+        assert shard.add(number % 2, SampleBatch(fragment, priorities=priorities)) == (
+            replay.add(number % 2, fragment, priorities),
+            replay.num_bytes,
+        )
+        for told_of_one in told_of_each:
+            replay.update_priorities(*told_of_one)
+        portion = shard.sample(3, 16, 10 * number, told)
+        expected = [replay.sample(16, 10 * number) for _ in range(3)]
+        for index, minibatch in enumerate(expected):
+            assert portion.keys() == minibatch.keys()
+            for name in minibatch:
+                np.testing.assert_array_equal(portion[name][index], minibatch[name])
+        told_of_each = [(one["cells"], np.arange(i, i + 16, dtype=np.float32)) for i, one in enumerate(expected)]
+        told = tuple(np.concatenate(parts) for parts in zip(*told_of_each, strict=True))
+    shard.update_priorities(*told)
+    for told_of_one in told_of_each:
+        replay.update_priorities(*told_of_one)
     another = ReplayShard(ShardConfig(config, **{**settings, "seed": 6}))
     another.load_state(shard.state())
-    np.testing.assert_array_equal(another.sample(9, 0)["cells"], replay.sample(9, 0)["cells"])
+    np.testing.assert_array_equal(another.sample(1, 9, 0, None)["cells"][0], replay.sample(9, 0)["cells"])
+
+
+def test_a_small_fragment_travels_itself():
+    (fragment,) = fragments(1)
+    assert LeaveOnWorker()(fragment) is fragment
 
 
 def test_workers_and_capacity_are_shared_out_to_the_shards():
@@ -131,9 +147,9 @@ def test_the_plan_tells_what_runs_beside_what():
     assert [name for name, _ in collecting[0].on_workers] == ["InitialPriorities", "LeaveOnWorker"]
     assert [info.name for info in learning] == [
         "replay",
-        "TrainOnReplayed",
+        "TrainBeside",
         "zip_with_worker",
         "TellPriorities",
         "UpdateTargetNetwork",
     ]
-    assert learning[0].settings == {"shards": 2, "batch_size": 512, "learning_starts": 50_000, "in_flight": 4}
+    assert learning[0].settings == {"shards": 2, "batch_size": 512, "learning_starts": 50_000, "in_flight": 32}

@@ -1,0 +1,172 @@
+"""What the algorithms share that learn beside collecting: their settings, and the dataflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.flow.concurrently import concurrently
+from rlrun.flow.flow import Flow
+from rlrun.flow.initial_priorities import StoreWithPriorities
+from rlrun.flow.left_on_workers import rollouts_left_on_workers
+from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
+from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities, replayed
+from rlrun.flow.replay_shards import ReplayShards
+from rlrun.flow.sharded_replay import TellPriorities, replay, store_to_shards
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.off_policy import OffPolicyConfig, replay_of
+
+if TYPE_CHECKING:
+    from rlrun.learner.any_learner import AnyLearner
+    from rlrun.rollout.worker_set import WorkerSet
+
+
+class AsynchronyConfig(ConfigModel):
+    """How workers, replay and learner go on beside each other."""
+
+    replay_shards: NonNegativeInt = 1
+    """Processes that keep the replay, each with the fragments of its share of the remote workers; they get no CPUs of
+    their own. 0 keeps it in the trial's process, as the local worker alone does."""
+    minibatches_in_flight: PositiveInt = 32
+    """Minibatches that each of them is asked for ahead of time, so that the learner finds one when it is ready. All of
+    them may be in memory at once: 512 steps of Atari's take 29 MB, and fewer do for a large network."""
+    rollouts_in_flight: PositiveInt = 2
+    """Fragments that each worker is asked for ahead of time."""
+    minibatches_per_fragment: PositiveInt = 1
+    """Minibatches that are learned from before the next fragment is taken in, once learning has begun: workers that
+    are faster than that wait. Where they are slower there are more of them; with the replay in the trial's process and
+    the local worker, exactly so many follow each fragment."""
+    weights_age: PositiveInt = 50
+    """A worker gets new weights with its next fragment when its own are at least so many minibatches old (the paper's
+    actors copy them every 400 frames, during which its learner gets about 56 minibatches further)."""
+
+
+class BesideConfig(ConfigModel):
+    """Settings of Ape-X with any loss, beside those of `OffPolicyConfig`.
+
+    It stands before that one among the bases of such settings, so that its defaults hold.
+    """
+
+    num_envs_per_worker: PositiveInt = 1
+    """Envs that a worker steps side by side."""
+    rollout_fragment_length: PositiveInt | None = 50
+    """Steps of each env that go into the replay together."""
+    training_intensity: PositiveFloat = 1000.0
+    """Most minibatches for every env step after that. The default is out of reach: Ape-X learns as fast as it can, and
+    minibatches_per_env_step in the results says how fast that was."""
+    asynchrony: AsynchronyConfig = AsynchronyConfig()
+    """How workers, replay and learner go on beside each other."""
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step at least, where the learner finds one whenever it is ready."""
+        return self.asynchrony.minibatches_per_fragment / (
+            (self.rollout_fragment_length or 1) * self.num_envs_per_worker
+        )
+
+
+def collected(workers: WorkerSet, config: AsynchronyConfig, *on_workers: Callable[[Any], Any]) -> Flow[Any]:
+    """Returns fragments as they are ready; those for shards stay where they were collected.
+
+    Args:
+        workers: Who collects.
+        config: How they go on.
+        on_workers: What the fragments pass on their worker.
+    """
+    if workers.num_workers and config.replay_shards:
+        return rollouts_left_on_workers(workers, *on_workers, in_flight=config.rollouts_in_flight)
+    return parallel_rollouts(workers, *on_workers, mode="async", in_flight=config.rollouts_in_flight)
+
+
+class TrainBeside(TrainOnReplayed):
+    """Runs a step of SGD on each minibatch, and reports how many that were for each env step."""
+
+    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
+        """Takes who learns and who collects."""
+        super().__init__(learner, workers)
+        self._before = 0, 0
+
+    def metrics(self) -> dict[str, float]:
+        """Returns minibatches for each env step since the last call."""
+        before, self._before = self._before, (self.learner.sgd_steps, self.workers.env_steps)
+        minibatches, steps = (now - then for now, then in zip(self._before, before, strict=True))
+        return {"minibatches_per_env_step": minibatches / max(steps, 1)}
+
+
+def learn_beside(
+    rollouts: Flow[Any],
+    workers: WorkerSet,
+    learner: AnyLearner,
+    config: OffPolicyConfig,
+    asynchrony: AsynchronyConfig,
+    seed: int,
+) -> Flow[LearnResult]:
+    """Puts fragments into a replay, in shards or in this process, and sends new weights; beside that, learns from it.
+
+    Args:
+        rollouts: What `collected` returns.
+        workers: Who collects.
+        learner: Who learns.
+        config: How much is learned, and from what.
+        asynchrony: How they go on beside each other.
+        seed: Root seed of the draws.
+    """
+    if workers.num_workers and asynchrony.replay_shards:
+        stored, updated = _over_shards(rollouts, workers, learner, config, asynchrony, seed)
+    else:
+        experience = replay_of(config, workers, seed)
+        stored = rollouts.zip_with_worker().for_each(StoreWithPriorities(experience, workers))
+        minibatches = replayed(
+            experience,
+            workers,
+            batch_size=config.train_batch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+        )
+        updated = _trained(minibatches, workers, learner, config).for_each(UpdatePriorities(experience))
+    answered = (
+        stored.for_each(MergeFilters(learner, workers))
+        .zip_with_worker()
+        .for_each(SendWeights(learner, workers, every=asynchrony.weights_age))
+    )
+    updated = updated.for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
+    return concurrently(answered, updated, weights=(1, asynchrony.minibatches_per_fragment), output=answered)
+
+
+def _over_shards(
+    rollouts: Flow[Any],
+    workers: WorkerSet,
+    learner: AnyLearner,
+    config: OffPolicyConfig,
+    asynchrony: AsynchronyConfig,
+    seed: int,
+) -> tuple[Flow[LearnResult], Flow[Any]]:
+    """Returns fragments put into shards, and what was learned from minibatches out of them."""
+    shards = ReplayShards(
+        config.replay,
+        asynchrony.replay_shards,
+        workers,
+        n_step=config.n_step,
+        gamma=config.gamma,
+        seed=seed,
+        minibatches_per_fragment=asynchrony.minibatches_per_fragment,
+        timeout_s=config.worker_timeout_s,
+        max_restarts=config.max_worker_restarts,
+    )
+    minibatches = replay(
+        shards,
+        workers,
+        batch_size=config.train_batch_size,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+        in_flight=asynchrony.minibatches_in_flight,
+    )
+    trained = _trained(minibatches, workers, learner, config)
+    return store_to_shards(rollouts, shards), trained.zip_with_worker().for_each(TellPriorities(shards))
+
+
+def _trained(minibatches: Flow[Any], workers: WorkerSet, learner: AnyLearner, config: OffPolicyConfig) -> Flow[Any]:
+    if config.normalize_observations:
+        minibatches = minibatches.for_each(NormalizeReplayed(learner))
+    return minibatches.for_each(TrainBeside(learner, workers))

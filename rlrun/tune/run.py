@@ -140,13 +140,15 @@ def resume(
         All trials of the run, in order, also those that had been finished before.
 
     Raises:
-        UsageError: If it is not a run, another process is running it, or a trial needs more than there is.
+        UsageError: If it is not a run, another process is running it, a trial.json is damaged, or a trial needs more
+            than there is.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial came through.
         CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
         Interrupted: If the user interrupted again.
     """
     opened = RunDirectory.open(Path(directory))
     follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
+    opened.mend_records()
     if extend:
         with opened.locked():
             opened.extend(extend)

@@ -271,6 +271,29 @@ class RunDirectory:
             raise UsageError(f"{self.path / name}: there is no trial.json")
         return record
 
+    def mend_records(self) -> None:
+        """Makes trial.json anew where it is gone: such a trial goes on from its newest checkpoint.
+
+        Raises:
+            UsageError: If one is damaged, with all that are; or if another process runs the trials.
+        """
+        gone, damaged = [], []
+        for name in self.table.trials:
+            try:
+                if self.trial_directory(name).read_record() is None:
+                    gone.append(name)
+            except UsageError as error:
+                damaged.append(f"{error}; remove the file, and its trial goes on from its newest checkpoint")
+        if damaged:
+            raise UsageError("\n".join(damaged))
+        if not gone:
+            return
+        with self.locked():
+            for name in gone:
+                trial, start = self.trial(name), self.table.from_checkpoint
+                record = TrialRecord(name, "INTERRUPTED", trial.seed, dict(trial.params), from_checkpoint=start)
+                self.trial_directory(name).write_record(record)
+
     def unfinished(self, *, retry_failed: bool) -> list[str]:
         """Returns the names of the trials that have something left to do.
 

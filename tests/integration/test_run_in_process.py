@@ -92,6 +92,28 @@ def test_a_finished_run_has_nothing_to_go_on_with(tmp_path: Path) -> None:
     assert events == []
 
 
+def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(tmp_path: Path) -> None:
+    finished = rlrun.run({"damaged": entry(seeds=3)}, runs_dir=tmp_path, executor="local")
+    run = tmp_path / "damaged"
+    files = [trial.directory / "trial.json" for trial in finished]
+    whole = [file.read_text() for file in files]
+    for file in files[:2]:
+        file.write_text("{")
+    with pytest.raises(UsageError) as raised:
+        rlrun.resume(run, executor="local")
+    told = str(raised.value).splitlines()
+    assert [line.partition(": cannot be understood")[0] for line in told] == [str(file) for file in files[:2]]
+    assert all(line.endswith("remove the file, and its trial goes on from its newest checkpoint") for line in told)
+    assert [file.read_text() for file in files] == ["{", "{", whole[2]]
+
+    for file in files[:2]:
+        file.unlink()
+    assert [trial.status for trial in rlrun.resume(run, executor="local", extend={"iteration": 4})] == [
+        "TERMINATED"
+    ] * 3
+    assert [len(trial.results()) for trial in RunDirectory.open(run).results()] == [4, 4, 4]
+
+
 def test_a_watcher_that_raises_ends_the_run_and_the_trial_goes_on_where_it_was(tmp_path: Path) -> None:
     def watch(event: RunEvent) -> None:
         if isinstance(event, TrialEvent) and event.result and event.result["iteration"] == 2:

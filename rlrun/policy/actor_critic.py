@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
-import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -24,6 +22,7 @@ from rlrun.nn.policy_value_net import PolicyValueNet
 from rlrun.policy.action_space import ActionModel, action_model
 from rlrun.policy.behavior import ActorCriticBehavior, ActorCriticForward, DenseActorCritic
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.own_network import own_network
 from rlrun.policy.policy import Policy
 from rlrun.policy.state_dependent import (
     NoiseMatrix,
@@ -31,7 +30,6 @@ from rlrun.policy.state_dependent import (
     StateDependentActorCritic,
     StateDependentBehavior,
 )
-from rlrun.registry import load_object
 
 
 @dataclass(frozen=True)
@@ -45,24 +43,6 @@ class ActorCriticOutputs:
 
     distribution: Distribution
     values: Tensor
-
-
-def check_network(module: Any, path: str, observation_space: gymnasium.Space[Any], num_outputs: int) -> None:
-    """Checks that a network of the user's own gives what a policy needs, on a batch of two observations.
-
-    Raises:
-        UsageError: It is not an nn.Module, or does not return outputs [N, num_outputs] and values [N].
-    """
-    if not isinstance(module, nn.Module):
-        raise UsageError(f"the network {path} makes {type(module).__name__}, not a torch.nn.Module")
-    pair = map_tree(lambda *leaves: torch.as_tensor(np.stack(leaves)), *(observation_space.sample() for _ in range(2)))
-    with torch.no_grad():
-        returned = module(pair)
-    found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
-    if found != [(2, num_outputs), (2,)]:
-        raise UsageError(
-            f"the network {path} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it returned {found}"
-        )
 
 
 class ActorCriticPolicy(Policy):
@@ -93,11 +73,14 @@ class ActorCriticPolicy(Policy):
                 self.leaves, self.action_model.num_outputs, self.action_model.free_log_stds, model, seed
             )
         else:
-            make = load_object(model.module, what="network")
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                self.module = make(observation_space, self.action_model.num_outputs, model)
-            check_network(self.module, model.module, observation_space, self.action_model.num_outputs)
+            num_outputs = self.action_model.num_outputs
+            self.module, returned = own_network(model, observation_space, num_outputs, seed)
+            found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
+            if found != [(2, num_outputs), (2,)]:
+                raise UsageError(
+                    f"the network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it "
+                    f"returned {found}"
+                )
         self.parameters = FlatParameters(self.module)
         named = self.module.named_parameters(remove_duplicate=False)
         self._has_shared_parameters = sum(1 for _ in named) > len(self.parameters.slots)

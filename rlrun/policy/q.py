@@ -24,11 +24,11 @@ from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.nn.q_net import QNet
 from rlrun.policy.action_space import CategoricalActions
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.own_network import own_network
 from rlrun.policy.perturbation import AdaptiveNoise, LearnedNoise, NoisyPart, Perturbation, factors
 from rlrun.policy.policy import Policy
 from rlrun.policy.q_behavior import DenseQ, EpsilonSpread, Exploration, QBehavior, QForward
 from rlrun.policy.return_model import ReturnModel
-from rlrun.registry import load_object
 
 NOISE = "parameter_noise"
 """Column of a minibatch with the noise of a noisy network, [1, 3, num_noise]."""
@@ -154,7 +154,14 @@ class QPolicy(Policy):
         if model.module is None:
             net: nn.Module = QNet(self.leaves, self.action_model.num_outputs, number, model, dueling=dueling, seed=seed)
         else:
-            net = own_network(model, observation_space, self.action_model.num_outputs * number, seed)
+            num_outputs = self.action_model.num_outputs * number
+            net, returned = own_network(model, observation_space, num_outputs, seed)
+            found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
+            if found != (2, num_outputs):
+                raise UsageError(
+                    f"the network {model.module} must return outputs [N, {num_outputs}] for a Q policy; for N = 2 it "
+                    f"returned {found}"
+                )
         self.module: nn.Module = net if noisy_sigma is None else NoisyNet(net, noisy_sigma)
         self.parameters = FlatParameters(self.module)
         named = self.module.named_parameters(remove_duplicate=False)
@@ -220,27 +227,3 @@ class QPolicy(Policy):
 
         value_stream = None if net.value_stream is None else mirror(net.value_stream, "value_stream")
         return DenseQ(self.leaves, mirror(net.trunk, "trunk"), mirror(net.stream, "stream"), value_stream)
-
-
-def own_network(model: ModelConfig, observation_space: gymnasium.Space[Any], num_outputs: int, seed: int) -> nn.Module:
-    """Returns a network of the user's own, checked on a batch of two observations.
-
-    Raises:
-        UsageError: It is not an nn.Module, or does not return outputs [N, num_outputs].
-    """
-    path = str(model.module)
-    make = load_object(path, what="network")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = make(observation_space, num_outputs, model)
-    if not isinstance(module, nn.Module):
-        raise UsageError(f"the network {path} makes {type(module).__name__}, not a torch.nn.Module")
-    pair = map_tree(lambda *parts: torch.as_tensor(np.stack(parts)), *(observation_space.sample() for _ in range(2)))
-    with torch.no_grad():
-        returned = module(pair)
-    found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
-    if found != (2, num_outputs):
-        raise UsageError(
-            f"the network {path} must return outputs [N, {num_outputs}] for a Q policy; for N = 2 it returned {found}"
-        )
-    return module

@@ -248,6 +248,20 @@ class Unsqueezed(Net):
         outputs, values = super().forward(observations)
         return outputs, values[:, None]
 
+class Through(Net):
+    def __init__(self, observation_space, num_outputs, model, between):
+        super().__init__(observation_space, num_outputs, model)
+        self.body = nn.Sequential(self.body, between)
+
+def batch_norm(*arguments):
+    return Through(*arguments, nn.BatchNorm1d(8))
+
+def dropout(*arguments):
+    return Through(*arguments, nn.Dropout(0.1))
+
+def frozen(*arguments):
+    return Through(*arguments, nn.Sequential(nn.LazyBatchNorm1d(), nn.Dropout(0.1), nn.LayerNorm(8)).eval())
+
 def no_module(observation_space, num_outputs, model):
     return 3
 """
@@ -304,3 +318,30 @@ def test_a_network_of_one_s_own_starts_from_the_seed_and_leaves_torch_s_own_gene
 def test_a_network_that_does_not_fit_is_explained(name, message):
     with pytest.raises(UsageError, match=message):
         policy_for(Box(-1, 1, (4,)), module=f"own_networks:{name}")
+
+
+@pytest.mark.usefixtures("own_networks")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "batch_norm",
+            r"own_networks:batch_norm changes buffers as it runs \(body\.1\.running_mean, body\.1\.running_var, "
+            r"body\.1\.num_batches_tracked\), as BatchNorm does\. .* take LayerNorm or GroupNorm instead",
+        ),
+        ("dropout", r"own_networks:dropout draws random numbers as it runs, as Dropout does\. .*: leave it out"),
+    ],
+)
+def test_a_network_that_is_more_than_its_parameters_is_refused(name, message):
+    with pytest.raises(UsageError, match=message):
+        policy_for(Box(-1, 1, (4,)), module=f"own_networks:{name}")
+
+
+@pytest.mark.usefixtures("own_networks")
+def test_layers_that_neither_draw_nor_remember_as_they_are_set_are_taken():
+    policy = policy_for(Box(-1, 1, (4,)), module="own_networks:frozen")
+    behavior = policy.behavior()
+    behavior.load(Weights(0, randomized(policy)))
+    observations = observations_of(Box(-1, 1, (4,)), 5)
+    expected, _ = policy.module(torch.as_tensor(observations))
+    np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -313,8 +314,7 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[Trial
     if part.uses_ray:
         with active.log.speaking():
             warn_if_open_to_everyone()
-        session.start()
-        active.interrupts.listen()  # Ray has just taken SIGTERM for itself
+        _start_ray(session, active.interrupts)
     if active.interrupts.received:
         active.tell(RunStopping(active.interrupts.received))
     else:
@@ -323,6 +323,22 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[Trial
     results = part.directory.results()
     active.tell(RunFinished(part.directory.path, tuple(results), time.monotonic() - began))
     return results
+
+
+def _start_ray(session: RaySession, interrupts: Interrupts) -> None:
+    """Starts or joins Ray, which takes SIGTERM for itself meanwhile.
+
+    Raises:
+        KeyboardInterrupt: If one has come; nothing has begun that could save.
+    """
+    try:
+        session.start()
+        interrupts.listen()
+    except SystemExit as error:  # what Ray makes of it
+        if error.code != signal.SIGTERM:
+            raise
+        interrupts.received = interrupts.received or signal.SIGTERM.name
+        raise KeyboardInterrupt from None
 
 
 def _run_trials(part: _Part, active: ActiveRun, session: RaySession) -> None:

@@ -102,6 +102,31 @@ def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_t
     assert [numbers(trial)] == uninterrupted(spec(), tmp_path)
 
 
+def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys, threading, time, rlrun\n"
+        "from rlrun.errors import Interrupted\n"
+        "from rlrun.tune.events import RunStarted\n"
+        "def send(ours):\n"
+        "    while signal.getsignal(signal.SIGTERM) is ours:\n"  # until Ray has taken it for itself
+        "        time.sleep(0.001)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def watch(event):\n"
+        "    if isinstance(event, RunStarted):\n"
+        "        threading.Thread(target=send, args=[signal.getsignal(signal.SIGTERM)], daemon=True).start()\n"
+        "try:\n"
+        f"    rlrun.run({spec(seeds=2)!r}, runs_dir={str(tmp_path)!r}, watch=watch)\n"
+        "except Interrupted as interrupted:\n"
+        "    print(interrupted)\n"
+        "    sys.exit(interrupted.exit_code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in listed
+
+
 def test_ctrl_c_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path: Path) -> None:
     sweep = spec(seeds=3)
     interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGINT", "group")

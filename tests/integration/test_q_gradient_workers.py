@@ -1,0 +1,120 @@
+"""Gorila and asynchronous Q-learning with workers in real actors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.async_dqn import AsyncDQN
+from rlrun.algorithms.gorila import Gorila
+from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+# No episode ends, so that each fragment holds as many env steps as cells: 4.
+WORLD = {"id": "rlrun.envs.worlds:ConstantReward", "kwargs": {"episode_len": 100_000}}
+FRAGMENT_STEPS = 4
+SHARED: dict[str, Any] = {
+    "num_workers": 2,
+    "num_cpus_per_worker": 0.5,
+    "num_envs_per_worker": 1,
+    "rollout_fragment_length": FRAGMENT_STEPS,
+    "model": {"hiddens": [8]},
+    "target_update_interval": 7,
+    "min_env_steps_per_iteration": 120,
+    "compile": False,
+}
+FRAGMENTS_BEFORE_LEARNING = 5
+GORILA = {
+    **SHARED,
+    "train_batch_size": 8,
+    "learning_starts": 2 * FRAGMENTS_BEFORE_LEARNING * FRAGMENT_STEPS,
+    "training_intensity": 1 / FRAGMENT_STEPS,
+    "replay": {"capacity": 2000},
+}
+
+
+def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
+    """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
+    delivered: list[tuple[int, int, int]] = []
+    algorithm.start()
+    count = algorithm.workers.count
+
+    def counted(rollout: Any) -> None:
+        batch = rollout.batches[DEFAULT_POLICY]
+        gradients = len(batch) if isinstance(batch, list) else 1
+        delivered.append((rollout.worker_index, gradients, rollout.weights_version))
+        count(rollout)
+
+    algorithm.workers.count = counted  # type: ignore[method-assign]
+    return delivered
+
+
+def trained(algorithm: Algorithm[Any], delivered: list[tuple[int, int, int]]) -> dict[str, Any]:
+    """Trains until both workers have delivered ten fragments."""
+    result = algorithm.train()
+    while min(sum(worker == index for worker, _, _ in delivered) for index in (1, 2)) < 10:
+        result = algorithm.train()
+    return result
+
+
+def assert_each_gradient_is_answered(delivered: list[tuple[int, int, int]], version: int) -> None:
+    """Checks that a worker acts with the weights that its own last gradient led to.
+
+    Args:
+        delivered: Fragments with at most one gradient each, in the order in which those are applied.
+        version: Version of the weights that all workers begin with.
+    """
+    current = {1: version, 2: version}
+    for worker, gradients, acted in delivered:
+        assert acted == current[worker]
+        version += gradients
+        if gradients:
+            current[worker] = version
+
+
+def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_new_weights(tmp_path: Path) -> None:
+    with AsyncDQN(WORLD, SHARED, seed=1) as algorithm:
+        delivered = delivered_by(algorithm)
+        result = trained(algorithm, delivered)
+        assert result["env_steps"] == FRAGMENT_STEPS * len(delivered)
+        # One worker's fragment may be here and counted while its gradient waits for the next iteration.
+        assert len(delivered) - result["sgd_steps"] in (0, 1)
+        assert_each_gradient_is_answered(delivered, 0)
+        algorithm.save(tmp_path / "checkpoint")
+        flat, target, version = algorithm.learner.flat(), algorithm.learner.target(), algorithm.learner.weights_version
+        assert np.abs(flat - target).max() > 0
+    with AsyncDQN.restore(tmp_path / "checkpoint") as restored:
+        delivered = delivered_by(restored)
+        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.learner.target(), target)
+        again = trained(restored, delivered)
+        assert again["env_steps"] - result["env_steps"] == FRAGMENT_STEPS * len(delivered)
+        assert min(acted for _, _, acted in delivered) >= version
+        assert again["sgd_steps"] - result["sgd_steps"] >= len(delivered) - 1
+
+
+def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keeps(tmp_path: Path) -> None:
+    with Gorila(WORLD, GORILA, seed=1) as algorithm:
+        delivered = delivered_by(algorithm)
+        result = trained(algorithm, delivered)
+        assert result["env_steps"] == FRAGMENT_STEPS * len(delivered)
+        for index in (1, 2):
+            gradients = [number for worker, number, _ in delivered if worker == index]
+            assert gradients[:FRAGMENTS_BEFORE_LEARNING] == [0] * FRAGMENTS_BEFORE_LEARNING
+            assert set(gradients[FRAGMENTS_BEFORE_LEARNING:]) == {1}
+        assert sum(number for _, number, _ in delivered) - result["sgd_steps"] in (0, 1)
+        assert_each_gradient_is_answered(delivered, 0)
+        algorithm.save(tmp_path / "checkpoint")
+        version = algorithm.learner.weights_version
+    with Gorila.restore(tmp_path / "checkpoint") as restored:
+        delivered = delivered_by(restored)
+        again = trained(restored, delivered)
+        assert {number for _, number, _ in delivered} == {1}  # nobody collects anew before it learns
+        assert min(acted for _, _, acted in delivered) >= version
+        assert again["sgd_steps"] - result["sgd_steps"] >= len(delivered) - 1
+        assert np.isfinite(again["learner/loss"])

@@ -99,7 +99,7 @@ class ReplayBuffer:
         Raises:
             RuntimeError: If no step can be drawn yet.
         """
-        return self.minibatches(1, batch_size, env_steps).map(lambda leaf: leaf[0])
+        return self._gathered(*self._drawn(batch_size, env_steps))
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
         """Draws several minibatches, the same as one after another, in the time of one large one.
@@ -115,17 +115,21 @@ class ReplayBuffer:
         Raises:
             RuntimeError: If no step can be drawn yet.
         """
-        self.drawn_batches += number
+        drawn = [self._drawn(batch_size, env_steps) for _ in range(number)]
+        rows = self._gathered(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
+        return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
+
+    def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Returns the cells of a minibatch and what each counts in a loss, [S]."""
+        self.drawn_batches += 1
         if self._priorities is None:
-            drawn = [self._ring.draw(self._generator, batch_size) for _ in range(number)]
-            weights = np.ones((number, batch_size), np.float32)
-        else:
-            beta = value_at(self.config.priority_beta, env_steps)
-            drawn = [self._priorities.draw(self._generator, batch_size) for _ in range(number)]
-            weights = np.stack([self._priorities.weights(cells, beta) for cells in drawn])
-        cells = np.concatenate(drawn)
-        batch = self._ring.gather(cells).map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
-        batch["weights"], batch["cells"] = weights[..., None], cells.reshape(number, batch_size)
+            return self._ring.draw(self._generator, batch_size), np.ones(batch_size, np.float32)
+        cells = self._priorities.draw(self._generator, batch_size)
+        return cells, self._priorities.weights(cells, value_at(self.config.priority_beta, env_steps))
+
+    def _gathered(self, cells: NDArray[np.int64], weights: NDArray[np.float32]) -> SampleBatch:
+        batch = self._ring.gather(cells)
+        batch["weights"], batch["cells"] = weights[:, None], cells
         return batch
 
     def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[Any]) -> None:

@@ -62,7 +62,7 @@ class Priorities:
         One that is not finite counts as the largest: a run that diverges says so itself, and is not to break here.
         """
         powers: NDArray[np.float64] = (np.abs(errors, dtype=np.float64) + self.epsilon) ** self.alpha
-        largest = float(powers.max(initial=0.0))
+        largest = float(np.maximum.reduce(powers, initial=0.0))
         if math.isfinite(largest):
             self._largest = max(self._largest, largest)
         else:
@@ -95,7 +95,7 @@ class Priorities:
             arXiv:1511.05952, section 3.4.
         """
         powers = self._tree.values.take(cells)
-        weights: NDArray[np.float32] = ((powers / powers.min()) ** -beta).astype(np.float32)
+        weights: NDArray[np.float32] = ((powers / np.minimum.reduce(powers)) ** -beta).astype(np.float32)
         return weights
 
     @property

@@ -142,7 +142,7 @@ class ReplayBuffer:
         if self._priorities is None or not len(priorities):
             return
         ready = self._ring.are_ready(cells)
-        if not ready.all():
+        if np.count_nonzero(ready) < len(ready):
             cells, priorities = cells[ready], priorities[ready]
         self._priorities.update(cells, priorities)
 

@@ -64,14 +64,14 @@ class SumTree:
         self._levels[0][indices] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
             indices = indices // FAN_OUT
-            above[indices] = blocks.take(indices, axis=0).sum(axis=1)
+            above[indices] = np.add.reduce(blocks.take(indices, axis=0), axis=1)
         self._is_changed = True
 
     def set_all(self, values: Floats) -> None:
         """Changes all numbers, [size]."""
         self._levels[0][: self.size] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
-            above[: len(blocks)] = blocks.sum(axis=1)
+            above[: len(blocks)] = np.add.reduce(blocks, axis=1)
         self._is_changed = True
 
     def _summed_top(self) -> Floats:
@@ -114,7 +114,8 @@ class SumTree:
         rounding error in the last bit. It then leads to the block's first number, and the first above zero was meant.
         """
         values = self._levels[0]
-        if not values.take(indices).all():
-            for at in (values.take(indices) == 0.0).nonzero()[0]:
+        drawn = values.take(indices)
+        if np.count_nonzero(drawn) < len(drawn):
+            for at in (drawn == 0.0).nonzero()[0]:
                 indices[at] += values[indices[at] :].nonzero()[0][0]
         return indices

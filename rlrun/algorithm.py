@@ -554,6 +554,18 @@ class Algorithm(Generic[C]):
             announce=self._announce,
         )
 
+    def remote_learner(self) -> partial[Learner]:
+        """Returns what makes a learner where it is sent to: in an actor, or in a worker that computes gradients.
+
+        In a process of its own it has nobody to announce a compilation to before that is over, so it is done here.
+        """
+        if self.is_compiled and self.config.needs_ray:
+            self._announce(
+                "whoever learns in a process of its own compiles the update, unless that was done for these settings "
+                "before (about 20 s, minutes for networks with memory)"
+            )
+        return partial(self.make_learner, compile_updates=bool(self.is_compiled))
+
     def _learner_group(self) -> LearnerGroup:
         """Returns learners in processes of their own, which make themselves by `make_learner`."""
         from rlrun.learner.device import limit_threads
@@ -562,7 +574,7 @@ class Algorithm(Generic[C]):
         limit_threads(self.config.torch_threads)
         self._spaces = spaces_of(self.env)
         return LearnerGroup(
-            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            self.remote_learner(),
             self.config.num_learners,
             policy=self._policy(),
             schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from pydantic import model_validator
@@ -60,8 +59,7 @@ class A3C(A2C):
         operators: list[Callable[[Any], Any]] = [ComputeAdvantages(config.gamma, config.gae_lambda)]
         if config.standardize_advantages:
             operators.append(Standardize("advantages"))
-        make_learner = partial(self.make_learner, compile_updates=bool(self.is_compiled))
-        return parallel_gradients(workers, make_learner, *operators, in_flight=config.gradients_in_flight)
+        return parallel_gradients(workers, self.remote_learner(), *operators, in_flight=config.gradients_in_flight)
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """One step of SGD along each gradient, new weights to whoever has delivered it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
@@ -128,9 +127,8 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     def collect(self, workers: WorkerSet) -> Flow[Any]:
         """Gradients of the workers' fragments, as they are ready."""
-        make_learner = partial(self.make_learner, compile_updates=bool(self.is_compiled))
         in_flight = self.config.gradients_in_flight
-        return parallel_gradients(workers, make_learner, whole_fragments=True, in_flight=in_flight)
+        return parallel_gradients(workers, self.remote_learner(), whole_fragments=True, in_flight=in_flight)
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from pydantic import model_validator
@@ -71,7 +70,7 @@ class DDPPO(PPO):
         """What every worker has learned from its own fragment, in step with the others."""
         config = self.config
         learn = LearnTogether(
-            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            self.remote_learner(),
             config.num_workers,
             num_epochs=config.num_epochs,
             minibatch_size=config.minibatch_size,

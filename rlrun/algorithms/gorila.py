@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from pydantic import model_validator
@@ -60,7 +59,7 @@ class Gorila(DQN):
         """What each fragment of a worker makes due: a list of gradients, none at first."""
         config = self.config
         compute = ComputeReplayedGradients(
-            partial(self.make_learner, compile_updates=bool(self.is_compiled)),
+            self.remote_learner(),
             config.replay,
             num_workers=len(workers.indices),
             batch_size=config.train_batch_size,

@@ -31,7 +31,7 @@ def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Seque
 
 
 class DenseEncoder(nn.Module):
-    """Numbers as they are, integers as one-hot vectors; without parameters."""
+    """Numbers as they are, bytes between 0 and 1, choices as one-hot vectors; without parameters."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         """Takes the part of the observation to encode."""
@@ -42,7 +42,8 @@ class DenseEncoder(nn.Module):
     def forward(self, observations: Tensor) -> Tensor:
         """Encodes [N, *shape] as [N, width]."""
         if self.leaf.kind == "vector":
-            return observations.reshape(len(observations), self.width).float()
+            numbers = observations.reshape(len(observations), self.width).float()
+            return (numbers - self.leaf.low) * self.leaf.scale if self.leaf.is_scaled else numbers
         integers = observations.reshape(len(observations), -1, 1)
         parts = [
             integers[:, i] == torch.arange(start, start + size, device=integers.device)

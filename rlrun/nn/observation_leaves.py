@@ -27,7 +27,8 @@ class ObservationLeaf:
         sizes: For choices, how many values each integer takes.
         starts: For choices, each integer's smallest value.
         is_float: Whether the env gives floating-point numbers: those can be normalised.
-        scale: Factor that brings an image into 0..1.
+        scale: Factor that brings the numbers of an image, or of bytes that are none, into 0..1.
+        low: For such bytes, what is taken off before: the least that they can be.
     """
 
     kind: Literal["vector", "choices", "image"]
@@ -36,11 +37,17 @@ class ObservationLeaf:
     starts: tuple[int, ...] = ()
     is_float: bool = False
     scale: float = 1.0
+    low: float = 0.0
 
     @property
     def width(self) -> int:
         """Numbers that a dense layer gets from it."""
         return sum(self.sizes) if self.kind == "choices" else math.prod(self.shape)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the numbers of a vector are brought into 0..1."""
+        return self.scale != 1.0 or self.low != 0.0
 
     @property
     def channels_last(self) -> bool:
@@ -50,7 +57,8 @@ class ObservationLeaf:
     def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
         """Returns the numbers that a dense layer gets, [B, width]."""
         if self.kind == "vector":
-            return observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
+            numbers = observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
+            return (numbers - self.low) * self.scale if self.is_scaled else numbers
         indices = observations.reshape(len(observations), -1) - np.asarray(self.starts)
         encoded = np.zeros((len(observations), self.width), np.float32)
         firsts = np.cumsum((0, *self.sizes[:-1]))
@@ -76,6 +84,10 @@ def observation_leaf(space: gymnasium.Space[Any]) -> ObservationLeaf:
             is_float = bool(np.issubdtype(space.dtype, np.floating))
             if len(space.shape) == 3 and sorted(space.shape)[1] >= IMAGE_MIN_PIXELS:
                 return ObservationLeaf("image", space.shape, scale=1.0 if is_float else 1 / 255)
+            if space.dtype == np.uint8 and math.prod(space.shape):
+                # Such as a game's memory: an Adam step moves what large inputs are multiplied by too far.
+                low, high = float(space.low.min()), float(space.high.max())
+                return ObservationLeaf("vector", space.shape, scale=1 / max(high - low, 1.0), low=low)
             return ObservationLeaf("vector", space.shape, is_float=is_float)
     raise UsageError(
         f"no network takes observations of {space}: "

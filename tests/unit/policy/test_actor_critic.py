@@ -9,6 +9,7 @@ from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 
@@ -50,6 +51,20 @@ def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
     outputs, values = policy.module(map_tree(torch.as_tensor, observations))
     np.testing.assert_allclose(behavior.net.outputs(observations)[0], outputs.detach(), atol=1e-5)
     np.testing.assert_allclose(behavior.net.values(observations), values.detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 255), (0, 1), (10, 20), (7, 7)])
+def test_bytes_that_are_no_image_enter_both_sides_between_0_and_1_to_the_last_bit(low, high):
+    space = Dict({"memory": Box(low, high, (128,), np.uint8), "speed": Box(-9, 9, (2,))})
+    policy = policy_for(space, normalize=True)
+    observations = observations_of(space, 50)
+    observations["memory"][0], observations["memory"][1] = low, high
+    encoded = policy.module.policy_encoder(map_tree(torch.as_tensor, observations)).numpy()
+    np.testing.assert_array_equal(dense_inputs(policy.leaves, observations), encoded)
+    assert encoded.dtype == np.float32
+    between = (observations["memory"].astype(np.float64) - low) / max(high - low, 1)
+    np.testing.assert_allclose(encoded, np.concatenate([between, observations["speed"]], -1), rtol=1e-6)
+    assert (encoded[0, :128].max(), encoded[1, :128].min()) == (0.0, float(high > low))
 
 
 @pytest.mark.parametrize("conv", ["nature", "impala"])

@@ -9,7 +9,7 @@ from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.initial_priorities import StoreWithPriorities
-from rlrun.flow.left_on_workers import rollouts_left_on_workers
+from rlrun.flow.left_on_workers import YieldToLearning, rollouts_left_on_workers
 from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
 from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities, replayed
 from rlrun.flow.replay_shards import ReplayShards
@@ -74,6 +74,8 @@ def collected(workers: WorkerSet, config: AsynchronyConfig, *on_workers: Callabl
         config: How they go on.
         on_workers: What the fragments pass on their worker.
     """
+    if workers.num_workers:
+        on_workers = (*on_workers, YieldToLearning())
     if workers.num_workers and config.replay_shards:
         return rollouts_left_on_workers(workers, *on_workers, in_flight=config.rollouts_in_flight)
     return parallel_rollouts(workers, *on_workers, mode="async", in_flight=config.rollouts_in_flight)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
-from rlrun.flow.flow import Flow, Operator, operator_label
+from rlrun.flow.flow import Flow, Operator, WorkerOperator, operator_label
 from rlrun.flow.nodes import Delivered
 from rlrun.flow.sources import AsyncRollouts, OperatorChain
 from rlrun.rollout.rollout_worker import DEFAULT_POLICY
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 CARRIED_UP_TO_BYTES = 100_000
 """A fragment up to this size travels in its worker's answer: to fetch one by reference takes milliseconds, in which the
 receiver does nothing else. Ray draws the line at the same size."""
+
+YIELDED_NICENESS = 4
+"""By how much a worker is nicer than shards and learner: as far as Linux goes above the 15 that Ray gives actors."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,22 @@ class LeaveOnWorker(Operator):
         import ray
 
         return LeftOnWorker(ray.put(item), int(item["valid"].sum()))
+
+
+class YieldToLearning(WorkerOperator):
+    """Has a remote worker make room on its cores for whoever learns or keeps the replay; not felt with cores to spare.
+
+    Workers never stop by themselves, so a shard that shares their cores would have to wait for its turn behind each of
+    them whenever the learner asks it for something.
+    """
+
+    def begin(self) -> None:
+        """Makes the worker's process nicer."""
+        os.nice(YIELDED_NICENESS)
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the fragment as it is."""
+        return item
 
 
 def held(fragment: LeftOnWorker) -> SampleBatch | None:

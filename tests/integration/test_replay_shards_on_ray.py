@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stub_shards import HangingConfig
+from stub_workers import actor_pids
 
 from rlrun.algorithms.apex import Apex
 from rlrun.flow import left_on_workers, replay_shards
@@ -56,6 +58,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
     import ray
 
     monkeypatch.setattr(left_on_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
+    others = set(actor_pids())
     with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
         delivered: list[Any] = []
         algorithm.start()
@@ -69,6 +72,8 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
         # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
+        nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
+        assert nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]  # both workers make room for the shard
         assert delivered
         assert all(isinstance(item, LeftOnWorker) for item in delivered)
         shards = shards_of(algorithm)

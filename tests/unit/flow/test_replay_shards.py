@@ -144,7 +144,7 @@ def test_the_plan_tells_what_runs_beside_what():
         "zip_with_worker",
         "SendWeights",
     ]
-    assert [name for name, _ in collecting[0].on_workers] == ["InitialPriorities", "LeaveOnWorker"]
+    assert [name for name, _ in collecting[0].on_workers] == ["InitialPriorities", "YieldToLearning", "LeaveOnWorker"]
     assert [info.name for info in learning] == [
         "replay",
         "TrainBeside",

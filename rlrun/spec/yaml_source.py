@@ -104,7 +104,7 @@ def read_document(path: Path) -> Document:
     except FileNotFoundError:
         raise SpecError([Problem("", f"there is no such file{_near_file(path)}", file)]) from None
     except IsADirectoryError:
-        raise SpecError([Problem("", "is a directory, not a file", file)]) from None
+        raise SpecError([Problem("", "is a folder that holds no .yaml file itself", file)]) from None
     except OSError as error:
         raise SpecError([Problem("", f"cannot be read: {error.strerror}", file)]) from None
     if len(content) > MAX_BYTES:

@@ -915,7 +915,7 @@ def test_a_missing_file_is_answered_with_the_nearest() -> None:
 def test_a_directory_is_no_file(folder: Path) -> None:
     (folder / "specs").mkdir()
     result = validate("specs")
-    assert (result.exit_code, result.stderr) == (2, "specs: is a directory, not a file\n")
+    assert (result.exit_code, result.stderr) == (2, "specs: is a folder that holds no .yaml file itself\n")
 
 
 @pytest.mark.parametrize(

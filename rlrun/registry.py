@@ -42,6 +42,17 @@ BUILT_IN = {
 }
 """Import paths of the algorithms that come with rlrun, by name."""
 
+SETTINGS_OF_ANOTHER = {
+    "apexdqn": ("apex", "configs/cartpole/apex.yaml"),
+    "c51": ("dqn", "configs/cartpole/dqn_c51.yaml"),
+    "ddqn": ("dqn", "configs/cartpole/dqn.yaml"),
+    "doubledqn": ("dqn", "configs/cartpole/dqn.yaml"),
+    "qrdqn": ("dqn", "configs/cartpole/dqn_quantile.yaml"),
+    "rainbow": ("dqn", "configs/cartpole/dqn_rainbow.yaml"),
+    "simpleq": ("dqn", "configs/cartpole/dqn_simple.yaml"),
+}
+"""What other libraries call an algorithm is settings of one here: which, and a spec that shows them."""
+
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """The group under which an installed package offers algorithms by name."""
 
@@ -127,6 +138,10 @@ def _algorithm_path(name: str) -> str:
         return BUILT_IN[name]
     if name in _entry_points():
         return _entry_points()[name].value
+    plain = name.lower().replace("_", "").replace("-", "")
+    if plain in SETTINGS_OF_ANOTHER:
+        algorithm, spec = SETTINGS_OF_ANOTHER[plain]
+        raise UsageError(f"unknown algorithm '{name}': here it is '{algorithm}' with the settings of {spec}")
     raise UsageError(unknown_name(name, algorithm_names(), "unknown algorithm"))
 
 

@@ -1,10 +1,20 @@
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+import rlrun
 from rlrun.errors import UsageError
-from rlrun.registry import BUILT_IN, UserCodeError, algorithm_class, algorithm_names, is_trusted_path, load_object
+from rlrun.registry import (
+    BUILT_IN,
+    SETTINGS_OF_ANOTHER,
+    UserCodeError,
+    algorithm_class,
+    algorithm_names,
+    is_trusted_path,
+    load_object,
+)
 
 
 @pytest.fixture
@@ -94,6 +104,16 @@ def test_an_unknown_algorithm_gets_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown algorithm 'poo'; did you mean 'ppo'\?"):
         algorithm_class("poo")
     assert algorithm_names()[: len(BUILT_IN)] == list(BUILT_IN)
+
+
+def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_here() -> None:
+    message = "unknown algorithm 'QR-DQN': here it is 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        algorithm_class("QR-DQN")
+    configs = Path(rlrun.__file__).parent.parent
+    for algorithm, spec in SETTINGS_OF_ANOTHER.values():
+        assert f"algorithm: {algorithm}\n" in (configs / spec).read_text()
+    assert not set(SETTINGS_OF_ANOTHER) & set(algorithm_names())
 
 
 def test_built_in_algorithms_and_known_classes_are_trusted() -> None:

@@ -11,11 +11,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.initial_priorities import StoreWithPriorities
 from rlrun.flow.left_on_workers import YieldToLearning, rollouts_left_on_workers
 from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
-from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities, replayed
+from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePriorities
 from rlrun.flow.replay_shards import ReplayShards
 from rlrun.flow.sharded_replay import TellPriorities, replay, store_to_shards
 from rlrun.flow.sources import parallel_rollouts
-from rlrun.off_policy import OffPolicyConfig, replay_of
+from rlrun.off_policy import OffPolicyConfig, minibatches_of, replay_of
 
 if TYPE_CHECKING:
     from rlrun.learner.any_learner import AnyLearner
@@ -119,14 +119,8 @@ def learn_beside(
     else:
         experience = replay_of(config, workers, seed)
         stored = rollouts.zip_with_worker().for_each(StoreWithPriorities(experience, workers))
-        minibatches = replayed(
-            experience,
-            workers,
-            batch_size=config.train_batch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-        )
-        updated = _trained(minibatches, workers, learner, config).for_each(UpdatePriorities(experience))
+        trained = minibatches_of(experience, workers, learner, config).for_each(TrainBeside(learner, workers))
+        updated = trained.for_each(UpdatePriorities(experience))
     answered = (
         stored.for_each(MergeFilters(learner, workers))
         .zip_with_worker()
@@ -164,11 +158,7 @@ def _over_shards(
         learning_starts=config.learning_starts,
         in_flight=asynchrony.minibatches_in_flight,
     )
-    trained = _trained(minibatches, workers, learner, config)
-    return store_to_shards(rollouts, shards), trained.zip_with_worker().for_each(TellPriorities(shards))
-
-
-def _trained(minibatches: Flow[Any], workers: WorkerSet, learner: AnyLearner, config: OffPolicyConfig) -> Flow[Any]:
     if config.normalize_observations:
         minibatches = minibatches.for_each(NormalizeReplayed(learner))
-    return minibatches.for_each(TrainBeside(learner, workers))
+    trained = minibatches.for_each(TrainBeside(learner, workers))
+    return store_to_shards(rollouts, shards), trained.zip_with_worker().for_each(TellPriorities(shards))

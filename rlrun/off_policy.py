@@ -109,6 +109,20 @@ def replay_of(config: OffPolicyConfig, workers: WorkerSet, seed: int) -> ReplayB
     )
 
 
+def minibatches_of(
+    replay: Experience, workers: WorkerSet, learner: AnyLearner, config: OffPolicyConfig
+) -> Flow[SampleBatch]:
+    """Delivers the minibatches that are due out of a replay in this process, as the learner is to see them."""
+    minibatches = replayed(
+        replay,
+        workers,
+        batch_size=config.train_batch_size,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+    )
+    return minibatches.for_each(NormalizeReplayed(learner)) if config.normalize_observations else minibatches
+
+
 def learn_from_replay(
     rollouts: Flow[SampleBatch], workers: WorkerSet, learner: AnyLearner, replay: Experience, config: OffPolicyConfig
 ) -> Flow[LearnResult]:
@@ -121,17 +135,9 @@ def learn_from_replay(
         replay: Where they are kept.
         config: How much is learned from them.
     """
-    minibatches = replayed(
-        replay,
-        workers,
-        batch_size=config.train_batch_size,
-        training_intensity=config.training_intensity,
-        learning_starts=config.learning_starts,
-    )
-    if config.normalize_observations:
-        minibatches = minibatches.for_each(NormalizeReplayed(learner))
     updates = (
-        minibatches.for_each(TrainOnReplayed(learner, workers))
+        minibatches_of(replay, workers, learner, config)
+        .for_each(TrainOnReplayed(learner, workers))
         .for_each(UpdatePriorities(replay))
         .for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
     )

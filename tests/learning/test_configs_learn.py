@@ -18,7 +18,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RANDOM_LEVELS = {
     "cartpole/ppo.yaml": 60,
-    "cartpole/impala.yaml": 60,
     "regression/dqn_cartpole.yaml": 60,
     "pendulum/ppo.yaml": -900,
     "inverted_pendulum/ppo.yaml": 50,

@@ -1,10 +1,12 @@
 """Schedulers and searchers on real Ray Tune: what they do to trials, and that a kill changes nothing of it."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ TINY = {
     "model": {"hiddens": [8]},
 }
 INTERVAL = 150
+LAST = 4
+"""The last generation of a member that stops after five intervals."""
 BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
 
 
@@ -40,7 +44,7 @@ def population(max_restarts: int = 0, **settings: Any) -> dict[str, Any]:
     mutations = {"lr": {"loguniform": [1e-4, 1e-1]}, "num_epochs": {"choice": [1, 2]}}
     pbt = {"interval_env_steps": INTERVAL, "mutations": mutations, "quantile_fraction": 0.34, **settings}
     whole = {"num_samples": 3, "scheduler": {"pbt": pbt}, "resources": {"cpus": 2}}
-    return spec({"env_steps": 5 * INTERVAL}, **whole, failure={"max_restarts": max_restarts})
+    return spec({"env_steps": (LAST + 1) * INTERVAL}, **whole, failure={"max_restarts": max_restarts})
 
 
 def numbers(trial: TrialResult) -> list[dict[str, Any]]:
@@ -163,11 +167,37 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
 
 @pytest.mark.usefixtures("running_ray")
 def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
+    """Which copies are made depends on who comes first; that they follow from the scores known by then does not."""
     trials = rlrun.run(population(synchronous=False), runs_dir=tmp_path)
     assert {trial.status for trial in trials} == {"TERMINATED"}
     lines = read_generations(tmp_path / "steered")
-    assert {len(line.members) for line in lines if line.generation > 0} == {1}
-    assert any(member.parent for line in lines for member in line.members)
+    params = {member.trial: [member.params] for member in lines[0].members}
+    scores: dict[str, float] = {}
+    for line in lines[1:]:
+        (member,) = line.members  # nobody waited for it
+        assert line.generation == len(params[member.trial])
+        params[member.trial].append(member.params)
+        scores[member.trial] = -math.inf if member.score is None else member.score
+        may_have_ended = [name for name in scores if len(params[name]) == LAST + 1 and name != member.trial]
+        present = [
+            {name: score for name, score in scores.items() if name not in ended}
+            for count in range(len(may_have_ended) + 1)
+            for ended in combinations(may_have_ended, count)
+        ]
+        assert member.parent in [parent_of(member.trial, known) for known in present]
+    assert {len(settings) for settings in params.values()} == {LAST + 1}
+    for trial in trials:
+        generation = 0
+        for row in trial.results():
+            assert row["learner/lr"] == params[trial.name][generation]["lr"], (trial.name, row["iteration"])
+            generation = max(generation, row["env_steps"] // INTERVAL)
+
+
+def parent_of(member: str, scores: dict[str, float]) -> str | None:
+    """Returns whom a member of at most three copies: the worst copies the best, if that one is better at all."""
+    ranked = sorted(scores, key=lambda name: (-scores[name], name))
+    pays = len(ranked) > 1 and member == ranked[-1] and scores[ranked[0]] > scores[member]
+    return ranked[0] if pays else None
 
 
 @pytest.mark.usefixtures("running_ray")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(SPEC.format(algorithm="ppo"))
     return tmp_path / "tiny.yaml"
+
+
+@pytest.fixture
+def sigint_reaches_children() -> Iterator[None]:
+    """Has processes started meanwhile hear SIGINT, also where `nohup` or `&` has this one ignore it.
+
+    What a process ignores, its children ignore too; what it handles, they start with as usual.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -85,6 +97,7 @@ def test_a_local_profile_imports_no_ray(spec: Path) -> None:
     assert "local worker" in done.stderr
 
 
+@pytest.mark.usefixtures("sigint_reaches_children")
 def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "rlrun", "profile", "-f", str(spec), "--seconds", "300"],

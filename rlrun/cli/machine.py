@@ -22,7 +22,7 @@ LOW_DISK_BYTES = 2 * GIB
 LOW_SHARED_MEMORY_BYTES = 1 * GIB
 
 NEEDED_PACKAGES = (
-    "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors", "tensorboard",
+    "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors",
 )  # fmt: skip
 # Extra -> the modules that make it up.
 EXTRAS: dict[str, tuple[str, ...]] = {
@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mujoco": ("mujoco",),
     "video": ("imageio", "imageio_ffmpeg", "pygame"),
     "plot": ("matplotlib",),
+    "tensorboard": ("tensorboard",),
 }
 
 # Compiled as an update is; a function of a few operations fails where a compiler, its headers or a library is missing.

@@ -28,7 +28,8 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.metrics import EpisodeMetrics
 from rlrun.registry import BUILT_IN, algorithm_class, is_trusted_path, load_object
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY, WorkerConfig
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.rollout_worker import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:

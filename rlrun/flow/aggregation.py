@@ -15,6 +15,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered
 from rlrun.flow.sources import AsyncRollouts, parallel_rollouts
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.rollout.worker_set import WorkerSet
@@ -26,7 +27,7 @@ def aggregated_rollouts(
     aggregators: int,
     batch_size: int,
     in_flight: int = 2,
-    policy: str = "default",
+    policy: str = DEFAULT_POLICY,
 ) -> Flow[SampleBatch]:
     """Delivers batches of at least so many steps, each put together by one of several actors from its own workers.
 

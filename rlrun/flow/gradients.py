@@ -13,6 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator, WorkerOperator
 from rlrun.flow.operators import LearnResult, whole_fragment_rows
 from rlrun.flow.sources import parallel_rollouts
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.learner.any_learner import AnyLearner
@@ -112,7 +113,7 @@ def parallel_gradients(
     *operators_on_workers: Callable[[Any], Any],
     whole_fragments: bool = False,
     in_flight: int = 1,
-    policy: str = "default",
+    policy: str = DEFAULT_POLICY,
 ) -> Flow[Gradients]:
     """Delivers gradients as they are ready, each of one worker's own fragment at the weights that acted in it.
 

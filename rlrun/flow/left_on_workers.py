@@ -12,7 +12,7 @@ from rlrun.data.tree import leaves
 from rlrun.flow.flow import Flow, Operator, WorkerOperator, operator_label
 from rlrun.flow.nodes import Delivered
 from rlrun.flow.sources import AsyncRollouts, OperatorChain
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.rollout.worker_set import WorkerSet

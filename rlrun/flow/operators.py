@@ -10,7 +10,7 @@ from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.learner.any_learner import AnyLearner

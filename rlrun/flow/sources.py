@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, StatefulOperator, WorkerOperator, learns, operator_label
 from rlrun.flow.nodes import ENDED, Delivered, Pending, Polled, Source, loaded_items, saved_items
-from rlrun.rollout.rollout import with_weights_version
+from rlrun.rollout.rollout import DEFAULT_POLICY, with_weights_version
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
@@ -31,7 +31,7 @@ def parallel_rollouts(
     *operators_on_workers: Callable[[Any], Any],
     mode: Mode = "sync",
     in_flight: int = 2,
-    policy: str = "default",
+    policy: str = DEFAULT_POLICY,
 ) -> Flow[SampleBatch]:
     """Delivers one policy's batches [T, B] from all workers, with the version of the weights that acted in each.
 
@@ -141,7 +141,7 @@ class RolloutSource(Source):
 
     def __init__(self, workers: WorkerSet, policy: str, settings: Mapping[str, Any], on_workers: Any) -> None:
         """Takes the workers, whose batches to deliver, and what the plan prints."""
-        shown = {"policy": policy} if policy != "default" else {}
+        shown = {"policy": policy} if policy != DEFAULT_POLICY else {}
         super().__init__(self.source_name, {"workers": workers.num_workers or "local", **settings, **shown})
         self.on_workers = on_workers
         self.workers = workers

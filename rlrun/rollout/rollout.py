@@ -11,6 +11,9 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.moments import Moments
 from rlrun.rollout.phases import FragmentTimes
 
+DEFAULT_POLICY = "default"
+"""Name of the policy where there is only one."""
+
 
 @dataclass(frozen=True)
 class Episode:

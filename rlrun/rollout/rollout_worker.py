@@ -26,10 +26,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, PhaseClock
 from rlrun.rollout.rewards import RETURNS, RewardTransform
-from rlrun.rollout.rollout import Episode, Rollout
-
-DEFAULT_POLICY = "default"
-"""Name of the policy where there is only one."""
+from rlrun.rollout.rollout import DEFAULT_POLICY, Episode, Rollout
 
 NOISE_CELLS = 32
 """Steps, over all columns, for which short fragments draw their noise together: a generator of its own for each would

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.checkpoint.format import Content
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm

@@ -20,7 +20,7 @@ from rlrun.algorithms.ddppo import DDPPO
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

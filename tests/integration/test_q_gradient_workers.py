@@ -11,7 +11,7 @@ import pytest
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.async_dqn import AsyncDQN
 from rlrun.algorithms.gorila import Gorila
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

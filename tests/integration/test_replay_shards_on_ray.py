@@ -18,7 +18,7 @@ from rlrun.flow import left_on_workers, replay_shards
 from rlrun.flow.left_on_workers import LeaveOnWorker, LeftOnWorker
 from rlrun.flow.replay_shards import ReplayShards
 from rlrun.flow.sharded_replay import StoreToShards
-from rlrun.rollout.rollout_worker import DEFAULT_POLICY
+from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

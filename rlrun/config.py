@@ -20,20 +20,21 @@ import json
 import re
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self, Union, cast, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
-from rlrun.explain import describe, is_model, problems_of, whole_annotation
+from rlrun.explain import ExplainedModel, describe, is_model, problems_of, whole_annotation
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
-    ModelMetaclass = type(BaseModel)
+    ModelMetaclass = type(ExplainedModel)
 
 PositiveInt = Annotated[int, Gt(0)]
 """A whole number above 0."""
@@ -76,14 +77,16 @@ class _Explaining(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise SpecError(problems_of(error, cast("type[BaseModel]", self))) from None
+            raise SpecError(problems_of(error, cast("type[ExplainedModel]", self))) from None
 
 
-class ConfigModel(BaseModel, metaclass=_Explaining):
+class ConfigModel(ExplainedModel, metaclass=_Explaining):
     """A frozen config that refuses what it does not know and explains every mistake.
 
     Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
-    JSON Schema and the documentation. Rules across fields are model validators that raise ValueError.
+    JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. `defaults` gives
+    inherited fields other defaults, `fixed` takes them away. A mapping that is given for a section, a field whose
+    default is a config, says what is different from that default.
     """
 
     model_config = ConfigDict(
@@ -93,11 +96,21 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     @model_validator(mode="before")
     @classmethod
     def _ease(cls, data: Any) -> Any:
-        """Turns lists into tuples and floats without fraction into whole numbers where the fields want them."""
+        """Turns lists into tuples, floats without fraction into whole numbers, and sections into whole ones."""
         if not isinstance(data, Mapping):
             return data
         fields = cls.model_fields
-        return {key: _fit(fields[key].annotation, value) if key in fields else value for key, value in data.items()}
+        return {key: _eased(fields[key], value) if key in fields else value for key, value in data.items()}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """Takes away what a base class has fixed, which pydantic has found again among its annotations."""
+        super().__pydantic_init_subclass__(**arguments)
+        bases = [vars(base).get("refused", {}) for base in reversed(cls.__mro__)]
+        refused = {name: reason for reasons in bases for name, reason in reasons.items()}
+        if refused:
+            cls.refused = refused
+            _take_away(cls, refused)
 
     @classmethod
     def parse(cls, data: Any, *, path: str = "") -> Self:
@@ -128,6 +141,78 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         """Returns plain data (mappings, lists, texts, numbers) from which `parse` makes an equal config."""
         return self.model_dump(mode="json")
 
+    def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what data says, and beside it what this config was made with."""
+        result = {name: getattr(self, name) for name in self.model_fields_set}
+        for key, value in data.items():
+            section = result.get(key)
+            if isinstance(section, ConfigModel) and isinstance(value, Mapping):
+                value = section.merged(value)
+            result[key] = value
+        return result
+
+
+Model = TypeVar("Model", bound=ConfigModel)
+
+
+def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
+    """Gives settings that a config class inherits other defaults, which are checked like any values.
+
+    A mapping for a section changes what it names of the section's inherited default.
+
+    Examples:
+        >>> class Rung(ConfigModel):
+        ...     width: PositiveInt = 3
+        >>> @defaults(width=4)
+        ... class WideRung(Rung):
+        ...     pass
+        >>> WideRung().width
+        4
+
+    Raises:
+        SpecError: While the class is made, if there is no such setting or it does not take the value.
+    """
+
+    def change(model: type[Model]) -> type[Model]:
+        checked = model.parse(values, path=model.__name__)
+        for name in values:
+            model.model_fields[name] = field = copy(model.model_fields[name])
+            field.default = getattr(checked, name)
+        model.model_rebuild(force=True)
+        return model
+
+    return change
+
+
+def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
+    """Takes settings away from a config class that inherits them, since only one value of each makes sense there.
+
+    Code reads that value as if it were set; whoever sets it is told the reason.
+
+    Args:
+        reason: Why, to stand behind "cannot be set here: ".
+        values: The values.
+
+    Raises:
+        SpecError: While the class is made, if there is no such setting or it does not take the value.
+    """
+
+    def change(model: type[Model]) -> type[Model]:
+        checked = model.parse(values, path=model.__name__)
+        for name in values:
+            setattr(model, name, getattr(checked, name))
+        model.refused = {**model.refused, **dict.fromkeys(values, reason)}
+        _take_away(model, values)
+        return model
+
+    return change
+
+
+def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
+    for name in names:
+        model.model_fields.pop(name, None)
+    model.model_rebuild(force=True)
+
 
 def commented_yaml(model: type[ConfigModel]) -> str:
     """Returns every field of a config class as YAML with its default and its docstring as a comment.
@@ -137,20 +222,21 @@ def commented_yaml(model: type[ConfigModel]) -> str:
     return "\n".join(_field_lines(model, indent="")) + "\n"
 
 
-def _field_lines(model: type[BaseModel], indent: str) -> Iterator[str]:
+def _field_lines(model: type[ExplainedModel], indent: str, section: ExplainedModel | None = None) -> Iterator[str]:
+    """Yields the lines of a config class, or of one section with values of its own."""
     for name, field in model.model_fields.items():
         if indent == "" and name != next(iter(model.model_fields)):
             yield ""
         yield from _comment_lines(field, indent)
-        default = field.get_default(call_default_factory=True) if not field.is_required() else None
-        if field.is_required():
+        if section is None and field.is_required():
             yield f"{indent}# {name}:"
-        elif is_model(field.annotation) and default == field.annotation():
+            continue
+        value = field.get_default(call_default_factory=True) if section is None else getattr(section, name)
+        if isinstance(value, ExplainedModel):
             yield f"{indent}{name}:"
-            yield from _field_lines(field.annotation, indent + "  ")
+            yield from _field_lines(type(value), indent + "  ", value)
         else:
-            plain = default.to_data() if isinstance(default, ConfigModel) else default
-            yield f"{indent}{name}: {_flow_yaml(plain)}"
+            yield f"{indent}{name}: {_flow_yaml(value)}"
 
 
 def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
@@ -176,6 +262,13 @@ def _flow_yaml(value: Any) -> str:
     ):
         return value
     return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _eased(field: FieldInfo, value: Any) -> Any:
+    """Returns a value in the form its field wants; of a section all that it does not leave to the section's class."""
+    if isinstance(field.default, ConfigModel) and isinstance(value, Mapping):
+        return field.default.merged(value)
+    return _fit(field.annotation, value)
 
 
 def _fit(annotation: Any, value: Any) -> Any:

@@ -14,6 +14,8 @@ from rlrun.config import (
     PositiveInt,
     Schedule,
     commented_yaml,
+    defaults,
+    fixed,
 )
 from rlrun.errors import SpecError
 
@@ -240,3 +242,154 @@ def test_commented_yaml_parses_back_to_the_defaults() -> None:
 
 def test_a_required_field_stands_in_commented_yaml_as_a_comment() -> None:
     assert "# id:" in commented_yaml(Named).splitlines()
+
+
+@defaults(lr=[[0, 1.0], [1e2, 0.0]], gamma=1, net={"activation": "relu"})
+class Other(Settings):
+    extra: PositiveInt = 1
+    """One more."""
+
+
+@defaults(net={"hiddens": [8]})
+class Third(Other):
+    pass
+
+
+def test_defaults_change_values_and_keep_what_the_fields_mean() -> None:
+    assert (Other().lr, Other().gamma, Other().env_steps) == (((0, 1.0), (100, 0.0)), 1.0, 1000)
+    assert (Settings().lr, Settings().net.activation) == (3e-4, "tanh")
+    assert list(Other.model_fields) == [*Settings.model_fields, "extra"]
+    assert Other.model_fields["lr"].description == Settings.model_fields["lr"].description
+    assert Other.parse({"lr": 0.5}).lr == 0.5
+
+
+def test_a_default_of_a_section_changes_what_it_names() -> None:
+    assert (Other().net, Third().net) == (Net(activation="relu"), Net(activation="relu", hiddens=(8,)))
+    assert Third().gamma == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"lrr": 1.0}, r"Wrong\.lrr: unknown key 'lrr'; did you mean 'lr'\?"),
+        ({"gamma": 2}, r"Wrong\.gamma: must be a number >= 0 and <= 1, not 2"),
+        ({"net": {"hidens": [1]}}, r"Wrong\.net\.hidens: unknown key 'hidens'; did you mean 'hiddens'\?"),
+    ],
+)
+def test_a_default_is_checked_like_a_value_where_the_class_is_made(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+
+        @defaults(**values)
+        class Wrong(Settings):
+            pass
+
+
+def test_rules_across_fields_hold_for_defaults_too() -> None:
+    with pytest.raises(SpecError, match=r"minibatch \(48\) must divide rows \(64\)"):
+
+        @defaults(minibatch=48)
+        class Wrong(Batches):
+            pass
+
+
+def test_a_mapping_for_a_section_says_what_differs_from_its_default() -> None:
+    assert Other.parse({"net": {"hiddens": [7]}}).net == Net(hiddens=(7,), activation="relu")
+    assert Other(net={"activation": "tanh"}).net == Net(activation="tanh")
+    assert Other().replace(net={"hiddens": [7]}).net == Net(hiddens=(7,), activation="relu")
+
+
+def test_a_config_for_a_section_is_the_whole_section() -> None:
+    assert Other(net=Net(hiddens=(7,))).net == Net(hiddens=(7,), activation="tanh")
+
+
+def test_mistakes_in_a_section_are_told_where_they_are_whatever_its_default_says() -> None:
+    assert problems(Other, {"net": {"hiddens": 64, "width": 1}, "gamma": 3}) == [
+        "gamma: must be a number >= 0 and <= 1, not 3",
+        "net.width: unknown key 'width'; there are: activation, hiddens",
+        "net.hiddens: must be a list of whole numbers > 0, not 64",
+    ]
+
+
+class Deep(ConfigModel):
+    inner: Net = Net(activation="relu")
+    """One section."""
+    width: PositiveInt = 1
+    """How wide."""
+
+
+class Deeper(ConfigModel):
+    outer: Deep = Deep(inner=Net(hiddens=(3,)), width=2)
+    """A section with a section."""
+
+
+def test_sections_in_sections_say_what_differs_as_well() -> None:
+    assert Deeper.parse({"outer": {"inner": {"activation": "relu"}}}).outer == Deep(
+        inner=Net(hiddens=(3,), activation="relu"), width=2
+    )
+    assert Deep.parse({"inner": {"hiddens": [5]}}).inner == Net(hiddens=(5,), activation="relu")
+
+
+@fixed("it runs as long as it runs", env_steps=7, normalize=True)
+class Endless(Settings):
+    pass
+
+
+@defaults(gamma=0.5)
+class EndlessToo(Endless):
+    extra: PositiveInt = 1
+    """One more."""
+
+
+@pytest.mark.parametrize("model", [Endless, EndlessToo])
+def test_a_fixed_setting_is_read_and_neither_set_nor_shown(model: type[Endless]) -> None:
+    settings = model()
+    assert (settings.env_steps, settings.normalize) == (7, True)
+    assert not {"env_steps", "normalize"} & {*model.model_fields, *settings.to_data()}
+    assert model.parse(settings.to_data()) == settings.replace(gamma=settings.gamma) == settings
+    assert not {"env_steps", "normalize"} & yaml.safe_load(commented_yaml(model)).keys()
+    assert problems(model, {"env_steps": 7, "lr": "x"}) == [
+        "env_steps: 'env_steps' cannot be set here: it runs as long as it runs",
+        "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'x'",
+    ]
+    assert Settings().env_steps == 1000
+
+
+def test_what_two_bases_have_fixed_is_fixed() -> None:
+    @fixed("there is one", clip=None)
+    class Unclipped(Settings):
+        pass
+
+    class Both(Endless, Unclipped):
+        pass
+
+    assert (Both().env_steps, Both().clip) == (7, None)
+    assert set(Both.refused) == {"env_steps", "normalize", "clip"}
+    assert set(Settings.model_fields) - set(Both.model_fields) == set(Both.refused)
+
+
+def test_only_what_there_is_can_be_fixed() -> None:
+    with pytest.raises(SpecError, match=r"Wrong\.steps: unknown key 'steps'"):
+
+        @fixed("why", steps=1)
+        class Wrong(Settings):
+            pass
+
+
+def test_commented_yaml_shows_the_values_of_a_section_one_by_one() -> None:
+    assert commented_yaml(Deeper).endswith(
+        """\
+outer:
+  # One section.
+  inner:
+    # Units of each hidden layer.
+    # (a list of whole numbers > 0)
+    hiddens: [3]
+    # What stands between the layers.
+    # ('relu' or 'tanh')
+    activation: tanh
+  # How wide.
+  # (a whole number > 0)
+  width: 2
+"""
+    )
+    assert Deeper.parse(yaml.safe_load(commented_yaml(Deeper))) == Deeper()

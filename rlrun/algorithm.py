@@ -20,9 +20,11 @@ from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CheckpointRefused, CompilerMissing, SpecError
+from rlrun.flow.clock import Clock
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metrics import EpisodeMetrics
@@ -35,9 +37,9 @@ from rlrun.rollout.worker_set import WorkerSet
 if TYPE_CHECKING:
     import gymnasium
 
-    from rlrun.learner.any_learner import AnyLearner
     from rlrun.learner.learner import Learner
     from rlrun.learner.learner_group import LearnerGroup
+    from rlrun.learner.local_learner import LocalLearner
     from rlrun.learner.parameter_server import ParameterServers
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.policy import Policy
@@ -93,6 +95,7 @@ class Algorithm(Generic[C]):
         seed: Root seed; every episode, worker and minibatch order draws from a child of it.
         learner: The policy's parameters under the optimizer; there once the algorithm has started.
         workers: The rollout workers; there once the algorithm has started.
+        trainee: What operators take: both of them, the clock and the filters.
     """
 
     Config: ClassVar[type[AlgorithmConfig]]
@@ -100,8 +103,9 @@ class Algorithm(Generic[C]):
     has_target_network: ClassVar[bool] = False
     learner_metrics: ClassVar[tuple[str, ...]] = ()
 
-    learner: AnyLearner
+    learner: Learner
     workers: WorkerSet
+    trainee: Trainee
 
     def __init__(
         self,
@@ -221,13 +225,13 @@ class Algorithm(Generic[C]):
             "sgd_steps": self.learner.sgd_steps,
             **self._metrics.result(),
             "env_steps_per_s": (self.workers.env_steps - steps_before) / seconds,
-            **self.learner.lag.take(),
+            **self.trainee.lag.take(),
             "time_this_iter_s": seconds,
             "time_total_s": self.time_total_s,
             "weights_version": self.learner.weights_version,
             "worker_restarts": self.workers.worker_restarts,
             **{f"learner/{name}": value for name, value in self.learner.take_statistics().items()},
-            **{f"learner/{name}": value for name, value in self.learner.scheduled(self.workers.env_steps).items()},
+            **{f"learner/{name}": value for name, value in self.trainee.clock.scheduled().items()},
             **flow.metrics(),
             **self.own_metrics(),
             **self._operator_seconds(flow),
@@ -335,7 +339,8 @@ class Algorithm(Generic[C]):
         """Returns the dataflow for printing; it starts nothing and cannot be pulled."""
         workers = self._worker_set({})
         # Operators keep it until they are pulled, which a printed plan never is.
-        self.learner = cast("AnyLearner", None)
+        self.learner = cast("Learner", None)
+        self.trainee = self._trainee(workers)
         return self.learn(self.collect(workers), workers)
 
     def close(self) -> None:
@@ -389,7 +394,7 @@ class Algorithm(Generic[C]):
             state={
                 "iteration": self.iteration,
                 "time_total_s": self.time_total_s,
-                "learner": self.learner.state(),
+                "learner": {**self.learner.state(), "filters": self.trainee.filters.state()},
                 "workers": self.workers.state(),
                 "flow": flow.state(),
                 "metrics": self._metrics.state(),
@@ -414,6 +419,7 @@ class Algorithm(Generic[C]):
         self._load_policy(content)
         self.learner.load_optimizer_state(content.tensors[f"optimizers/{DEFAULT_POLICY}"])
         self.learner.load_state(content.state["learner"])
+        self.trainee.filters.load_state(content.state["learner"]["filters"])
         self.iteration = int(content.state["iteration"])
         self.time_total_s = float(content.state["time_total_s"])
         self._metrics.load_state(content.state["metrics"])
@@ -428,12 +434,9 @@ class Algorithm(Generic[C]):
         Raises:
             CheckpointError: It does not fit this env or network.
         """
-        from rlrun.functional.moments import Moments
-
         self._started()
         self._load_policy(content)
-        filters = content.state["learner"]["filters"]
-        self.learner.filters = {name: Moments.from_state(state) for name, state in filters.items()}
+        self.trainee.filters.load_state(content.state["learner"]["filters"])
         self._broadcast()
 
     def adopt(self, content: Content) -> None:
@@ -451,6 +454,7 @@ class Algorithm(Generic[C]):
         self._load_policy(content)
         self.learner.load_optimizer_state(content.tensors[f"optimizers/{DEFAULT_POLICY}"])
         self.learner.adopt_state(content.state["learner"])
+        self.trainee.filters.load_state(content.state["learner"]["filters"])
         self.workers.env_steps = int(content.state["workers"]["env_steps"])
         self._metrics.load_state(content.state["metrics"])
         self._broadcast()
@@ -469,7 +473,7 @@ class Algorithm(Generic[C]):
             return False
         self.config = config
         if self._flow is not None:
-            self.learner.schedules = {name: getattr(config, name) for name in names}
+            self.trainee.clock.schedules = {name: getattr(config, name) for name in names}
         return True
 
     def _target_tensors(self) -> dict[str, dict[str, Any]]:
@@ -490,7 +494,7 @@ class Algorithm(Generic[C]):
 
     def _broadcast(self) -> None:
         """Has all workers go on from the present weights, and learners beside them from the present optimizer."""
-        weights = self.learner.weights(self.workers.env_steps)
+        weights = self.trainee.weights()
         whole = replace(weights, optimizer=self.learner.optimizer_state(), target=self.learner.target())
         self.workers.set_weights({DEFAULT_POLICY: whole})
         self._behavior = None
@@ -510,6 +514,7 @@ class Algorithm(Generic[C]):
         else:
             self.learner = self.make_learner(compile_updates=self.is_compiled)
         self.workers = self._worker_set({DEFAULT_POLICY: self.learner.policy.behavior()})
+        self.trainee = self._trainee(self.workers)
         self._flow = self.learn(self.collect(self.workers), self.workers)
         self._broadcast()
         return self._flow
@@ -521,7 +526,7 @@ class Algorithm(Generic[C]):
         reduce: Callable[[Any], Any] | None = None,
         servers: ParameterServers | None = None,
         share: tuple[int, int] = (0, 1),
-    ) -> Learner:
+    ) -> LocalLearner:
         """Returns a learner as it is at the start of the run, the same in every process.
 
         An algorithm that is sent to another process arrives there as what it was made from, so this method of it makes
@@ -534,14 +539,13 @@ class Algorithm(Generic[C]):
             share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
         """
         from rlrun.learner.device import available_device, limit_threads
-        from rlrun.learner.learner import Learner
+        from rlrun.learner.local_learner import LocalLearner
 
         limit_threads(self.config.torch_threads)
         self._spaces = spaces_of(self.env)
-        return Learner(
+        return LocalLearner(
             self._policy(),
             self.objectives(),
-            schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
             device=available_device(self.config.num_gpus),
             compile_updates=compile_updates,
             identity=self._identity(),
@@ -555,7 +559,7 @@ class Algorithm(Generic[C]):
             announce=self._announce,
         )
 
-    def remote_learner(self) -> partial[Learner]:
+    def remote_learner(self) -> partial[LocalLearner]:
         """Returns what makes a learner where it is sent to: in an actor, or in a worker that computes gradients.
 
         In a process of its own it has nobody to announce a compilation to before that is over, so it is done here.
@@ -578,7 +582,6 @@ class Algorithm(Generic[C]):
             self.remote_learner(),
             self.config.num_learners,
             policy=self._policy(),
-            schedules={name: getattr(self.config, name) for name in self.config.scheduled_fields()},
             num_parameter_servers=self.config.num_parameter_servers,
             objectives=self.objectives(),
             num_cpus_per_learner=self.config.cpus_per_learner,
@@ -621,6 +624,10 @@ class Algorithm(Generic[C]):
             max_worker_restarts=config.max_worker_restarts,
         )
 
+    def _trainee(self, workers: WorkerSet) -> Trainee:
+        schedules = {name: getattr(self.config, name) for name in self.config.scheduled_fields()}
+        return Trainee(self.learner, workers, Clock(schedules, workers))
+
     def _policy(self) -> Policy:
         return self.make_policy(*self._spaces, seed=child_seed(self.seed, "parameters"))
 
@@ -645,7 +652,7 @@ class Algorithm(Generic[C]):
             self._behavior = self.learner.policy.behavior()
             self._acts_as_of = -1
         if self._acts_as_of != self.learner.sgd_steps:
-            self._behavior.load(self.learner.weights(self.workers.env_steps))
+            self._behavior.load(self.trainee.weights())
             self._acts_as_of = self.learner.sgd_steps
         return self._behavior
 

@@ -18,7 +18,7 @@ from rlrun.flow.sources import parallel_rollouts
 from rlrun.off_policy import OffPolicyConfig, minibatches_of, replay_of
 
 if TYPE_CHECKING:
-    from rlrun.learner.any_learner import AnyLearner
+    from rlrun.flow.trainee import Trainee
     from rlrun.rollout.worker_set import WorkerSet
 
 
@@ -84,22 +84,20 @@ def collected(workers: WorkerSet, config: AsynchronyConfig, *on_workers: Callabl
 class TrainBeside(TrainOnReplayed):
     """Runs a step of SGD on each minibatch, and reports how many that were for each env step."""
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes who learns and who collects."""
-        super().__init__(learner, workers)
+    def __init__(self, trainee: Trainee) -> None:
+        super().__init__(trainee)
         self._before = 0, 0
 
     def metrics(self) -> dict[str, float]:
         """Returns minibatches for each env step since the last call."""
-        before, self._before = self._before, (self.learner.sgd_steps, self.workers.env_steps)
+        before, self._before = self._before, (self.trainee.learner.sgd_steps, self.trainee.clock.env_steps)
         minibatches, steps = (now - then for now, then in zip(self._before, before, strict=True))
         return {"minibatches_per_env_step": minibatches / max(steps, 1)}
 
 
 def learn_beside(
     rollouts: Flow[Any],
-    workers: WorkerSet,
-    learner: AnyLearner,
+    trainee: Trainee,
     config: OffPolicyConfig,
     asynchrony: AsynchronyConfig,
     seed: int,
@@ -108,37 +106,37 @@ def learn_beside(
 
     Args:
         rollouts: What `collected` returns.
-        workers: Who collects.
-        learner: Who learns.
+        trainee: Who learns, with the workers that collect.
         config: How much is learned, and from what.
         asynchrony: How they go on beside each other.
         seed: Root seed of the draws.
     """
+    workers = trainee.workers
     if workers.num_workers and asynchrony.replay_shards:
-        stored, updated = _over_shards(rollouts, workers, learner, config, asynchrony, seed)
+        stored, updated = _over_shards(rollouts, trainee, config, asynchrony, seed)
     else:
         experience = replay_of(config, workers, seed)
         stored = rollouts.zip_with_worker().for_each(StoreWithPriorities(experience, workers))
-        trained = minibatches_of(experience, workers, learner, config).for_each(TrainBeside(learner, workers))
+        trained = minibatches_of(experience, trainee, config).for_each(TrainBeside(trainee))
         updated = trained.for_each(UpdatePriorities(experience))
     answered = (
-        stored.for_each(MergeFilters(learner, workers))
+        stored.for_each(MergeFilters(trainee))
         .zip_with_worker()
-        .for_each(SendWeights(learner, workers, every=asynchrony.weights_age))
+        .for_each(SendWeights(trainee, every=asynchrony.weights_age))
     )
-    updated = updated.for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
+    updated = updated.for_each(UpdateTargetNetwork(trainee.learner, config.target_update_interval, config.tau))
     return concurrently(answered, updated, weights=(1, asynchrony.minibatches_per_fragment), output=answered)
 
 
 def _over_shards(
     rollouts: Flow[Any],
-    workers: WorkerSet,
-    learner: AnyLearner,
+    trainee: Trainee,
     config: OffPolicyConfig,
     asynchrony: AsynchronyConfig,
     seed: int,
 ) -> tuple[Flow[LearnResult], Flow[Any]]:
     """Returns fragments put into shards, and what was learned from minibatches out of them."""
+    workers = trainee.workers
     shards = ReplayShards(
         config.replay,
         asynchrony.replay_shards,
@@ -159,6 +157,6 @@ def _over_shards(
         in_flight=asynchrony.minibatches_in_flight,
     )
     if config.normalize_observations:
-        minibatches = minibatches.for_each(NormalizeReplayed(learner))
-    trained = minibatches.for_each(TrainBeside(learner, workers))
+        minibatches = minibatches.for_each(NormalizeReplayed(trainee))
+    trained = minibatches.for_each(TrainBeside(trainee))
     return store_to_shards(rollouts, shards), trained.zip_with_worker().for_each(TellPriorities(shards))

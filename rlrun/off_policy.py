@@ -20,7 +20,7 @@ from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    from rlrun.learner.any_learner import AnyLearner
+    from rlrun.flow.trainee import Trainee
 
 
 class OffPolicyConfig(AlgorithmConfig):
@@ -109,42 +109,39 @@ def replay_of(config: OffPolicyConfig, workers: WorkerSet, seed: int) -> ReplayB
     )
 
 
-def minibatches_of(
-    replay: Experience, workers: WorkerSet, learner: AnyLearner, config: OffPolicyConfig
-) -> Flow[SampleBatch]:
+def minibatches_of(replay: Experience, trainee: Trainee, config: OffPolicyConfig) -> Flow[SampleBatch]:
     """Delivers the minibatches that are due out of a replay in this process, as the learner is to see them."""
     minibatches = replayed(
         replay,
-        workers,
+        trainee.workers,
         batch_size=config.train_batch_size,
         training_intensity=config.training_intensity,
         learning_starts=config.learning_starts,
     )
-    return minibatches.for_each(NormalizeReplayed(learner)) if config.normalize_observations else minibatches
+    return minibatches.for_each(NormalizeReplayed(trainee)) if config.normalize_observations else minibatches
 
 
 def learn_from_replay(
-    rollouts: Flow[SampleBatch], workers: WorkerSet, learner: AnyLearner, replay: Experience, config: OffPolicyConfig
+    rollouts: Flow[SampleBatch], trainee: Trainee, replay: Experience, config: OffPolicyConfig
 ) -> Flow[LearnResult]:
     """Puts each fragment by, learns from as many minibatches as are due then, and sends new weights.
 
     Args:
         rollouts: Fragments with raw observations.
-        workers: Who collects them.
-        learner: Who learns.
+        trainee: Who learns, with the workers that collect them.
         replay: Where they are kept.
         config: How much is learned from them.
     """
     updates = (
-        minibatches_of(replay, workers, learner, config)
-        .for_each(TrainOnReplayed(learner, workers))
+        minibatches_of(replay, trainee, config)
+        .for_each(TrainOnReplayed(trainee))
         .for_each(UpdatePriorities(replay))
-        .for_each(UpdateTargetNetwork(learner, config.target_update_interval, config.tau))
+        .for_each(UpdateTargetNetwork(trainee.learner, config.target_update_interval, config.tau))
     )
     return (
         rollouts.zip_with_worker()
-        .for_each(StoreToReplay(replay, workers))
+        .for_each(StoreToReplay(replay, trainee.workers))
         .followed_by(updates)
-        .for_each(MergeFilters(learner, workers))
-        .for_each(BroadcastWeights(learner, workers))
+        .for_each(MergeFilters(trainee))
+        .for_each(BroadcastWeights(trainee))
     )

@@ -99,12 +99,12 @@ def flow_overhead(kind: type[Algorithm[Any]], config: dict[str, Any]) -> tuple[f
 
 def hand_written(algorithm: Algorithm[Any]) -> Callable[[], object]:
     """Returns an iteration of PPO or A2C as one writes it without flows."""
-    config, learner, workers = algorithm.config, algorithm.learner, algorithm.workers
+    config, trainee, workers = algorithm.config, algorithm.trainee, algorithm.workers
     is_ppo = isinstance(algorithm, PPO)
     passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}
     advantages, standardize = ComputeAdvantages(config.gamma, config.gae_lambda), Standardize("advantages")
-    train = TrainOneStep(learner, workers, **passes)
-    merge, broadcast = MergeFilters(learner, workers), BroadcastWeights(learner, workers)
+    train = TrainOneStep(trainee, **passes)
+    merge, broadcast = MergeFilters(trainee), BroadcastWeights(trainee)
 
     def step() -> None:
         workers.request(0)

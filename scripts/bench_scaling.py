@@ -140,21 +140,28 @@ def object_store_bytes() -> int:
 
 
 @dataclass
-class StubLearner:
-    """Stands where the learner is, and learns nothing.
+class StubTrainee:
+    """Stands where the trainee is, and learns nothing; it is its own learner.
 
     Attributes:
         fragment: Which fragments the workers are to deliver.
+        workers: Who collects.
         weights_version: Batches that were pulled.
     """
 
     fragment: Fragment
+    workers: WorkerSet
     weights_version: int = 0
 
-    def weights(self, env_steps: int) -> Weights:
+    @property
+    def learner(self) -> StubTrainee:
+        """Who knows the version."""
+        return self
+
+    def weights(self) -> Weights:
         """Returns new weights of the right size."""
         flat = np.zeros(self.fragment.parameters, np.float32)
-        return StubWeights(self.weights_version, flat, env_steps=env_steps, fragment=self.fragment)
+        return StubWeights(self.weights_version, flat, env_steps=self.workers.env_steps, fragment=self.fragment)
 
 
 def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int], aggregators: int = 0) -> list[Measurement]:
@@ -218,8 +225,8 @@ def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[Work
 
 def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: float, idle: float) -> Measurement:
     """Measures the dataflow over the first so many of the workers; `idle` is the driver's share of a core without."""
-    learner = StubLearner(fragment)
-    workers.set_weights({"default": learner.weights(0)})
+    trainee = StubTrainee(fragment, workers)
+    workers.set_weights({"default": trainee.weights()})
     source: AsyncRollouts
     if case.aggregators:
         source = AggregatedRollouts(workers, "default", IN_FLIGHT, {})
@@ -227,12 +234,12 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
         workers.deliverers = workers.indices[: case.workers]
         source = AsyncRollouts(workers, "default", (), IN_FLIGHT)
     rollouts: Flow[Any] = Flow(source)
-    send: Any = SendWeights(learner, workers)  # type: ignore[arg-type]
+    send: Any = SendWeights(trainee)  # type: ignore[arg-type]
     flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(case.per_batch * ROWS))
 
     def pull() -> None:
         next(flow)
-        learner.weights_version += 1
+        trainee.weights_version += 1
 
     found = measured(pull, flow, workers, seconds)
     if not case.aggregators:

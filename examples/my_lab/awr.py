@@ -90,9 +90,7 @@ class AWR(Algorithm[AWRConfig]):
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(Standardize("advantages"))
             .for_each(ExponentialWeights(config.temperature, config.max_weight))
-            .for_each(
-                TrainOneStep(self.learner, workers, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size)
-            )
-            .for_each(MergeFilters(self.learner, workers))
-            .for_each(BroadcastWeights(self.learner, workers))
+            .for_each(TrainOneStep(self.trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
+            .for_each(MergeFilters(self.trainee))
+            .for_each(BroadcastWeights(self.trainee))
         )

@@ -73,7 +73,7 @@ class A2C(Algorithm[A2CConfig]):
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (
-            batches.for_each(TrainOneStep(self.learner, workers))
-            .for_each(MergeFilters(self.learner, workers))
-            .for_each(BroadcastWeights(self.learner, workers))
+            batches.for_each(TrainOneStep(self.trainee))
+            .for_each(MergeFilters(self.trainee))
+            .for_each(BroadcastWeights(self.trainee))
         )

@@ -63,13 +63,13 @@ class A3C(A2C):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """One step of SGD along each gradient, new weights to whoever has delivered it."""
-        self._gradients = ApplyGradients(self.learner, workers)
+        self._gradients = ApplyGradients(self.trainee)
         return (
             rollouts.zip_with_worker()
             .for_each(self._gradients)
-            .for_each(MergeFilters(self.learner, workers))
+            .for_each(MergeFilters(self.trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.learner, workers))
+            .for_each(SendWeights(self.trainee))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

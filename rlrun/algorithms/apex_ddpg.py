@@ -69,4 +69,4 @@ class ApexDDPG(DDPG):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """Fragments into the replay and new weights to their workers; beside that, minibatches out of it."""
-        return learn_beside(rollouts, workers, self.learner, self.config, self.config.asynchrony, self.seed)
+        return learn_beside(rollouts, self.trainee, self.config, self.config.asynchrony, self.seed)

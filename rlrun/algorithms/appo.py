@@ -99,11 +99,11 @@ class APPO(Impala):
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
-        batches = self.batches(rollouts, workers)
+        batches = self.batches(rollouts)
         if not self.config.starts_at_target:
             batches = batches.for_each(AddTargetOutputs(self.learner))
         return (
-            batches.for_each(self.train_one_step(workers))
+            batches.for_each(self.train_one_step())
             .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval))
-            .for_each(MergeFilters(self.learner, workers))
+            .for_each(MergeFilters(self.trainee))
         )

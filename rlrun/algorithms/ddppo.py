@@ -82,12 +82,12 @@ class DDPPO(PPO):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """The driver's copy, merged filters for everyone."""
-        self._mirror = MirrorReplicas(self.learner, workers)
+        self._mirror = MirrorReplicas(self.trainee)
         return (
             rollouts.zip_with_worker()
             .combine(self._mirror)
-            .for_each(MergeFilters(self.learner, workers))
-            .for_each(BroadcastWeights(self.learner, workers))
+            .for_each(MergeFilters(self.trainee))
+            .for_each(BroadcastWeights(self.trainee))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

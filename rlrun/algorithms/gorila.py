@@ -73,15 +73,15 @@ class Gorila(DQN):
 
     def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
         """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
-        self._gradients = ApplyGradients(self.learner, workers)
+        self._gradients = ApplyGradients(self.trainee)
         return (
             rollouts.combine(each_gradient)
             .zip_with_worker()
             .for_each(self._gradients)
             .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval, self.config.tau))
-            .for_each(MergeFilters(self.learner, workers))
+            .for_each(MergeFilters(self.trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.learner, workers, with_target=True))
+            .for_each(SendWeights(self.trainee, with_target=True))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

@@ -117,24 +117,23 @@ class Impala(Algorithm[ImpalaConfig]):
 
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
-        trained = self.batches(rollouts, workers).for_each(self.train_one_step(workers))
-        return trained.for_each(MergeFilters(self.learner, workers))
+        trained = self.batches(rollouts).for_each(self.train_one_step())
+        return trained.for_each(MergeFilters(self.trainee))
 
-    def batches(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[SampleBatch]:
+    def batches(self, rollouts: Flow[SampleBatch]) -> Flow[SampleBatch]:
         """New weights to whoever has delivered, batches of new and repeated fragments."""
         config = self.config
-        fragments = rollouts.zip_with_worker().for_each(SendWeights(self.learner, workers, config.broadcast_interval))
+        fragments = rollouts.zip_with_worker().for_each(SendWeights(self.trainee, config.broadcast_interval))
         if config.replay_proportion:
             seed = child_seed(self.seed, "recent fragments")
             fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
-    def train_one_step(self, workers: WorkerSet) -> TrainOneStep:
+    def train_one_step(self) -> TrainOneStep:
         """Passes over whole fragments."""
         config = self.config
         return TrainOneStep(
-            self.learner,
-            workers,
+            self.trainee,
             num_epochs=config.num_epochs,
             minibatch_size=config.minibatch_size,
             whole_fragments=True,

@@ -118,13 +118,12 @@ class PPO(Algorithm[PPOConfig]):
             .for_each(Standardize("advantages"))
             .for_each(
                 TrainOneStep(
-                    self.learner,
-                    workers,
+                    self.trainee,
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
                     stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
                 )
             )
-            .for_each(MergeFilters(self.learner, workers))
-            .for_each(BroadcastWeights(self.learner, workers))
+            .for_each(MergeFilters(self.trainee))
+            .for_each(BroadcastWeights(self.trainee))
         )

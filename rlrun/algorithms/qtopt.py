@@ -124,5 +124,5 @@ class QTOpt(Algorithm[QTOptConfig]):
         """Steps into the replay, as many minibatches out of it as are due, new weights; or all that side by side."""
         if not workers.num_workers:
             replay = replay_of(self.config, workers, self.seed)
-            return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
-        return learn_beside(rollouts, workers, self.learner, self.config, self.config.asynchrony, self.seed)
+            return learn_from_replay(rollouts, self.trainee, replay, self.config)
+        return learn_beside(rollouts, self.trainee, self.config, self.config.asynchrony, self.seed)

@@ -90,7 +90,7 @@ class R2D2(Algorithm[R2D2Config]):
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """Fragments into the replay, as many minibatches of sequences out of it as are due, new weights."""
         replay = self.sequence_replay(self.config.replay, len(workers.indices))
-        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
+        return learn_from_replay(rollouts, self.trainee, replay, self.config)
 
     def sequence_replay(self, config: SequenceReplayConfig, num_lanes: int) -> SequenceReplay:
         """Returns an empty replay for the fragments of so many workers."""

@@ -39,4 +39,4 @@ class R2D3(R2D2):
             ratio=self.config.demonstration_ratio,
             seed=child_seed(self.seed, "demonstrations"),
         )
-        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
+        return learn_from_replay(rollouts, self.trainee, replay, self.config)

@@ -126,4 +126,4 @@ class SAC(Algorithm[SACConfig]):
     def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
         """Steps into the replay, as many minibatches out of it as are due, new weights."""
         replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, workers, self.learner, replay, self.config)
+        return learn_from_replay(rollouts, self.trainee, replay, self.config)

@@ -13,13 +13,13 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
 from rlrun.flow.operators import LearnResult
+from rlrun.functional.schedules import values_at
 
 if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
-    from rlrun.learner.any_learner import AnyLearner
-    from rlrun.learner.learner import Learner
+    from rlrun.learner.local_learner import LocalLearner
     from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker_set import WorkerSet
 
 Doubles = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 class MakesLearner(Protocol):
     """Makes a learner as it is at the start of the run; it can be sent to a worker."""
 
-    def __call__(self, *, reduce: AllReduce | None) -> Learner:
+    def __call__(self, *, reduce: AllReduce | None) -> LocalLearner:
         """Returns a learner whose gradients are added up over all workers by `reduce`."""
         ...
 
@@ -97,7 +97,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         self.member = member
         self._meeting: AllReduce | None = None
         self._reduce: AllReduce | None = None
-        self._learner: Learner | None = None
+        self._learner: LocalLearner | None = None
         self._weights: Weights | None = None
         self._goes_on_from: Weights | None = None
 
@@ -146,7 +146,6 @@ class LearnTogether(WorkerOperator, StatefulOperator):
             learner.load_flat(self._goes_on_from.flat)
             learner.load_optimizer_state(self._goes_on_from.optimizer)
             self._goes_on_from = None
-        learner.schedules = dict(weights.schedules)
         if self.standardize is None:
             (steps,) = self._added_up([item["valid"].sum()])
         else:
@@ -157,7 +156,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
             item.steps().cleared().rows(1),
             num_epochs=self.num_epochs,
             minibatch_size=max(self.minibatch_size // self.num_workers, 1),
-            env_steps=weights.env_steps + int(steps),
+            scheduled=values_at(weights.schedules, weights.env_steps + int(steps)),
             stop=self.stop,
         )
         flat = learner.flat()
@@ -179,7 +178,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
     def _is_first(self) -> bool:
         return self.member is None or self.member[0] == 0
 
-    def _started(self) -> Learner:
+    def _started(self) -> LocalLearner:
         """Returns the learner, after it has come into being and the workers have met."""
         if self._learner is None:
             if self.member is not None:
@@ -224,10 +223,8 @@ class MirrorReplicas(Operator):
     parameters are the same as the first one's.
     """
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes the driver's learner, and the workers that learn."""
-        self.learner = learner
-        self.workers = workers
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
         self._statistics: list[dict[str, float]] = []
 
     def __call__(self, item: tuple[int | None, Replica]) -> Iterable[LearnResult]:
@@ -237,9 +234,9 @@ class MirrorReplicas(Operator):
             TrainingFailed: The workers' parameters have drifted apart.
         """
         worker, replica = item
-        learner = self.learner
+        learner = self.trainee.learner
         if replica["flat"] is not None:
-            learner.lag.add(learner.weights_version, np.array(replica["weights_version"]))
+            self.trainee.lag.add(learner.weights_version, np.array(replica["weights_version"]))
             learner.load_flat(replica["flat"])
             learner.load_optimizer_state(replica["learner"]["optimizer"])
             learner.sgd_steps += replica["learner"]["sgd_steps"]
@@ -247,7 +244,7 @@ class MirrorReplicas(Operator):
             self._statistics.append(replica["learner"]["statistics"])
         elif replica["digest"] != zlib.crc32(learner.flat().tobytes()):
             raise TrainingFailed(f"the parameters of rollout worker {worker} are no longer those of the others")
-        return [LearnResult(replica["steps"])] if worker == self.workers.indices[-1] else []
+        return [LearnResult(replica["steps"])] if worker == self.trainee.workers.indices[-1] else []
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of the workers' statistics since the last call, by name."""

@@ -13,15 +13,16 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator, WorkerOperator
 from rlrun.flow.operators import LearnResult, whole_fragment_rows
 from rlrun.flow.sources import parallel_rollouts
+from rlrun.functional.schedules import values_at
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    from rlrun.learner.any_learner import AnyLearner
-    from rlrun.learner.learner import Learner
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.local_learner import LocalLearner
     from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_set import WorkerSet
 
-MakeLearner = Callable[[], "Learner"]
+MakeLearner = Callable[[], "LocalLearner"]
 """Makes a learner as it is at the start of the run; it can be sent to a worker."""
 
 
@@ -29,7 +30,7 @@ class Gradients(TypedDict):
     """What a worker delivers instead of a batch; plain data, so that a checkpoint can hold it.
 
     Attributes:
-        sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
+        sums: The objectives' gradients, statistics and step counts, as `LocalLearner.gradients` returns them.
         statistics: The names of each objective's statistics in it.
         steps: Env steps that were taken for it.
         weights_version: Version of the weights at which it was computed, which are those that acted.
@@ -60,7 +61,7 @@ class ComputeGradients(WorkerOperator):
         """
         self.make_learner = make_learner
         self.whole_fragments = whole_fragments
-        self._learner: Learner | None = None
+        self._learner: LocalLearner | None = None
         self._weights: Weights | None = None
 
     def settings(self) -> dict[str, Any]:
@@ -93,15 +94,14 @@ class ComputeGradients(WorkerOperator):
         learner.load_flat(weights.flat)
         if weights.target is not None:
             learner.load_target(weights.target)
-        learner.schedules = dict(weights.schedules)
         return Gradients(
-            sums=learner.gradients(rows, env_steps=weights.env_steps + steps),
+            sums=learner.gradients(rows, scheduled=values_at(weights.schedules, weights.env_steps + steps)),
             statistics=[list(names) for names in learner.statistics_of_gradients],
             steps=steps,
             weights_version=weights.version,
         )
 
-    def _started(self) -> Learner:
+    def _started(self) -> LocalLearner:
         if self._learner is None:
             self._learner = self.make_learner()
         return self._learner
@@ -152,21 +152,19 @@ class ApplyGradients(Operator):
 
     learns = True
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes whose parameters move, and whose gradients and env steps count."""
-        self.learner = learner
-        self.workers = workers
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
         self._applied: Counter[int | None] = Counter()
 
     def __call__(self, item: tuple[int | None, Gradients]) -> LearnResult:
         """Moves the parameters once."""
         worker, gradients = item
         self._applied[worker] += 1
-        self.learner.lag.add(self.learner.weights_version, np.array(gradients["weights_version"]))
-        self.learner.apply_gradients(
+        self.trainee.lag.add(self.trainee.learner.weights_version, np.array(gradients["weights_version"]))
+        self.trainee.learner.apply_gradients(
             gradients["sums"],
             [tuple(names) for names in gradients["statistics"]],
-            env_steps=self.workers.env_steps,
+            scheduled=self.trainee.clock.scheduled(),
         )
         return LearnResult(gradients["steps"])
 
@@ -174,4 +172,4 @@ class ApplyGradients(Operator):
         """Returns each worker's share of the gradients since the last call, `gradient_share/worker_<index>`."""
         applied, self._applied = self._applied, Counter()
         total = max(applied.total(), 1)
-        return {f"gradient_share/worker_{index}": applied[index] / total for index in self.workers.indices}
+        return {f"gradient_share/worker_{index}": applied[index] / total for index in self.trainee.workers.indices}

@@ -13,9 +13,9 @@ from rlrun.functional.returns import gae
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    from rlrun.learner.any_learner import AnyLearner
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.learner import Learner
     from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker_set import WorkerSet
 
 T = TypeVar("T")
 
@@ -117,8 +117,7 @@ class TrainOneStep(Operator):
 
     def __init__(
         self,
-        learner: AnyLearner,
-        workers: WorkerSet,
+        trainee: Trainee,
         *,
         num_epochs: int = 1,
         minibatch_size: int | None = None,
@@ -128,16 +127,14 @@ class TrainOneStep(Operator):
         """Takes who learns, and how.
 
         Args:
-            learner: Who learns.
-            workers: Whose env steps the schedules follow.
+            trainee: Who learns.
             num_epochs: Passes over the batch.
             minibatch_size: Steps in a minibatch; None for the whole batch.
             whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses
                 over consecutive steps need it, instead of a single step.
             stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
         """
-        self.learner = learner
-        self.workers = workers
+        self.trainee = trainee
         self.num_epochs = num_epochs
         self.minibatch_size = minibatch_size
         self.whole_fragments = whole_fragments
@@ -151,15 +148,15 @@ class TrainOneStep(Operator):
 
     def __call__(self, item: SampleBatch) -> LearnResult:
         """Moves the parameters."""
-        self.learner.lag.add(self.learner.weights_version, item["weights_version"])
+        self.trainee.lag.add(self.trainee.learner.weights_version, item["weights_version"])
         length, columns = item["valid"].shape
         learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
-        self.learner.learn(
+        self.trainee.learner.learn(
             whole_fragment_rows(learned) if self.whole_fragments else learned.steps().cleared().rows(1),
             num_epochs=self.num_epochs,
             # A fragment's row has one cell more than steps.
             minibatch_size=self._minibatch_rows(length, columns) * (length + 1 if self.whole_fragments else 1),
-            env_steps=self.workers.env_steps,
+            scheduled=self.trainee.clock.scheduled(),
             stop=self.stop,
         )
         return LearnResult(int(item["valid"].sum()))
@@ -179,45 +176,39 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 class MergeFilters(Operator):
     """Adds what the workers have seen since the last time to the policy's running statistics."""
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes who keeps the statistics and who has seen something."""
-        self.learner = learner
-        self.workers = workers
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
 
     def __call__(self, item: T) -> T:
         """Returns the item as it is."""
-        self.learner.merge_filters(self.workers.take_filter_deltas(DEFAULT_POLICY))
+        self.trainee.filters.merge(self.trainee.workers.take_filter_deltas(DEFAULT_POLICY))
         return item
 
 
 class BroadcastWeights(Operator):
     """Sends the present weights and statistics to all workers."""
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes who has learned and who is to act on it."""
-        self.learner = learner
-        self.workers = workers
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
 
     def __call__(self, item: T) -> T:
         """Returns the item as it is."""
-        self.workers.set_weights({DEFAULT_POLICY: self.learner.weights(self.workers.env_steps)})
+        self.trainee.workers.set_weights({DEFAULT_POLICY: self.trainee.weights()})
         return item
 
 
 class SendWeights(Operator):
     """Sends the present weights to the worker that has just delivered; takes pairs of worker and batch."""
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet, every: int = 1, *, with_target: bool = False) -> None:
+    def __init__(self, trainee: Trainee, every: int = 1, *, with_target: bool = False) -> None:
         """Takes who has learned, who is to act on it, and how.
 
         Args:
-            learner: Who has learned.
-            workers: Who is to act on it.
+            trainee: Who has learned, with the workers that are to act on it.
             every: How many batches a worker's weights may lag behind.
             with_target: Whether the target network goes along, for workers that compute gradients with it.
         """
-        self.learner = learner
-        self.workers = workers
+        self.trainee = trainee
         self.every = every
         self.with_target = with_target
         self._sent: dict[int | None, int] = {}
@@ -231,24 +222,24 @@ class SendWeights(Operator):
     def __call__(self, item: tuple[int | None, T]) -> T:
         """Returns the batch as it is."""
         worker, batch = item
-        version = self.learner.weights_version
+        version = self.trainee.learner.weights_version
         age = version - self._sent.get(worker, -self.every)
         if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
             if self._latest is None or self._latest[0] != version:  # the same object is stored once for all workers
                 self._latest = version, {DEFAULT_POLICY: self._weights()}
-            self.workers.set_weights(self._latest[1], worker)
+            self.trainee.workers.set_weights(self._latest[1], worker)
             self._sent[worker] = version
         return batch
 
     def _weights(self) -> Weights:
-        weights = self.learner.weights(self.workers.env_steps)
-        return replace(weights, target=self.learner.target()) if self.with_target else weights
+        weights = self.trainee.weights()
+        return replace(weights, target=self.trainee.learner.target()) if self.with_target else weights
 
 
 class AddTargetOutputs(Operator):
     """Adds what the target network puts out for each observation, `target_outputs` [T, B, K]."""
 
-    def __init__(self, learner: AnyLearner) -> None:
+    def __init__(self, learner: Learner) -> None:
         """Takes who holds the target network."""
         self.learner = learner
 
@@ -260,7 +251,7 @@ class AddTargetOutputs(Operator):
 class UpdateTargetNetwork(StatefulOperator):
     """Moves the target network towards the parameters after every so many batches."""
 
-    def __init__(self, learner: AnyLearner, every: int, tau: float = 1.0) -> None:
+    def __init__(self, learner: Learner, every: int, tau: float = 1.0) -> None:
         """Takes who holds both, after how many batches, and by which part of the way; 1 copies the parameters."""
         self.learner = learner
         self.every = every

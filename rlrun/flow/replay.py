@@ -16,7 +16,7 @@ from rlrun.flow.operators import LearnResult
 from rlrun.policy.observation_filter import ObservationFilter
 
 if TYPE_CHECKING:
-    from rlrun.learner.any_learner import AnyLearner
+    from rlrun.flow.trainee import Trainee
     from rlrun.replay.experience import Experience
     from rlrun.rollout.worker_set import WorkerSet
 
@@ -117,18 +117,17 @@ class Replayed(Source):
 
 
 class NormalizeReplayed(Operator):
-    """Shifts and scales a minibatch's observations by the learner's present statistics: a replay keeps raw ones."""
+    """Shifts and scales a minibatch's observations by the present statistics: a replay keeps raw ones."""
 
-    def __init__(self, learner: AnyLearner) -> None:
-        """Takes who keeps the statistics."""
-        self.learner = learner
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
         self._filter: ObservationFilter | None = None
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the minibatch with `obs`, and `next_obs` where it has them, as the network is to see them."""
         if self._filter is None:
-            self._filter = ObservationFilter(self.learner.policy.leaves)
-        self._filter.load(self.learner.filters)
+            self._filter = ObservationFilter(self.trainee.learner.policy.leaves)
+        self._filter.load(self.trainee.filters.moments)
         seen = {name: self._filter(item[name]) for name in ("obs", "next_obs") if name in item}
         return SampleBatch(item, **seen)
 
@@ -138,15 +137,13 @@ class TrainOnReplayed(Operator):
 
     learns = True
 
-    def __init__(self, learner: AnyLearner, workers: WorkerSet) -> None:
-        """Takes who learns, and whose env steps the schedules follow."""
-        self.learner = learner
-        self.workers = workers
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
 
     def __call__(self, item: SampleBatch) -> Learned:
         """Moves the parameters."""
         cells = item.pop("cells")
-        return Learned(cells, self.learner.step(item, env_steps=self.workers.env_steps))
+        return Learned(cells, self.trainee.learner.step(item, scheduled=self.trainee.clock.scheduled()))
 
 
 class UpdatePriorities(Operator):

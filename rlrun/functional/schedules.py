@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 Points = Sequence[tuple[int, float]]
 
@@ -28,3 +28,8 @@ def value_at(schedule: float | Points, env_steps: int) -> float:
         return float(schedule[-1][1])
     (left, low), (right, high) = schedule[after - 1], schedule[after]
     return low + (high - low) * (env_steps - left) / (right - left)
+
+
+def values_at(schedules: Mapping[str, float | Points], env_steps: int) -> dict[str, float]:
+    """Returns the values of several schedules by name."""
+    return {name: value_at(schedule, env_steps) for name, schedule in schedules.items()}

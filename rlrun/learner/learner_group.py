@@ -12,17 +12,12 @@ from numpy.typing import NDArray
 
 from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import Call, SupervisedActors
-from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.moments import Moments
-from rlrun.functional.schedules import value_at
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.objective import Objective
 from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
-from rlrun.learner.policy_lag import PolicyLag
 from rlrun.learner.replica import MakesLearner, ReplicaConfig
 from rlrun.policy.policy import Policy
-from rlrun.policy.weights import Weights
 
 WITHOUT_IT = (
     "the others cannot go on without it; with failure.max_restarts the trial starts again from its newest checkpoint"
@@ -30,7 +25,7 @@ WITHOUT_IT = (
 
 
 class LearnerGroup:
-    """Learns like one `Learner`, with the work of each minibatch shared out to several.
+    """Learns like one `LocalLearner`, with the work of each minibatch shared out to several.
 
     All replicas hold the same parameters and optimizer state, bit for bit: each draws the same order of rows, computes
     the gradient of its part of a minibatch, and moves by the sum of all. Up to rounding that is what one learner would
@@ -43,11 +38,8 @@ class LearnerGroup:
 
     Attributes:
         policy: The policy it learns.
-        schedules: Settings that change with the env steps, by name; they may be replaced between two batches.
         sgd_steps: Minibatches learned from.
         weights_version: Batches learned from.
-        lag: How old the weights were that collected what it learned from.
-        filters: Running statistics that go out with the weights.
         last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
     """
 
@@ -57,7 +49,6 @@ class LearnerGroup:
         num_learners: int,
         *,
         policy: Policy,
-        schedules: Mapping[str, Schedule],
         num_parameter_servers: int = 0,
         objectives: Sequence[Objective] = (),
         num_cpus_per_learner: float = 1.0,
@@ -71,7 +62,6 @@ class LearnerGroup:
             make_learner: Makes a learner as it is at the start of the run.
             num_learners: How many.
             policy: The policy that they learn, for what is to be known of it here.
-            schedules: Settings that change with the env steps, by name.
             num_parameter_servers: Processes that hold a slice of the parameters and the optimizer each; 0 for none.
             objectives: What the learners minimise; only the servers' slices depend on it.
             num_cpus_per_learner: CPUs that Ray sets aside for each.
@@ -80,11 +70,8 @@ class LearnerGroup:
             cpus_beside: CPUs that others will need of a Ray that is started here.
         """
         self.policy = policy
-        self.schedules = dict(schedules)
         self.sgd_steps = 0
         self.weights_version = 0
-        self.lag = PolicyLag()
-        self.filters: dict[str, Moments] = {}
         self.last_batch: SampleBatch | None = None
         self._ranks = range(num_learners)
         needed = math.ceil(num_learners * num_cpus_per_learner + cpus_beside)
@@ -135,16 +122,16 @@ class LearnerGroup:
         *,
         num_epochs: int,
         minibatch_size: int,
-        env_steps: int,
+        scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
     ) -> None:
-        """Runs epochs of minibatch SGD on a batch, as `Learner.learn` does.
+        """Runs epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
 
         Args:
             batch: Rows of experience [S, L, ...].
             num_epochs: Passes over the batch.
             minibatch_size: Steps in a minibatch, over all learners; rounded up to equal shares.
-            env_steps: Env steps so far, for the schedules.
+            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
             stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
                 bound.
         """
@@ -152,10 +139,10 @@ class LearnerGroup:
 
         self.last_batch = batch
         stored = ray.put(batch)
-        self.sgd_steps = self._ask_all("learn", stored, self.schedules, num_epochs, minibatch_size, env_steps, stop)[0]
+        self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop)[0]
         self.weights_version += 1
 
-    def step(self, batch: SampleBatch, *, env_steps: int) -> NDArray[np.float32]:
+    def step(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
         """Is not for learners in processes of their own, whose configs refuse a replay.
 
         Raises:
@@ -164,26 +151,22 @@ class LearnerGroup:
         raise RuntimeError("learners in processes of their own learn from batches, not from a replay's minibatches")
 
     def apply_gradients(
-        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, env_steps: int
+        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, scheduled: Mapping[str, float]
     ) -> None:
         """Moves all learners' parameters by what another learner's `gradients` returned.
 
         Args:
             gradients: The objectives' gradient sums one after another.
             statistics: What the other learner's `statistics_of_gradients` are.
-            env_steps: Env steps so far, for the schedules.
+            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
 
         Raises:
             RuntimeError: There are parameter servers, which move by their own learners' gradients alone.
         """
         if self._servers:
             raise RuntimeError("parameter servers apply no gradients but those of their learners")
-        self.sgd_steps = self._ask_all("apply_gradients", gradients, statistics, self.schedules, env_steps)[0]
+        self.sgd_steps = self._ask_all("apply_gradients", gradients, statistics, dict(scheduled))[0]
         self.weights_version += 1
-
-    def scheduled(self, env_steps: int) -> dict[str, float]:
-        """Returns the scheduled settings after so many env steps, by name."""
-        return {name: value_at(schedule, env_steps) for name, schedule in self.schedules.items()}
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
@@ -194,14 +177,15 @@ class LearnerGroup:
         """Whether all parameters are finite numbers."""
         return bool(self._call_first("is_finite"))
 
-    def weights(self, env_steps: int) -> Weights:
-        """Returns the parameters and statistics as they are now."""
-        return Weights(self.weights_version, self.flat(), dict(self.filters), env_steps, dict(self.schedules))
-
     def flat(self) -> NDArray[np.float32]:
         """Returns a copy of all parameters, [P]."""
         flat: NDArray[np.float32] = self._call_first("flat")
         return flat
+
+    def acting_flat(self) -> NDArray[np.float32]:
+        """Returns a copy of the parameters that act, [A]: the slice that `Policy.acting_range` names."""
+        acting: NDArray[np.float32] = self._call_first("acting_flat")
+        return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Takes over parameters [P]."""
@@ -229,11 +213,6 @@ class LearnerGroup:
         """Takes over the target network's parameters [P]."""
         self._call_all("load_target", flat)
 
-    def merge_filters(self, deltas: Mapping[str, Moments]) -> None:
-        """Adds what workers have seen to the running statistics."""
-        for name, delta in deltas.items():
-            self.filters[name] = self.filters[name].merged(delta) if name in self.filters else delta
-
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the optimizer's tensors by name, for a checkpoint."""
         if self._servers:
@@ -249,25 +228,20 @@ class LearnerGroup:
             self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
-        """Returns counters, filter statistics and the state of the minibatch order, as one learner's would be."""
+        """Returns counters and the state of the minibatch order, as one learner's would be."""
         counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
-        filters = {name: moments.state() for name, moments in self.filters.items()}
-        return {**self._call_first("state"), **counted, "filters": filters}
+        return {**self._call_first("state"), **counted}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Takes over what `state` returned, of a group of any size or of a single learner."""
-        self._take_over(state)
+        self.sgd_steps = int(state["sgd_steps"])
         self.weights_version = int(state["weights_version"])
         self._call_all("load_state", dict(state))
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counter and the filter statistics of another learner's `state`; its own draws go on."""
-        self._take_over(state)
-        self._call_all("adopt_state", dict(state))
-
-    def _take_over(self, state: Mapping[str, Any]) -> None:
+        """Takes over the counter of another learner's `state`; its own draws go on."""
         self.sgd_steps = int(state["sgd_steps"])
-        self.filters = {name: Moments.from_state(moments) for name, moments in state["filters"].items()}
+        self._call_all("adopt_state", dict(state))
 
     def close(self) -> None:
         """Ends the learners, and Ray if it was started for them."""

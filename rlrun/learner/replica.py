@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.actors.actor_shell import Failure
-from rlrun.config import Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.learner import Learner, Reduce
+from rlrun.learner.local_learner import LocalLearner, Reduce
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
 
 
 class MakesLearner(Protocol):
     """Makes a learner as it is at the start of the run; it can be sent to another process."""
 
-    def __call__(self, *, reduce: Reduce | None, servers: ParameterServers | None, share: tuple[int, int]) -> Learner:
+    def __call__(
+        self, *, reduce: Reduce | None, servers: ParameterServers | None, share: tuple[int, int]
+    ) -> LocalLearner:
         """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
         ...
 
@@ -97,27 +98,23 @@ class Replica:
     def learn(
         self,
         batch: SampleBatch,
-        schedules: dict[str, Schedule],
         num_epochs: int,
         minibatch_size: int,
-        env_steps: int,
+        scheduled: dict[str, float],
         stop: tuple[str, float] | None,
     ) -> int:
-        """Learns from its share of a batch as `Learner.learn` does, and returns the minibatches of all time."""
-        self._learner.schedules = schedules
-        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=env_steps, stop=stop)
+        """Learns from its share of a batch as `LocalLearner.learn` does, and returns the minibatches of all time."""
+        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, scheduled=scheduled, stop=stop)
         return self._learner.sgd_steps
 
     def apply_gradients(
         self,
         gradients: NDArray[np.float32],
         statistics: Sequence[tuple[str, ...]],
-        schedules: dict[str, Schedule],
-        env_steps: int,
+        scheduled: dict[str, float],
     ) -> int:
-        """Moves its parameters as `Learner.apply_gradients` does, and returns the minibatches of all time."""
-        self._learner.schedules = schedules
-        self._learner.apply_gradients(gradients, statistics, env_steps=env_steps)
+        """Moves its parameters as `LocalLearner.apply_gradients` does, and returns the minibatches of all time."""
+        self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:

@@ -28,6 +28,11 @@ class Policy(ABC):
     parameters: FlatParameters
     leaves: Any
 
+    @property
+    def acting_range(self) -> tuple[int, int]:
+        """Where the parameters that act lie in the flat vector, as (offset, size): all of them unless a family says."""
+        return 0, self.parameters.size
+
     @abstractmethod
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None

@@ -70,4 +70,4 @@ class DivergenceGuard:
         )
 
     def _weights(self) -> Weights:
-        return self._algorithm.learner.weights(self._algorithm.workers.env_steps)
+        return self._algorithm.trainee.weights()

@@ -223,5 +223,5 @@ def test_impala_learns_from_aggregated_batches_and_leaves_no_process() -> None:
         assert result["env_steps"] > 600
         assert result["policy_lag_max"] >= 1
         assert result["sgd_steps"] == result["weights_version"]
-        assert algorithm.learner.filters["observations/"].count > 300
+        assert algorithm.trainee.filters.moments["observations/"].count > 300
     wait_until(lambda: set(actor_pids()) <= others)

@@ -62,12 +62,14 @@ def test_evaluation_uses_the_saved_filter(tmp_path):
     config = {**SMALL, "normalize_observations": True}
     with PPO("CartPole-v1", config, seed=4) as algorithm:
         train(algorithm, 3)
-        filters = algorithm.learner.filters
+        filters = algorithm.trainee.filters.moments
         before = algorithm.evaluate(episodes=5, seed=11)
         algorithm.save(tmp_path / "checkpoint")
     assert filters["observations/"].count == 3 * 64
     with PPO.restore(tmp_path / "checkpoint") as restored:
-        np.testing.assert_array_equal(restored.learner.filters["observations/"].mean, filters["observations/"].mean)
+        np.testing.assert_array_equal(
+            restored.trainee.filters.moments["observations/"].mean, filters["observations/"].mean
+        )
         after = restored.evaluate(episodes=5, seed=11)
     assert after.returns == before.returns
     assert len(after.returns) == 5

@@ -76,7 +76,7 @@ def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_kille
         assert result["sgd_steps"] > steps
         assert np.isfinite(result["learner/grad_norm"])
         # The other worker's fragment may be here and counted, and its gradient still wait for the next iteration.
-        assert algorithm.learner.filters["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
+        assert algorithm.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
 def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns() -> None:
@@ -87,7 +87,7 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
         assert own["digest"] == other["digest"]
         np.testing.assert_array_equal(own["flat"], algorithm.learner.flat())
         assert own["steps"] == other["steps"] == algorithm.workers.env_steps - first[-1]["env_steps"]
-        weights = algorithm.learner.weights(algorithm.workers.env_steps)
+        weights = algorithm.trainee.weights()
         drifted = replace(weights, flat=weights.flat + 1, optimizer=algorithm.learner.optimizer_state())
         algorithm.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
         with pytest.raises(

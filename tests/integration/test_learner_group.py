@@ -19,9 +19,9 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.cli.main import cli
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
-from rlrun.functional.moments import Moments
-from rlrun.learner.learner import Learner
+from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
+from rlrun.learner.local_learner import LocalLearner
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
 PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "num_envs_per_worker": 4}
@@ -29,6 +29,11 @@ PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epoch
 
 class PPOWithTarget(PPO):
     has_target_network = True
+
+
+def scheduled_after(env_steps: int) -> dict[str, float]:
+    config = PPO.Config.parse(PPO_CONFIG)
+    return values_at({name: getattr(config, name) for name in config.scheduled_fields()}, env_steps)
 
 
 def made_by() -> Any:
@@ -52,12 +57,11 @@ def batch_of(rows: int, seed: int = 0) -> SampleBatch:
 
 def group_of(num_learners: int, num_parameter_servers: int = 0) -> LearnerGroup:
     make = made_by()
-    alone: Learner = make()
+    alone: LocalLearner = make()
     return LearnerGroup(
         make,
         num_learners,
         policy=alone.policy,
-        schedules=alone.schedules,
         num_parameter_servers=num_parameter_servers,
         objectives=alone.objectives,
         num_cpus_per_learner=0.5,
@@ -83,7 +87,6 @@ def pair(running_ray: None, kept: list[LearnerGroup]) -> LearnerGroup:
     group.load_target(start.flat())
     group.load_optimizer_state(start.optimizer_state())
     group.load_state(start.state())
-    group.schedules = dict(start.schedules)
     group.take_statistics()
     return group
 
@@ -95,7 +98,7 @@ def replicas(group: LearnerGroup, method: str) -> list[Any]:
 def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: LearnerGroup) -> None:
     alone = made_by()()
     for learner in (alone, pair):
-        learner.learn(batch_of(40), num_epochs=1, minibatch_size=40, env_steps=0)
+        learner.learn(batch_of(40), num_epochs=1, minibatch_size=40, scheduled=scheduled_after(0))
     assert pair.sgd_steps == alone.sgd_steps == 1
     np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-6)
     assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=1e-5)
@@ -105,7 +108,7 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
     alone = made_by()()
     for seed in range(3):
         for learner in (alone, pair):
-            learner.learn(batch_of(60, seed), num_epochs=3, minibatch_size=24, env_steps=300 * seed)
+            learner.learn(batch_of(60, seed), num_epochs=3, minibatch_size=24, scheduled=scheduled_after(300 * seed))
     assert (pair.sgd_steps, pair.weights_version) == (alone.sgd_steps, alone.weights_version) == (27, 3)
     np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-5)
     first, second = replicas(pair, "flat")
@@ -118,31 +121,30 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
 
 def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGroup) -> None:
     alone, free = made_by()(), made_by()()
-    free.learn(batch_of(60), num_epochs=4, minibatch_size=24, env_steps=0)
+    free.learn(batch_of(60), num_epochs=4, minibatch_size=24, scheduled=scheduled_after(0))
     bound = free.take_statistics()["kl"] / 2
     for seed in range(3):
         for learner in (alone, pair):
-            learner.learn(batch_of(60, seed), num_epochs=6, minibatch_size=24, env_steps=0, stop=("kl", bound))
+            learner.learn(
+                batch_of(60, seed), num_epochs=6, minibatch_size=24, scheduled=scheduled_after(0), stop=("kl", bound)
+            )
     assert pair.sgd_steps == alone.sgd_steps < 3 * 18
     assert [state["sgd_steps"] for state in replicas(pair, "state")] == [alone.sgd_steps] * 2
 
 
 def test_a_checkpoint_of_two_learners_goes_on_bit_for_bit_in_two_and_closely_in_one(pair: LearnerGroup) -> None:
-    pair.merge_filters({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
-    pair.learn(batch_of(60), num_epochs=2, minibatch_size=24, env_steps=0)
+    pair.learn(batch_of(60), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(0))
     pair.update_target()
-    pair.schedules = {**pair.schedules, "lr": 5e-3}
+    scheduled = {**scheduled_after(0), "lr": 5e-3}
     saved = pair.flat(), pair.optimizer_state(), pair.state(), pair.target()
-    pair.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, env_steps=0)
+    pair.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
     expected, one = pair.flat(), made_by()()
-    one.schedules = dict(pair.schedules)
     for learner in (pair, one):
         learner.load_flat(saved[0])
         learner.load_optimizer_state(saved[1])
         learner.load_state(saved[2])
         learner.load_target(saved[3])
-        assert learner.filters["returns"].mean == 1.5
-        learner.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, env_steps=0)
+        learner.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
         assert (learner.sgd_steps, learner.weights_version) == (12, 2)
     np.testing.assert_array_equal(pair.flat(), expected)
     np.testing.assert_allclose(one.flat(), expected, atol=1e-5)
@@ -161,9 +163,9 @@ def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair
 
 def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None:
     alone, worker = made_by()(), made_by()()
-    gradients = worker.gradients(batch_of(40), env_steps=0)
+    gradients = worker.gradients(batch_of(40), scheduled=scheduled_after(0))
     for learner in (alone, pair):
-        learner.apply_gradients(gradients, worker.statistics_of_gradients, env_steps=0)
+        learner.apply_gradients(gradients, worker.statistics_of_gradients, scheduled=scheduled_after(0))
     first, second = replicas(pair, "flat")
     np.testing.assert_array_equal(first, alone.flat())
     np.testing.assert_array_equal(second, alone.flat())
@@ -207,7 +209,9 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
     try:
         for seed in range(2):
             for learner in (alone, group):
-                learner.learn(batch_of(60, seed), num_epochs=2, minibatch_size=24, env_steps=300 * seed)
+                learner.learn(
+                    batch_of(60, seed), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(300 * seed)
+                )
         np.testing.assert_allclose(group.flat(), alone.flat(), atol=1e-5)
         first, second = replicas(group, "flat")
         assert first.tobytes() == second.tobytes()
@@ -221,17 +225,17 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
             group.load_flat(saved[0])
             group.load_optimizer_state(saved[1])
             group.load_state(saved[2])
-            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, env_steps=0)
+            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
             after.append(group.flat())
         np.testing.assert_array_equal(after[0], after[1])
 
         with pytest.raises(RuntimeError, match="no gradients but those of their learners"):
-            group.apply_gradients(np.zeros(1, np.float32), [()], env_steps=0)
+            group.apply_gradients(np.zeros(1, np.float32), [()], scheduled=scheduled_after(0))
         os.kill(min(set(actor_pids()) - before), signal.SIGKILL)
         with pytest.raises(
             TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot go on"
         ):
-            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, env_steps=0)
+            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
     finally:
         group.close()
 

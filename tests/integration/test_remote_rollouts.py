@@ -82,7 +82,7 @@ def test_training_goes_on_when_a_worker_is_killed() -> None:
         assert result["worker_restarts"] == 1
         assert result["iteration"] == 5
         assert result["env_steps"] > 250
-        assert algorithm.learner.filters["observations/"].count == 5 * 64
+        assert algorithm.trainee.filters.moments["observations/"].count == 5 * 64
 
 
 def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:

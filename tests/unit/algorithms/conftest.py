@@ -18,4 +18,4 @@ def traced_updates(monkeypatch):
         turn_narrow_products(graph)
         return lambda given: [graph(*given)]
 
-    monkeypatch.setattr("rlrun.learner.learner.compiled", traced)
+    monkeypatch.setattr("rlrun.learner.local_learner.compiled", traced)

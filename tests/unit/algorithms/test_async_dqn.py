@@ -60,7 +60,7 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
         compute = ComputeGradients(partial(algorithm.make_learner, compile_updates=False), whole_fragments=True)
         flat = algorithm.learner.flat()
         target = generator.normal(size=flat.shape).astype(np.float32)
-        compute.set_weights(replace(algorithm.learner.weights(0), target=target))
+        compute.set_weights(replace(algorithm.trainee.weights(), target=target))
         gradients = compute(batch)
         named = algorithm.learner.policy.parameters.named
         weight, bias = named(flat).values()

@@ -22,6 +22,9 @@ def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
     return algorithm(env, {"model": model, "compile": False, **changes})
 
 
+SCHEDULED = {"lr": 3e-4, "critic_lr": 1e-3, "alpha_lr": 3e-4}
+
+
 def batch_of(algorithm, rows=ROWS, seed=0):
     """A minibatch with one invalid row, as the learner would get it."""
     rng = np.random.default_rng(seed)
@@ -179,13 +182,13 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_w
     learner, batch = batch_of(made(SAC, target_entropy=target))
     table = learner.policy.parameters
     before = table.named(learner.flat())["log_alpha"].item()
-    learner.step(SampleBatch(batch), env_steps=0)
+    learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     assert (table.named(learner.flat())["log_alpha"].item() > before) == rises
 
 
 def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_seen():
     learner, batch = batch_of(made(SAC, target_entropy=0.5, initial_alpha=0.2))
-    learner.step(SampleBatch(batch), env_steps=0)
+    learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     statistics = learner.take_statistics()
     expected = math.log(0.2) * (statistics["actor/entropy"] - 0.5)
     assert statistics["alpha/loss"] == pytest.approx(expected, rel=1e-5)
@@ -194,7 +197,7 @@ def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_
 def test_a_temperature_that_is_not_learned_stays_as_it_is():
     learner, batch = batch_of(made(SAC, learn_alpha=False, initial_alpha=0.2))
     for _ in range(3):
-        learner.step(SampleBatch(batch), env_steps=0)
+        learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     assert learner.policy.parameters.named(learner.flat())["log_alpha"].item() == pytest.approx(math.log(0.2))
 
 
@@ -222,7 +225,7 @@ def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
     moves = []
     for _ in range(6):
         before = learner.flat()
-        learner.step(SampleBatch(batch), env_steps=0)
+        learner.step(SampleBatch(batch), scheduled=SCHEDULED)
         moves.append(
             (moved(learner, before, "critics.0"), moved(learner, before, "critics.1"), moved(learner, before, "actor"))
         )
@@ -234,10 +237,9 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
     for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
         if rate not in algorithm.Config.model_fields:
             continue
-        rates = {name: 0.0 for name in ("lr", "critic_lr", "alpha_lr") if name in algorithm.Config.model_fields}
-        learner, batch = batch_of(made(algorithm, **{**rates, rate: 1e-2}))
+        learner, batch = batch_of(made(algorithm))
         before = learner.flat()
-        learner.step(SampleBatch(batch), env_steps=0)
+        learner.step(SampleBatch(batch), scheduled={**dict.fromkeys(SCHEDULED, 0.0), rate: 1e-2})
         table = learner.policy.parameters
         names = {slot.name for slot in table.slots if moved(learner, before, slot.name)}
         assert names
@@ -257,7 +259,7 @@ def test_traced_and_eager_updates_agree(algorithm, env, changes):
     for seed in range(6):
         _, batch = batch_of(learning, rows=32, seed=seed)
         for learner in learners:
-            priorities = learner.step(SampleBatch(batch), env_steps=0)
+            priorities = learner.step(SampleBatch(batch), scheduled=SCHEDULED)
             assert priorities.shape == (32,)
             learner.update_target(0.1)
     eager, traced = (learner.flat() for learner in learners)

@@ -101,8 +101,8 @@ def test_the_target_network_is_the_one_of_the_last_interval_s_end():
         algorithm.start()
         recorded, step = [algorithm.learner.flat()], algorithm.learner.step
 
-        def recording(batch, *, env_steps):
-            priorities = step(batch, env_steps=env_steps)
+        def recording(batch, *, scheduled):
+            priorities = step(batch, scheduled=scheduled)
             recorded.append(algorithm.learner.flat())
             return priorities
 
@@ -164,7 +164,7 @@ class KeepingDQN(DQN):
     def learn(self, rollouts, workers):
         """Does what DQN does."""
         self.replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, workers, self.learner, self.replay, self.config)
+        return learn_from_replay(rollouts, self.trainee, self.replay, self.config)
 
 
 def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_is_raw():
@@ -172,10 +172,10 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
         for _ in range(3):
             algorithm.train()
         raw = algorithm.replay.sample(64, 0)
-        moments = algorithm.learner.filters["observations/"]
+        moments = algorithm.trainee.filters.moments["observations/"]
         assert moments.count > 100
         assert np.abs(algorithm.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
-        found = NormalizeReplayed(algorithm.learner)(raw)
+        found = NormalizeReplayed(algorithm.trainee)(raw)
         for name in ("obs", "next_obs"):
             expected = (raw[name] - moments.mean) / np.sqrt(moments.variance)
             np.testing.assert_allclose(found[name], expected.clip(-10, 10), rtol=1e-3, atol=1e-4)
@@ -189,7 +189,7 @@ def test_gradients_for_another_learner_are_noisy_too():
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
-        gradients = algorithm.learner.gradients(batch, env_steps=0)[: len(algorithm.learner.flat())]
+        gradients = algorithm.learner.gradients(batch, scheduled={"lr": 1e-3})[: len(algorithm.learner.flat())]
         assert np.count_nonzero(gradients[:size]) > 0
         assert np.count_nonzero(gradients[size:]) > 0
 
@@ -220,7 +220,7 @@ def test_traced_and_eager_updates_agree(kind):
             weights=generator.random((16, 1), np.float32),
             valid=np.ones((16, 1), bool),
         )
-        eager, other = (learner.step(SampleBatch(batch), env_steps=0) for learner in learners)
+        eager, other = (learner.step(SampleBatch(batch), scheduled={"lr": 1e-3}) for learner in learners)
         np.testing.assert_allclose(eager, other, atol=1e-4)
     assert np.abs(learners[0].flat() - first).max() > 1e-3
     np.testing.assert_allclose(learners[0].flat(), learners[1].flat(), atol=1e-5)

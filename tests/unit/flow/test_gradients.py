@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,18 +39,19 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(al
     algorithm, make_learner = started(algorithm_class)
     whole_fragments = algorithm_class is Impala
     compute = ComputeGradients(make_learner, whole_fragments=whole_fragments)
-    compute.set_weights(algorithm.learner.weights(0))
+    compute.set_weights(algorithm.trainee.weights())
     batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
     batch["valid"][2, 1] = False
     gradients = compute(batch)
     assert (gradients["steps"], gradients["weights_version"]) == (11, 0)
     assert compute(batch)["sums"].tolist() == gradients["sums"].tolist()
     travelled = saved_and_loaded(dict(gradients))
-    result = ApplyGradients(algorithm.learner, algorithm.workers)((0, travelled))
+    result = ApplyGradients(algorithm.trainee)((0, travelled))
     assert result.batch_steps == 11
     other = make_learner()
     versions = np.zeros(batch["valid"].shape, np.int32)
-    TrainOneStep(other, algorithm.workers, whole_fragments=whole_fragments)({**batch, "weights_version": versions})
+    train = TrainOneStep(replace(algorithm.trainee, learner=other), whole_fragments=whole_fragments)
+    train({**batch, "weights_version": versions})
     np.testing.assert_allclose(algorithm.learner.flat(), other.flat(), rtol=1e-6, atol=1e-6)
     own, expected = algorithm.learner.take_statistics(), other.take_statistics()
     assert own == pytest.approx(expected, rel=1e-5)
@@ -62,11 +64,11 @@ def test_gradients_are_those_at_the_weights_that_acted():
     batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
     with pytest.raises(RuntimeError, match="computed at weights, and none have arrived"):
         compute(batch)
-    compute.set_weights(algorithm.learner.weights(0))
+    compute.set_weights(algorithm.trainee.weights())
     first = compute(batch)["sums"]
     algorithm.learner.load_flat(algorithm.learner.flat() + np.float32(0.1))
     assert compute(batch)["sums"].tolist() == first.tolist()
-    compute.set_weights(algorithm.learner.weights(0))
+    compute.set_weights(algorithm.trainee.weights())
     assert np.abs(compute(batch)["sums"] - first).max() > 1e-3
     algorithm.close()
 
@@ -74,8 +76,8 @@ def test_gradients_are_those_at_the_weights_that_acted():
 def test_shares_and_lag_are_counted_per_gradient():
     algorithm, make_learner = started(A2C)
     algorithm.workers.indices = (1, 2, 3)
-    compute, applied = ComputeGradients(make_learner), ApplyGradients(algorithm.learner, algorithm.workers)
-    compute.set_weights(algorithm.learner.weights(0))
+    compute, applied = ComputeGradients(make_learner), ApplyGradients(algorithm.trainee)
+    compute.set_weights(algorithm.trainee.weights())
     gradients = compute(ComputeAdvantages(0.9, 0.9)(fragment(algorithm)))
     for worker in (1, 2, 1, 1):
         applied((worker, gradients))
@@ -85,7 +87,7 @@ def test_shares_and_lag_are_counted_per_gradient():
         "gradient_share/worker_3": 0.0,
     }
     assert set(applied.take_shares().values()) == {0.0}
-    assert algorithm.learner.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
+    assert algorithm.trainee.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
     assert algorithm.learner.sgd_steps == 4
     algorithm.workers.indices = (0,)
     algorithm.close()
@@ -98,7 +100,7 @@ def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint():
         algorithm.close()
         workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
         flow = parallel_gradients(workers, make_learner, ComputeAdvantages(0.9, 0.9))
-        workers.set_weights({"default": algorithm.learner.weights(0)})
+        workers.set_weights({"default": algorithm.trainee.weights()})
         if restores:
             workers.load_state(states[0]["workers"])
             flow.load_state(states[0]["flow"])
@@ -142,7 +144,7 @@ def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there():
     workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
     flow = parallel_rollouts(workers, Told(notes), dict)
     for _ in range(2):
-        workers.set_weights({"default": algorithm.learner.weights(0)})
+        workers.set_weights({"default": algorithm.trainee.weights()})
         algorithm.learner.weights_version += 1
     flow.take(1)
     workers.close()

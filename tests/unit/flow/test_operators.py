@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.clock import Clock
 from rlrun.flow.operators import (
     AddTargetOutputs,
     ComputeAdvantages,
@@ -14,8 +15,9 @@ from rlrun.flow.operators import (
     whole_fragment_rows,
 )
 from rlrun.flow.sources import from_items
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -113,12 +115,16 @@ def small_learner(**more):
         return Loss(masked_mean((outputs.values - batch["rewards"]).square(), valid), {})
 
     settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 0, **more}
-    return Learner(policy, [Objective("loss", loss)], schedules={"lr": 0.1}, **settings)
+    return LocalLearner(policy, [Objective("loss", loss)], **settings)
+
+
+def trainee_of(learner, workers):
+    return Trainee(learner, workers, Clock({"lr": 0.1}, workers))
 
 
 def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough():
     learner, workers = small_learner(), Told()
-    send = SendWeights(learner, workers, every=2)
+    send = SendWeights(trainee_of(learner, workers), every=2)
     for worker, version in ((1, 0), (2, 0), (1, 1), (1, 2), (2, 3), (1, 3), (1, 1)):
         learner.weights_version = version
         assert send((worker, "batch")) == "batch"
@@ -134,20 +140,22 @@ def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough():
 
 def test_the_age_of_the_weights_that_acted_is_measured_in_batches():
     learner, workers = small_learner(), Told()
-    train = TrainOneStep(learner, workers)
+    trainee = trainee_of(learner, workers)
+    train = TrainOneStep(trainee)
     learner.weights_version = 5
     item = fragment()
     item["weights_version"] = np.broadcast_to(np.int32([[5, 2]]), (4, 2))
     train(item)
     assert learner.weights_version == 6
-    assert learner.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
-    assert learner.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
+    assert trainee.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
+    assert trainee.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
 
 
 @pytest.mark.parametrize("whole_fragments", [False, True])
 def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(whole_fragments):
     learner = small_learner()
-    train = TrainOneStep(learner, Told(), num_epochs=2, minibatch_size=8, whole_fragments=whole_fragments)
+    passes = {"num_epochs": 2, "minibatch_size": 8, "whole_fragments": whole_fragments}
+    train = TrainOneStep(trainee_of(learner, Told()), **passes)
     item = fragment(time=4, columns=6)
     item["weights_version"] = np.zeros((4, 6), np.int32)
     train(item)
@@ -162,7 +170,7 @@ def test_the_target_network_stays_behind_until_it_is_due():
     item["weights_version"] = np.zeros((4, 2), np.int32)
     first = AddTargetOutputs(learner)(item)["target_outputs"]
     assert first.shape == (4, 2, 2)
-    train = TrainOneStep(learner, workers)
+    train = TrainOneStep(trainee_of(learner, workers))
     start = learner.flat()
     update(train(item))
     np.testing.assert_array_equal(learner.target(), start)

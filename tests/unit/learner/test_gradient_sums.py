@@ -4,7 +4,7 @@ import pytest
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -26,7 +26,7 @@ def learner_for(**more):
         seed=1,
     )
     settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
-    return Learner(policy, [Objective("loss", loss, max_grad_norm=0.5)], schedules={"lr": 1e-2}, **settings)
+    return LocalLearner(policy, [Objective("loss", loss, max_grad_norm=0.5)], **settings)
 
 
 def batch_of(rows, length=1, seed=0):
@@ -40,7 +40,7 @@ def batch_of(rows, length=1, seed=0):
 
 
 def learn(learner, batch, **more):
-    learner.learn(batch, num_epochs=3, minibatch_size=24, env_steps=0, **more)
+    learner.learn(batch, num_epochs=3, minibatch_size=24, scheduled={"lr": 1e-2}, **more)
     return learner.flat()
 
 
@@ -58,8 +58,8 @@ def test_gradients_of_halves_add_up_to_that_of_the_whole():
     whole, first, second = (learner_for() for _ in range(3))
     batch = batch_of(40)
     halves = [batch.map(lambda leaf: leaf[:25]), batch.map(lambda leaf: leaf[25:])]
-    total = first.gradients(halves[0], env_steps=0) + second.gradients(halves[1], env_steps=0)
-    np.testing.assert_allclose(total, whole.gradients(batch, env_steps=0), atol=1e-5)
+    total = first.gradients(halves[0], scheduled={"lr": 1e-2}) + second.gradients(halves[1], scheduled={"lr": 1e-2})
+    np.testing.assert_allclose(total, whole.gradients(batch, scheduled={"lr": 1e-2}), atol=1e-5)
     assert total[-1] == batch["valid"].sum()
 
 
@@ -67,10 +67,10 @@ def test_applying_another_learner_s_gradients_is_learning_oneself():
     alone, driver, worker = (learner_for() for _ in range(3))
     for seed in range(4):
         batch = batch_of(32, seed=seed)
-        alone.learn(batch, num_epochs=1, minibatch_size=32, env_steps=0)
+        alone.learn(batch, num_epochs=1, minibatch_size=32, scheduled={"lr": 1e-2})
         worker.load_flat(driver.flat())
-        gradients = worker.gradients(batch, env_steps=0)
-        driver.apply_gradients(gradients, worker.statistics_of_gradients, env_steps=0)
+        gradients = worker.gradients(batch, scheduled={"lr": 1e-2})
+        driver.apply_gradients(gradients, worker.statistics_of_gradients, scheduled={"lr": 1e-2})
     np.testing.assert_allclose(driver.flat(), alone.flat(), atol=1e-6)
     assert (driver.sgd_steps, driver.weights_version) == (alone.sgd_steps, alone.weights_version) == (4, 4)
     assert driver.take_statistics() == pytest.approx(alone.take_statistics(), abs=1e-5)

@@ -5,9 +5,8 @@ import torch
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.moments import Moments
 from rlrun.learner.compilation import compiler
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -23,14 +22,16 @@ def actor_critic_loss(outputs, batch, scheduled):
     return Loss(total, {"policy_loss": policy_loss, "value_loss": value_loss})
 
 
-def learner_for(*, objectives=None, compile_updates=False, lr=1e-3, seed=3, identity=None):
+SCHEDULED = {"lr": 1e-3, "entropy_coeff": 0.01}
+
+
+def learner_for(*, objectives=None, compile_updates=False, seed=3, identity=None):
     policy = ActorCriticPolicy(
         SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(16,)), normalize_observations=False, seed=1
     )
-    return Learner(
+    return LocalLearner(
         policy,
         objectives or [Objective("loss", actor_critic_loss, max_grad_norm=0.5)],
-        schedules={"lr": lr, "entropy_coeff": 0.01},
         device="cpu",
         compile_updates=compile_updates,
         identity=identity,
@@ -49,8 +50,8 @@ def batch_of(rows, seed=0):
     )
 
 
-def learn(learner, batch, num_epochs=1, minibatch_size=16, **more):
-    learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, env_steps=0, **more)
+def learn(learner, batch, num_epochs=1, minibatch_size=16, scheduled=SCHEDULED, **more):
+    learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, scheduled=scheduled, **more)
     return learner.flat()
 
 
@@ -205,7 +206,6 @@ def test_no_further_pass_begins_once_a_statistic_exceeds_its_bound():
 
 def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
     straight, first, second = learner_for(), learner_for(), learner_for(seed=99)
-    first.merge_filters({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
     learn(straight, batch_of(48), num_epochs=2)
     learn(first, batch_of(48), num_epochs=2)
     second.load_flat(first.flat())
@@ -213,15 +213,29 @@ def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
     second.load_state(first.state())
     np.testing.assert_array_equal(learn(second, batch_of(48, 1)), learn(straight, batch_of(48, 1)))
     assert second.sgd_steps == 9
-    assert second.filters["returns"].mean == 1.5
 
 
-def test_scheduled_learning_rates_follow_the_env_steps():
-    learner = learner_for(lr=((0, 1e-3), (100, 0.0)))
+def test_the_values_of_scheduled_settings_come_with_every_call():
+    learner = learner_for()
     before = learner.flat()
-    learner.learn(batch_of(16), num_epochs=1, minibatch_size=16, env_steps=100)
-    np.testing.assert_array_equal(learner.flat(), before)
-    assert learner.scheduled(50) == {"lr": pytest.approx(5e-4), "entropy_coeff": 0.01}
+    np.testing.assert_array_equal(learn(learner, batch_of(16), scheduled={"lr": 0.0, "entropy_coeff": 0.01}), before)
+    assert (learn(learner, batch_of(16)) != before).any()
+
+
+def test_what_acts_is_the_slice_that_the_policy_names_all_of_it_unless_it_says_so():
+    learner = learner_for()
+    np.testing.assert_array_equal(learner.acting_flat(), learner.flat())
+
+    class ActsWithItsPolicyNet(ActorCriticPolicy):
+        @property
+        def acting_range(self):
+            own = [slot for slot in self.parameters.slots if slot.name.startswith("policy_")]
+            return own[0].offset, sum(slot.size for slot in own)
+
+    learner.policy.__class__ = ActsWithItsPolicyNet
+    start, size = learner.policy.acting_range
+    assert 0 < size < len(learner.flat())
+    np.testing.assert_array_equal(learner.acting_flat(), learner.flat()[start : start + size])
 
 
 def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():

@@ -11,7 +11,7 @@ from torch.func import functional_call
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.compilation import compiler
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
@@ -78,11 +78,10 @@ def td_loss(outputs, batch, scheduled):
     return Loss(loss, {"loss": loss}, priorities=errors.abs().squeeze(-1))
 
 
-def learner_for(objectives=None, *, family=ValuesPolicy, compile_updates=False, seed=3, schedules=None):
-    return Learner(
+def learner_for(objectives=None, *, family=ValuesPolicy, compile_updates=False, seed=3):
+    return LocalLearner(
         family(),
         objectives or [Objective("loss", td_loss)],
-        schedules=schedules or {"lr": 1e-2},
         device="cpu",
         compile_updates=compile_updates,
         identity=None,
@@ -109,8 +108,8 @@ def test_a_step_moves_as_an_epoch_of_one_minibatch_does_and_tells_every_row_s_pr
     values = values_of(stepped.flat(), batch["obs"])
     chosen = np.take_along_axis(values, batch["actions"][:, 0, None], 1)[:, 0]
     expected = np.abs(chosen - batch["rewards"][:, 0] - 0.9 * values_of(target, batch["next_obs"]).max(-1))
-    np.testing.assert_allclose(stepped.step(batch, env_steps=0), expected, rtol=1e-5)
-    learned.learn(batch, num_epochs=1, minibatch_size=12, env_steps=0)
+    np.testing.assert_allclose(stepped.step(batch, scheduled={"lr": 1e-2}), expected, rtol=1e-5)
+    learned.learn(batch, num_epochs=1, minibatch_size=12, scheduled={"lr": 1e-2})
     np.testing.assert_allclose(stepped.flat(), learned.flat(), atol=1e-6)
     assert (stepped.sgd_steps, stepped.weights_version) == (1, 1)
     np.testing.assert_array_equal(stepped.target(), target)
@@ -126,7 +125,7 @@ def values_of(flat, observations):
 def test_the_target_moves_by_a_fraction_of_its_distance():
     learner = learner_for()
     before = learner.target()
-    learner.step(batch_of(12), env_steps=0)
+    learner.step(batch_of(12), scheduled={"lr": 1e-2})
     now = learner.flat()
     assert np.abs(now - before).max() > 1e-3
     learner.update_target(0.25)
@@ -145,7 +144,7 @@ def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
     learner = learner_for([Objective("head", head_loss, parameters="head.")])
     names = learner.policy.parameters.named
     before = {name: part.copy() for name, part in names(learner.flat()).items()}
-    learner.step(batch_of(12), env_steps=0)
+    learner.step(batch_of(12), scheduled={"lr": 1e-2})
     after = names(learner.flat())
     for name in before:
         assert needed[0][name] == name.startswith("head.")
@@ -157,8 +156,10 @@ def test_the_gradient_of_a_part_is_that_part_of_the_whole_gradient():
     batch = batch_of(12)
     slots = [slot for slot in whole.policy.parameters.slots if slot.name.startswith("trunk.")]
     start, end = slots[0].offset, slots[-1].offset + slots[-1].size
-    all_of_it = whole.gradients(batch, env_steps=0)
-    np.testing.assert_allclose(part.gradients(batch, env_steps=0)[: end - start], all_of_it[start:end], atol=1e-6)
+    all_of_it = whole.gradients(batch, scheduled={"lr": 1e-2})
+    np.testing.assert_allclose(
+        part.gradients(batch, scheduled={"lr": 1e-2})[: end - start], all_of_it[start:end], atol=1e-6
+    )
 
 
 def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate():
@@ -166,12 +167,12 @@ def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate()
         Objective("often", td_loss, parameters="trunk."),
         Objective("seldom", td_loss, lr="slow_lr", parameters="head.", every=3),
     ]
-    learner = learner_for(objectives, schedules={"lr": 1e-2, "slow_lr": 0.0})
+    learner = learner_for(objectives)
     head = learner.policy.parameters.named(learner.flat())["head.weight"].copy()
     moved = []
     for seed in range(7):
         before = learner.flat()
-        learner.step(batch_of(12, seed), env_steps=0)
+        learner.step(batch_of(12, seed), scheduled={"lr": 1e-2, "slow_lr": 0.0})
         moved.append(not np.array_equal(before, learner.flat()))
     assert all(moved)
     np.testing.assert_array_equal(learner.policy.parameters.named(learner.flat())["head.weight"], head)  # lr is 0
@@ -187,12 +188,12 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
         return td_loss(outputs, batch, scheduled)
 
     first = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy)
-    first.step(batch_of(5), env_steps=0)
+    first.step(batch_of(5), scheduled={"lr": 1e-2})
     state = first.state()
-    first.step(batch_of(5), env_steps=0)
+    first.step(batch_of(5), scheduled={"lr": 1e-2})
     second = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy, seed=99)
     second.load_state(state)
-    second.step(batch_of(5), env_steps=0)
+    second.step(batch_of(5), scheduled={"lr": 1e-2})
     assert seen[0].shape == (5, 1)
     assert not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[1], seen[2])
@@ -205,7 +206,7 @@ def test_compiled_steps_with_a_target_and_several_objectives_agree_with_plain_on
     eager, compiled = (learner_for(objectives, compile_updates=compiles) for compiles in (False, True))
     for seed in range(6):
         batch = batch_of(8, seed)
-        first, second = eager.step(batch, env_steps=0), compiled.step(batch, env_steps=0)
+        first, second = eager.step(batch, scheduled={"lr": 1e-2}), compiled.step(batch, scheduled={"lr": 1e-2})
         np.testing.assert_allclose(first, second, atol=1e-5)
         for learner in (eager, compiled):
             learner.update_target(0.5)

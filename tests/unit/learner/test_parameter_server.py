@@ -8,7 +8,7 @@ import torch
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.all_reduce import PeerLost
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.parameter_server import ParameterServers, ParameterShard, shard_configs, whole_optimizer_state
 from rlrun.nn.model_config import ModelConfig
@@ -54,7 +54,7 @@ def policy():
 
 def learner_for(objectives, **more):
     settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
-    return Learner(policy(), objectives, schedules={"lr": ((0, 1e-2), (100, 1e-3))}, **settings)
+    return LocalLearner(policy(), objectives, **settings)
 
 
 def shards_for(objectives, num_shards, num_learners=1, timeout_s=30.0):
@@ -89,7 +89,8 @@ def batch_of(rows, seed=0):
 def learn(learner, updates=range(4)):
     """Runs 5 updates for each number."""
     for seed in updates:
-        learner.learn(batch_of(50, seed), num_epochs=1, minibatch_size=10, env_steps=40 * seed)
+        scheduled = {"lr": 1e-2 / (1 + seed)}
+        learner.learn(batch_of(50, seed), num_epochs=1, minibatch_size=10, scheduled=scheduled)
     return learner.flat()
 
 

@@ -5,7 +5,7 @@ import torch
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.learner import Learner
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -27,7 +27,7 @@ def learner_for(precision, **more):
     )
     objectives = [Objective("loss", regression, max_grad_norm=1.0)]
     settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
-    return Learner(policy, objectives, schedules={"lr": 1e-2}, precision=precision, **settings)
+    return LocalLearner(policy, objectives, precision=precision, **settings)
 
 
 def batch_of(rows):
@@ -42,7 +42,9 @@ def batch_of(rows):
 
 
 def test_a_gradient_in_bfloat16_is_near_that_in_float32_and_not_the_same():
-    exact, rounded = (learner_for(name).gradients(batch_of(64), env_steps=0)[:-2] for name in ("float32", "bfloat16"))
+    exact, rounded = (
+        learner_for(name).gradients(batch_of(64), scheduled={"lr": 1e-2})[:-2] for name in ("float32", "bfloat16")
+    )
     difference = np.linalg.norm(exact - rounded) / np.linalg.norm(exact)
     assert 1e-5 < difference < 0.03
 
@@ -52,7 +54,7 @@ def test_a_learner_in_bfloat16_learns_and_keeps_float32_parameters(microbatch_si
     learner = learner_for("bfloat16", microbatch_size=microbatch_size)
     losses = []
     for _ in range(30):
-        learner.learn(batch_of(64), num_epochs=2, minibatch_size=32, env_steps=0)
+        learner.learn(batch_of(64), num_epochs=2, minibatch_size=32, scheduled={"lr": 1e-2})
         losses.append(learner.take_statistics()["loss"])
     assert losses[0] > 1
     assert losses[-1] < 0.05

@@ -188,11 +188,11 @@ def test_weights_of_another_run_are_a_beginning_with_counters_at_zero(tmp_path: 
     config = {"normalize_observations": True}
     with TrialLoop(small_trial(stop={"iteration": 2}, config=config), tmp_path / "donor") as donor:
         run(donor)
-        weights = donor.algorithm.learner.weights(0)
+        weights = donor.algorithm.trainee.weights()
     start = tmp_path / "donor" / "checkpoints" / "iteration_000002"
     trial = small_trial(seed=5, stop={"iteration": 1}, config=config)
     with TrialLoop(trial, tmp_path / "t", from_checkpoint=start) as loop:
-        taken = loop.algorithm.learner.weights(0)
+        taken = loop.algorithm.trainee.weights()
         np.testing.assert_array_equal(taken.flat, weights.flat)
         assert taken.filters.keys() == weights.filters.keys() != set()
         assert loop.algorithm.iteration == 0

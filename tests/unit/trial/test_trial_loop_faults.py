@@ -116,7 +116,7 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
         loop.save()
-        flat, filters = loop.algorithm.learner.flat(), loop.algorithm.learner.filters
+        flat, filters = loop.algorithm.learner.flat(), loop.algorithm.trainee.filters.moments
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         np.testing.assert_array_equal(loop.algorithm.learner.flat(), flat)
-        assert loop.algorithm.learner.filters.keys() == filters.keys()
+        assert loop.algorithm.trainee.filters.moments.keys() == filters.keys()

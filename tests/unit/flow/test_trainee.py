@@ -1,0 +1,33 @@
+import numpy as np
+
+from rlrun.flow.clock import Clock
+from rlrun.flow.filters import Filters
+from rlrun.functional.moments import Moments
+
+
+class Workers:
+    env_steps = 0
+
+
+def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
+    workers = Workers()
+    clock = Clock({"lr": ((0, 1.0), (100, 0.0)), "clip": 0.2}, workers)
+    assert clock.scheduled() == {"lr": 1.0, "clip": 0.2}
+    workers.env_steps = 25
+    assert clock.env_steps == 25
+    assert clock.scheduled() == {"lr": 0.75, "clip": 0.2}
+    assert clock.value("lr") == 0.75
+    clock.schedules = {"lr": 0.5, "clip": ((0, 0.0), (50, 1.0))}
+    assert clock.scheduled() == {"lr": 0.5, "clip": 0.5}
+
+
+def test_filters_add_up_what_workers_have_seen_and_come_back_from_a_checkpoint():
+    filters, restored = Filters(), Filters()
+    filters.merge({"returns": Moments.of(np.array([1.0, 2.0]), 1)})
+    filters.merge({"returns": Moments.of(np.array([6.0]), 1), "observations/": Moments.of(np.array([[1.0, 4.0]]), 1)})
+    restored.merge({"other": Moments.of(np.array([9.0]), 1)})
+    restored.load_state(filters.state())
+    assert set(restored.moments) == {"returns", "observations/"}
+    returns = restored.moments["returns"]
+    assert (returns.count, returns.mean, returns.squares) == (3, 3.0, 14.0)
+    np.testing.assert_array_equal(restored.moments["observations/"].mean, [1.0, 4.0])

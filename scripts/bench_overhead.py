@@ -111,7 +111,7 @@ def hand_written(algorithm: Algorithm[Any]) -> Callable[[], object]:
         (rollout,) = workers.arrived()
         workers.count(rollout)
         fragment = rollout.batches["default"]
-        versions = np.broadcast_to(np.int32(rollout.weights_version), fragment["valid"].shape)
+        versions = np.broadcast_to(np.int32(rollout.weights_versions["default"]), fragment["valid"].shape)
         batch = advantages(SampleBatch(fragment, weights_version=versions))
         broadcast(merge(train(standardize(batch) if is_ppo else batch)))
 

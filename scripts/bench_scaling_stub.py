@@ -108,7 +108,7 @@ class StubWorker:
             episodes=[Episode(1.0, ROWS)],
             filter_deltas={},
             env_steps=ROWS,
-            weights_version=self._version,
+            weights_versions={"default": self._version},
             sample_s=0.0,
         )
 

@@ -153,7 +153,7 @@ class RolloutSource(Source):
         self.workers.count(rollout)
         item = rollout.batches[self.policy]
         if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
-            item = with_weights_version(item, rollout.weights_version)
+            item = with_weights_version(item, rollout.weights_versions[self.policy])
         self.here.append(Delivered(item, rollout.worker_index))
 
     @property

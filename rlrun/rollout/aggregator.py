@@ -107,7 +107,7 @@ class Aggregator:
                     return self._delivered(None, [])
                 self.workers.wait(deadline)
         taken, policy = self._taken(), self.config.policy
-        parts = [with_weights_version(rollout.batches[policy], rollout.weights_version) for rollout in taken]
+        parts = [with_weights_version(rollout.batches[policy], rollout.weights_versions[policy]) for rollout in taken]
         return self._delivered(concatenated(parts), taken)
 
     def _receive(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,18 +51,30 @@ class FragmentTimes:
         return dataclasses.replace(self, ended=now, seconds=seconds)
 
 
+class Timed(Protocol):
+    """Gives for a function the function to call instead, whose calls may be measured."""
+
+    def __call__(self, phase: str, function: Callable[P, R], /) -> Callable[P, R]:
+        """Returns the function whose calls count into a phase."""
+        ...
+
+
+def untimed(phase: str, function: Callable[P, R], /) -> Callable[P, R]:
+    """Returns the function itself: nobody measures."""
+    return function
+
+
 class PhaseClock:
-    """Adds up what calls take while one fragment is recorded.
+    """Adds up what calls take while one fragment is recorded, which begins now.
 
     A call that is timed costs about 0.2 us more; a worker that is not asked for times makes no clock.
     """
 
     def __init__(self) -> None:
-        """Begins with the fragment."""
         self._began = time.perf_counter()
         self._seconds = {ENV_STEP: 0.0, INFERENCE: 0.0}
 
-    def timed(self, phase: str, function: Callable[P, R]) -> Callable[P, R]:
+    def timed(self, phase: str, function: Callable[P, R], /) -> Callable[P, R]:
         """Returns the same function, whose calls count into a phase."""
         seconds, now = self._seconds, time.perf_counter
 

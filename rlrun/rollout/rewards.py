@@ -20,16 +20,21 @@ CLIP = 10.0
 class RewardTransform:
     """Clips rewards, or divides them by the standard deviation of discounted returns, or leaves them.
 
-    The statistics are a policy's, kept with its weights; a column's running return is the worker's.
+    The statistics are a policy's, kept with its weights; an env slot's running return is the worker's.
+
+    Args:
+        slots: B, env slots.
+        gamma: Discount of the returns.
+        clip: Bound of a raw reward, or None.
+        scale: Whether rewards are divided.
     """
 
-    def __init__(self, columns: int, gamma: float, *, clip: float | None, scale: bool) -> None:
-        """Takes the number of columns, the discount, and what to do."""
+    def __init__(self, slots: int, gamma: float, *, clip: float | None, scale: bool) -> None:
         self.gamma = gamma
         self.clip = clip
         self.scale = scale
         self.moments = Moments.empty(())
-        self._carry = np.zeros(columns)
+        self._carry = np.zeros(slots)
 
     def __call__(
         self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
@@ -55,13 +60,13 @@ class RewardTransform:
         return (rewards / deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
     def state(self) -> dict[str, Any]:
-        """Returns the columns' running returns."""
+        """Returns the env slots' running returns."""
         return {"carry": self._carry}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
         self._carry = np.array(state["carry"], np.float64)
 
-    def begin_anew(self, columns: NDArray[np.bool_]) -> None:
-        """Forgets the running returns of columns whose episode was dropped, [B]."""
-        self._carry[columns] = 0.0
+    def begin_anew(self, slots: NDArray[np.bool_]) -> None:
+        """Forgets the running returns of env slots whose episode was dropped, [B]."""
+        self._carry[slots] = 0.0

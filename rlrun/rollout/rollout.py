@@ -37,11 +37,12 @@ class Rollout:
     Attributes:
         worker_index: Which worker made it; 0 is the trial's own process.
         fragment: Its number in that worker, from 0.
-        batches: Columns [T, B] by policy, or what operators on the worker made of them.
+        batches: Columns [T, B] by policy, or what operators on the worker made of them; a worker of another kind may
+            deliver anything that can be pickled.
         episodes: Episodes that ended in it, in the order of their ends.
         filter_deltas: By policy, statistics of what it saw, by name.
         env_steps: Steps the envs took in it (rows that only began an episode do not count).
-        weights_version: Version of the weights that acted.
+        weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
         times: What they went into, if the worker was asked to measure that.
     """
@@ -52,7 +53,7 @@ class Rollout:
     episodes: list[Episode]
     filter_deltas: dict[str, dict[str, Moments]]
     env_steps: int
-    weights_version: int
+    weights_versions: dict[str, int]
     sample_s: float
     times: FragmentTimes | None = None
 

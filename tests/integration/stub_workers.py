@@ -74,7 +74,7 @@ class StubWorker:
             episodes=[Episode(100.0 * worker + self.fragment, 7, {"energy": 1.5})],
             filter_deltas={"default": {"returns": Moments(1.0, np.array(float(worker)), np.array(0.0))}},
             env_steps=10,
-            weights_version=self.version,
+            weights_versions={"default": self.version},
             sample_s=0.25,
         )
         self.fragment += 1

@@ -47,7 +47,7 @@ def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
     def counted(rollout: Any) -> None:
         batch = rollout.batches[DEFAULT_POLICY]
         gradients = len(batch) if isinstance(batch, list) else 1
-        delivered.append((rollout.worker_index, gradients, rollout.weights_version))
+        delivered.append((rollout.worker_index, gradients, rollout.weights_versions["default"]))
         count(rollout)
 
     algorithm.workers.count = counted  # type: ignore[method-assign]

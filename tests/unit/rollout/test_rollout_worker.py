@@ -59,7 +59,7 @@ def test_a_fragment_has_the_promised_shapes():
         "logp": (50, 3),
     }
     assert rollout.env_steps == batch["valid"].sum() < 150
-    assert rollout.weights_version == 4
+    assert rollout.weights_versions == {"default": 4}
 
 
 def test_the_row_after_an_end_is_invalid_and_holds_the_final_observation():
@@ -185,13 +185,13 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
 
 
 @pytest.mark.parametrize(("num_envs", "length"), [(1, 5), (3, 5), (1, 1)])
-def test_a_worker_goes_on_from_where_all_its_columns_have_just_been_reset(num_envs, length):
+def test_a_worker_goes_on_from_where_all_its_env_slots_have_just_been_reset(num_envs, length):
     env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 4})
     straight, resumed = (worker_for(env, num_envs=num_envs, length=length) for _ in range(2))
     for _ in range(5 // length):
         straight.sample()
     state = straight.state()
-    assert [column["length"] for column in state["columns"]] == [0] * num_envs
+    assert [slot["length"] for slot in state["slots"]] == [0] * num_envs
     assert resumed.load_state(state) == 0
     assert_equal_states(state, resumed.state())
     assert_equal_batches(straight.sample().batches["default"], resumed.sample().batches["default"])
@@ -199,36 +199,30 @@ def test_a_worker_goes_on_from_where_all_its_columns_have_just_been_reset(num_en
 
 def assert_equal_states(first, second):
     assert first["fragment"] == second["fragment"]
-    for left, right in zip(first["columns"], second["columns"], strict=True):
+    for left, right in zip(first["slots"], second["slots"], strict=True):
         assert {k: v for k, v in left.items() if k != "actions"} == {k: v for k, v in right.items() if k != "actions"}
         np.testing.assert_array_equal(left["actions"], right["actions"])
 
 
-def test_the_action_log_is_bounded_by_the_present_episodes():
+def test_the_state_holds_the_actions_of_the_present_episodes():
     worker = worker_for(length=5)
     for _ in range(100):
         worker.sample()
-    state = worker.state()
-    assert all(len(column["actions"]) == column["length"] for column in state["columns"])
-    longest = max(column["length"] for column in state["columns"])
-    assert sum(len(part) for part in worker._recent_actions) < longest + 5
+    assert all(len(slot["actions"]) == slot["length"] for slot in worker.state()["slots"])
 
 
-def test_a_column_that_cannot_be_brought_back_begins_its_next_episode():
+def test_an_env_slot_that_cannot_be_brought_back_begins_its_next_episode():
     worker = worker_for(normalize_rewards=True)
     worker.sample()
     state = worker.state()
-    assert state["rewards"]["carry"].all()
-    state["columns"][1]["hash"] = "0" * 32
+    carry = state["rewards"]["default"]["carry"]
+    assert carry.all()
+    state["slots"][1]["hash"] = "0" * 32
     resumed = worker_for(normalize_rewards=True)
     assert resumed.load_state(state) == 1
-    assert resumed.state()["rewards"]["carry"].tolist() == [
-        state["rewards"]["carry"][0],
-        0,
-        state["rewards"]["carry"][2],
-    ]
-    column = resumed.state()["columns"][1]
-    assert (column["episode"], column["length"]) == (state["columns"][1]["episode"] + 1, 0)
+    assert resumed.state()["rewards"]["default"]["carry"].tolist() == [carry[0], 0, carry[2]]
+    slot = resumed.state()["slots"][1]
+    assert (slot["episode"], slot["length"]) == (state["slots"][1]["episode"] + 1, 0)
     rollout = resumed.sample()
     assert rollout.batches["default"]["valid"][0].all()
     np.testing.assert_array_less(np.abs(rollout.batches["default"]["obs"][0, 1]), 0.0501)

@@ -10,7 +10,7 @@ from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
 
 
 class Remembering(BehaviorPolicy):
-    """Pushes by chance, and records its noise and in which step of an episode each column is."""
+    """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
 
     def __init__(self):
         self.age = None
@@ -125,7 +125,7 @@ def test_a_long_fragment_draws_its_noise_at_once_as_short_ones_do_together():
     np.testing.assert_array_equal(joined(worker_for(length=4), 8, "noise")[0], together)
 
 
-def test_a_policy_is_told_which_of_all_columns_are_its_own():
-    assert worker_for(num_envs=3).behavior.place == (0, 3)
-    assert worker_for(num_envs=3, index=1, num_workers=4).behavior.place == (0, 12)
-    assert worker_for(num_envs=3, index=4, num_workers=4).behavior.place == (9, 12)
+def test_a_policy_is_told_which_of_all_env_slots_are_its_own():
+    assert worker_for(num_envs=3).behaviors["default"].place == (0, 3)
+    assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].place == (0, 12)
+    assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].place == (9, 12)

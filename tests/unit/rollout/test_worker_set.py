@@ -52,7 +52,7 @@ class StubWorker:
             episodes=[Episode(float(self.fragment), 3, {"energy": 0.5})],
             filter_deltas={"default": {"returns": Moments(1.0, np.array(float(self.fragment)), np.array(0.0))}},
             env_steps=10,
-            weights_version=self.version,
+            weights_versions={"default": self.version},
             sample_s=0.5,
         )
 

@@ -1,0 +1,59 @@
+"""Returns and lengths of the episodes that go on from fragment to fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.rollout.rollout import Episode
+
+LastInfos = Mapping[tuple[int, int], dict[str, Any]]
+"""The infos of the steps that ended episodes, by (t, env slot)."""
+
+
+class EpisodeSums:
+    """Adds up raw rewards and steps of each env slot's present episode.
+
+    Attributes:
+        returns: Sum of its raw rewards, [B].
+        lengths: Its steps, [B].
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.returns = np.zeros(slots)
+        self.lengths = np.zeros(slots, np.int64)
+
+    def add(
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_], infos: LastInfos
+    ) -> list[Episode]:
+        """Adds a fragment, leaves [T, B], and returns the episodes that ended in it, in the order of their ends."""
+        if not np.count_nonzero(ends):
+            self.returns += rewards.sum(axis=0)
+            self.lengths += valid.sum(axis=0)
+            return []
+        returns, lengths = rewards.cumsum(axis=0), valid.cumsum(axis=0)
+        episodes = []
+        for t, slot in zip(*ends.nonzero(), strict=True):
+            episodes.append(
+                Episode(
+                    float(self.returns[slot] + returns[t, slot]),
+                    int(self.lengths[slot] + lengths[t, slot]),
+                    numbers_in(infos.get((int(t), int(slot)), {})),
+                )
+            )
+            self.returns[slot], self.lengths[slot] = -returns[t, slot], -lengths[t, slot]
+        self.returns += returns[-1]
+        self.lengths += lengths[-1]
+        return episodes
+
+
+def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the finite numbers at the top of an info, which become metrics."""
+    return {
+        name: float(value)
+        for name, value in info.items()
+        if isinstance(value, int | float | np.number | np.bool_) and np.isfinite(float(value))
+    }

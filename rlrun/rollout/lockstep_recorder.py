@@ -1,0 +1,186 @@
+"""Records fragments in lockstep: at each env step one row for all env slots, which one policy acts in.
+
+A recorder decides who acts when and which row that fills. It steps the env, keeps the books of the episodes, and knows
+where its env slots are and how to return there. What is the same whoever writes the rows stands around it, in
+`RolloutWorker`: noise, rewards to learn from, statistics, phases, weights. A recorder of another kind has the public
+members of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.envs.vector_env import EpisodePlace, VectorEnv, observation_hash
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.rollout.action_log import ActionLog
+from rlrun.rollout.episode_sums import EpisodeSums
+from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
+from rlrun.rollout.rollout import Episode
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded in one fragment.
+
+    Attributes:
+        batches: By policy, what acting recorded, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
+            `terminateds`, `truncateds` and `valid` [T, B].
+        episodes: Episodes that ended in it, in the order of their ends.
+        env_steps: Steps the envs took in it.
+    """
+
+    batches: dict[str, SampleBatch]
+    episodes: list[Episode]
+    env_steps: int
+
+
+class LockstepRecorder:
+    """Steps a vector env, and asks the behavior policy once per step for all env slots.
+
+    Args:
+        env: The envs; they are reset when the first fragment is recorded.
+        policy: Name of the policy.
+        behavior: What acts.
+        length: T, steps in a fragment.
+        max_replay_s: Seconds that a return to saved places may take.
+
+    Attributes:
+        slots: B, env slots in a batch, by policy.
+    """
+
+    def __init__(
+        self, env: VectorEnv, policy: str, behavior: BehaviorPolicy, *, length: int, max_replay_s: float
+    ) -> None:
+        self.slots = {policy: env.num_envs}
+        self._env = env
+        self._policy = policy
+        self._behavior = behavior
+        self._length = length
+        self._max_replay_s = max_replay_s
+        self._observations: Any = None
+        self._just_ended = np.zeros(env.num_envs, np.bool_)
+        self._starts = np.ones(env.num_envs, np.bool_)
+        self._sums = EpisodeSums(env.num_envs)
+        self._actions = ActionLog()
+
+    def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
+        """Records one fragment.
+
+        Args:
+            noise: By policy, the noise of the fragment, [T, B, ...].
+            timed: Gives for a phase and a function the function to call instead.
+
+        Raises:
+            EnvError: The env raised or returned something outside its spaces.
+        """
+        if self._observations is None:
+            self._observations = self._env.reset()
+        act, step = timed(INFERENCE, self._behavior.act), timed(ENV_STEP, self._env.step)
+        own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
+        batch = self._behavior.new_columns(length, slots)
+        rewards = np.empty((length, slots))
+        terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
+        last_infos: dict[tuple[int, int], dict[str, Any]] = {}
+        observations = self._observations
+        recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
+        _record_row(recorded, 0, observations)
+        starts, finals = self._starts, self._just_ended
+        for t in range(length):
+            actions = act(observations, own_noise[t], batch, t, starts)
+            observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
+            _record_row(recorded, t + 1, observations)
+            # The row behind an end holds the episode's final observation, the one behind that a first one.
+            starts, finals = finals, terminateds[t] | truncateds[t]
+            if infos:
+                last_infos.update({(t, slot): info for slot, info in infos.items()})
+        self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
+        self._starts = starts
+        ends = terminateds | truncateds
+        valid = np.empty_like(ends)
+        valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
+        self._just_ended = ends[-1].copy()
+        batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
+        self._log(batch["actions"])
+        return Recorded(
+            {self._policy: batch}, self._sums.add(rewards, ends, valid, last_infos), int(np.count_nonzero(valid))
+        )
+
+    def _log(self, actions: NDArray[Any]) -> None:
+        """Keeps a fragment's actions for a return to the places of its end."""
+        self._actions.append(actions)
+        if self._actions.is_full:
+            self._actions.trim(max(place.length for place in self._env.places()))
+
+    def state(self) -> list[dict[str, Any]]:
+        """Returns where each env slot is, as (episode, seed, actions since its reset), and its sums.
+
+        It is empty before the first fragment.
+        """
+        if self._observations is None:
+            return []
+        places = self._env.places()
+        actions = self._actions.latest([place.length for place in places])
+        return [
+            {
+                "episode": place.episode,
+                "seed": place.seed,
+                "length": place.length,
+                "hash": observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], self._observations)),
+                "episode_return": float(self._sums.returns[slot]),
+                "episode_length": int(self._sums.lengths[slot]),
+                "just_ended": bool(self._just_ended[slot]),
+                "starts": bool(self._starts[slot]),
+                "actions": actions[slot],
+            }
+            for slot, place in enumerate(places)
+        ]
+
+    def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
+        """Returns to where a recorder was, by replaying its episodes.
+
+        Args:
+            slots: What `state` returned.
+
+        Returns:
+            By policy, which env slots could not be brought back exactly and began a new episode instead, [B].
+        """
+        if not slots:
+            return {self._policy: np.zeros(self._env.num_envs, np.bool_)}
+        actions = [np.asarray(slot["actions"]) for slot in slots]
+        observations, exact = self._env.restore(
+            [EpisodePlace(slot["episode"], slot["seed"], slot["length"]) for slot in slots],
+            [self._behavior.env_actions(own) for own in actions],
+            [slot["hash"] for slot in slots],
+            self._max_replay_s,
+        )
+        self._observations = map_tree(lambda leaf: leaf.copy(), observations)
+        kept = np.array(exact)
+        self._sums.returns = np.where(kept, [slot["episode_return"] for slot in slots], 0.0)
+        self._sums.lengths = np.where(kept, [slot["episode_length"] for slot in slots], 0)
+        self._just_ended = np.array([slot["just_ended"] for slot in slots]) & kept
+        self._starts = np.array([slot["starts"] for slot in slots]) | ~kept
+        self._actions.load(actions)
+        return {self._policy: ~kept}
+
+    def close(self) -> None:
+        """Frees what the envs hold."""
+        self._env.close()
+
+
+def _record_row(recorded: Any, t: int, observations: Any) -> None:
+    """Copies a tree of observations [B, ...] into row t of a tree of buffers [T + 1, B, ...]."""
+    if isinstance(recorded, np.ndarray):
+        recorded[t] = observations
+    elif isinstance(recorded, dict):
+        for key, part in recorded.items():
+            _record_row(part, t, observations[key])
+    else:
+        for part, observed in zip(recorded, observations, strict=True):
+            _record_row(part, t, observed)

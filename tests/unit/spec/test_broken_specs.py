@@ -44,9 +44,9 @@ ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdef", "bcdefg", strict=True)
 )
 
-SPACES, _ = find_spaces({"config": {"lr": {"normal": [1e-6, 1]}}})
-LEARNING_RATES = [drawn["config", "lr"] for drawn in expand(SPACES, 8, seed=0)]
-"""What a spec with this space draws: half of them, about, are no learning rates."""
+NORMAL, _ = find_spaces({"config": {"lr": {"normal": [1e-6, 1]}}})
+LEARNING_RATES = [drawn["config", "lr"] for drawn in expand(NORMAL, 8, seed=0)]
+"""What a spec with this space draws; about half of it is negative."""
 
 SEVERAL_MISTAKES = """\
 one:

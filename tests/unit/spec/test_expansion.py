@@ -35,9 +35,8 @@ def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
     spaces, _ = find_spaces({"u": {"uniform": [0, 1]}})
     assert expand(spaces, 3, seed=1) == expand(spaces, 3, seed=1)
     assert expand(spaces, 3, seed=1) != expand(spaces, 3, seed=2)
-    assert (
-        expand(spaces, 1, seed=0)[0][("u",)] == 1284976775865568 / 2**53
-    )  # random bits, alike on every machine: others would change everyone's trials
+    random_bits = 1284976775865568  # alike on every machine; others would change everyone's trials
+    assert expand(spaces, 1, seed=0)[0][("u",)] == random_bits / 2**53
 
 
 def test_more_samples_and_further_spaces_leave_earlier_draws_alone() -> None:

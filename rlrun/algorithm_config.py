@@ -1,4 +1,4 @@
-"""Settings that every algorithm has."""
+"""Settings that every algorithm has: how it learns, and how it collects experience."""
 
 from __future__ import annotations
 
@@ -18,37 +18,26 @@ from rlrun.config import (
 from rlrun.nn.model_config import ModelConfig
 
 
-class AlgorithmConfig(ConfigModel):
-    """Settings that every algorithm has; each algorithm adds its own."""
+class LearningSettings(ConfigModel):
+    """How a policy learns, wherever its experience comes from."""
 
     lr: Schedule = 3e-4
     """Learning rate."""
     gamma: Fraction = 0.99
     """Discount of future rewards."""
-    train_batch_size: PositiveInt = 2048
-    """Env steps in a batch, over all workers and envs."""
-    num_workers: NonNegativeInt = 0
-    """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
-    num_envs_per_worker: PositiveInt = 8
-    """Envs that a worker steps side by side."""
-    rollout_fragment_length: PositiveInt | None = None
-    """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
-    min_env_steps_per_iteration: NonNegativeInt = 0
-    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
-    been taken; 0 for one batch."""
-    microbatch_size: PositiveInt | None = None
-    """Steps whose gradient is computed at a time: the gradients of a minibatch's parts are added up, which takes less
-    memory and gives the same update; null for a whole minibatch at a time."""
     max_grad_norm: PositiveFloat | None = 0.5
     """Bound of the gradient's norm; null for none."""
     normalize_observations: bool = False
-    """Whether observations are shifted and scaled by their running mean and deviation."""
+    """Whether observations are shifted and scaled by their running mean and standard deviation."""
     normalize_rewards: bool = False
-    """Whether rewards are divided by the running deviation of discounted returns."""
+    """Whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None
     """Bound of the rewards that are learned from, usually 1 for Atari; reported returns stay raw. null for none."""
     model: ModelConfig = ModelConfig()
     """The network."""
+    microbatch_size: PositiveInt | None = None
+    """Steps whose gradient is computed at a time: the gradients of a minibatch's parts are added up, which takes less
+    memory and gives the same update; null for a whole minibatch at a time."""
     num_learners: NonNegativeInt = 0
     """Learners in processes of their own, each of which takes its share of every minibatch; 0 learns in the trial's
     process. Ray sets aside torch_threads CPUs and num_gpus / num_learners GPUs for each."""
@@ -57,8 +46,6 @@ class AlgorithmConfig(ConfigModel):
     lets the learners add gradients up among themselves. Servers work while learners wait, so they get no CPUs."""
     num_gpus: NonNegativeFloat = 0.0
     """GPUs of the learner, or of all learners together; above 0 they run on CUDA."""
-    num_cpus_per_worker: NonNegativeFloat = 1.0
-    """CPUs that Ray sets aside for each rollout worker."""
     torch_threads: PositiveInt = 1
     """Threads of torch and BLAS in the trial's process, and in each learner of its own."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -67,14 +54,9 @@ class AlgorithmConfig(ConfigModel):
     compile: Literal["auto"] | bool = "auto"
     """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
     long enough to pay for it. A run keeps what it began with, since the last digits differ."""
-    worker_timeout_s: PositiveFloat = 300.0
-    """Seconds after which a rollout worker that has not answered is killed and replaced; a learner in a process of its
-    own that has not learned from a batch by then fails the trial."""
-    max_worker_restarts: NonNegativeInt = 100
-    """How many rollout workers may be replaced in a run before it fails."""
 
     @model_validator(mode="after")
-    def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
+    def _one_way_to_shrink_rewards(self) -> LearningSettings:
         if self.normalize_rewards and self.clip_rewards is not None:
             raise ValueError(
                 "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
@@ -82,7 +64,7 @@ class AlgorithmConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
-    def _at_most_a_gpu_for_each_learner(self) -> AlgorithmConfig:
+    def _at_most_a_gpu_for_each_learner(self) -> LearningSettings:
         if self.num_learners and self.num_gpus > self.num_learners:
             raise ValueError(
                 f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
@@ -90,15 +72,10 @@ class AlgorithmConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
-    def _servers_have_learners(self) -> AlgorithmConfig:
+    def _servers_have_learners(self) -> LearningSettings:
         if self.num_parameter_servers and not self.num_learners:
             raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
         return self
-
-    @property
-    def needs_ray(self) -> bool:
-        """Whether parts of a trial are processes of their own, which Ray runs."""
-        return bool(self.num_workers or self.num_learners)
 
     @property
     def cpus_per_learner(self) -> float:
@@ -110,18 +87,55 @@ class AlgorithmConfig(ConfigModel):
         """GPUs of each learner in a process of its own."""
         return self.num_gpus / self.num_learners if self.num_learners else 0.0
 
+
+class SamplingSettings(ConfigModel):
+    """How experience is collected."""
+
+    num_workers: NonNegativeInt = 0
+    """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
+    num_envs_per_worker: PositiveInt = 8
+    """Envs that a worker steps side by side."""
+    rollout_fragment_length: PositiveInt | None = None
+    """Steps of each env in one fragment; null for 1."""
+    min_env_steps_per_iteration: NonNegativeInt = 0
+    """An iteration, after which a result is written, goes on update after update until at least so many env steps have
+    been taken; 0 for one update."""
+    num_cpus_per_worker: NonNegativeFloat = 1.0
+    """CPUs that Ray sets aside for each rollout worker."""
+    worker_timeout_s: PositiveFloat = 300.0
+    """Seconds after which a rollout worker that has not answered is killed and replaced; a learner in a process of its
+    own that has not learned from a batch by then fails the trial."""
+    max_worker_restarts: NonNegativeInt = 100
+    """How many rollout workers may be replaced in a run before it fails."""
+
     @property
     def fragment_length(self) -> int:
         """Steps of each env in one fragment."""
-        if self.rollout_fragment_length is not None:
-            return self.rollout_fragment_length
-        columns = max(self.num_workers, 1) * self.num_envs_per_worker
-        return max(-(-self.train_batch_size // columns), 1)
+        return self.rollout_fragment_length or 1
+
+    @property
+    def env_slots(self) -> int:
+        """Envs of all workers together."""
+        return max(self.num_workers, 1) * self.num_envs_per_worker
+
+
+class AlgorithmConfig(SamplingSettings, LearningSettings):
+    """Settings that every algorithm has; each algorithm adds its own."""
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether parts of a trial are processes of their own, which Ray runs."""
+        return bool(self.num_workers or self.num_learners)
+
+    @property
+    def env_steps_per_update(self) -> int:
+        """Env steps that are collected between two turns of learning."""
+        return self.fragment_length * self.env_slots
 
     @property
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step, for the choice of whether compiling pays."""
-        return 1 / self.train_batch_size
+        return 1 / self.env_steps_per_update
 
     @classmethod
     def scheduled_fields(cls) -> tuple[str, ...]:
@@ -130,7 +144,7 @@ class AlgorithmConfig(ConfigModel):
 
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
-        """Tells whether a setting decides which parameters and statistics there are.
+        """Whether a setting decides which parameters and statistics there are.
 
         What one run has learned fits only another one with the same such settings.
 

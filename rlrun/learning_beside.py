@@ -1,11 +1,10 @@
-"""What the algorithms share that learn beside collecting: their settings, and the dataflow."""
+"""What the algorithms share that learn beside collecting: the dataflow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.initial_priorities import StoreWithPriorities
@@ -15,58 +14,14 @@ from rlrun.flow.replay import NormalizeReplayed, TrainOnReplayed, UpdatePrioriti
 from rlrun.flow.replay_shards import ReplayShards
 from rlrun.flow.sharded_replay import TellPriorities, replay, store_to_shards
 from rlrun.flow.sources import parallel_rollouts
-from rlrun.off_policy import OffPolicyConfig, minibatches_of, replay_of
+from rlrun.off_policy import minibatches_of, replay_of
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.rollout.worker_set import WorkerSet
 
 
-class AsynchronyConfig(ConfigModel):
-    """How workers, replay and learner go on beside each other."""
-
-    replay_shards: NonNegativeInt = 1
-    """Processes that keep the replay, each with the fragments of its share of the remote workers; they get no CPUs of
-    their own. 0 keeps it in the trial's process, as the local worker alone does."""
-    minibatches_in_flight: PositiveInt = 32
-    """Minibatches that each of them is asked for ahead of time, so that the learner finds one when it is ready. All of
-    them may be in memory at once: 512 steps of Atari's take 29 MB, and fewer do for a large network."""
-    rollouts_in_flight: PositiveInt = 2
-    """Fragments that each worker is asked for ahead of time."""
-    minibatches_per_fragment: PositiveInt = 1
-    """Minibatches that are learned from before the next fragment is taken in, once learning has begun: workers that
-    are faster than that wait. Where they are slower there are more of them; with the replay in the trial's process and
-    the local worker, exactly so many follow each fragment."""
-    weights_age: PositiveInt = 50
-    """A worker gets new weights with its next fragment when its own are at least so many minibatches old (the paper's
-    actors copy them every 400 frames, during which its learner gets about 56 minibatches further)."""
-
-
-class BesideConfig(ConfigModel):
-    """Settings of Ape-X with any loss, beside those of `OffPolicyConfig`.
-
-    It stands before that one among the bases of such settings, so that its defaults hold.
-    """
-
-    num_envs_per_worker: PositiveInt = 1
-    """Envs that a worker steps side by side."""
-    rollout_fragment_length: PositiveInt | None = 50
-    """Steps of each env that go into the replay together."""
-    training_intensity: PositiveFloat = 1000.0
-    """Most minibatches for every env step after that. The default is out of reach: Ape-X learns as fast as it can, and
-    minibatches_per_env_step in the results says how fast that was."""
-    asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How workers, replay and learner go on beside each other."""
-
-    @property
-    def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step at least, where the learner finds one whenever it is ready."""
-        return self.asynchrony.minibatches_per_fragment / (
-            (self.rollout_fragment_length or 1) * self.num_envs_per_worker
-        )
-
-
-def collected(workers: WorkerSet, config: AsynchronyConfig, *on_workers: Callable[[Any], Any]) -> Flow[Any]:
+def collected(workers: WorkerSet, config: Any, *on_workers: Callable[[Any], Any]) -> Flow[Any]:
     """Returns fragments as they are ready; those for shards stay where they were collected.
 
     Args:
@@ -98,8 +53,8 @@ class TrainBeside(TrainOnReplayed):
 def learn_beside(
     rollouts: Flow[Any],
     trainee: Trainee,
-    config: OffPolicyConfig,
-    asynchrony: AsynchronyConfig,
+    config: Any,
+    asynchrony: Any,
     seed: int,
 ) -> Flow[LearnResult]:
     """Puts fragments into a replay, in shards or in this process, and sends new weights; beside that, learns from it.
@@ -131,8 +86,8 @@ def learn_beside(
 def _over_shards(
     rollouts: Flow[Any],
     trainee: Trainee,
-    config: OffPolicyConfig,
-    asynchrony: AsynchronyConfig,
+    config: Any,
+    asynchrony: Any,
     seed: int,
 ) -> tuple[Flow[LearnResult], Flow[Any]]:
     """Returns fragments put into shards, and what was learned from minibatches out of them."""

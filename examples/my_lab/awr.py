@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator
@@ -25,7 +26,7 @@ from rlrun.learner.objective import Loss
 from rlrun.rollout.worker_set import WorkerSet
 
 
-class AWRConfig(AlgorithmConfig):
+class AWRConfig(OnPolicyConfig):
     """Settings of AWR."""
 
     num_epochs: PositiveInt = 5

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
-from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.config import Fraction, NonNegativeFloat, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import (
@@ -28,20 +29,17 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-class A2CConfig(AlgorithmConfig):
-    """Settings of A2C, the synchronous form of A3C (Mnih et al., arXiv:1602.01783)."""
+@defaults(lr=7e-4, train_batch_size=40, min_env_steps_per_iteration=2000)
+class A2CConfig(OnPolicyConfig):
+    """Settings of A2C, the synchronous form of A3C (Mnih et al., arXiv:1602.01783).
 
-    lr: Schedule = 7e-4
-    """Learning rate."""
-    train_batch_size: PositiveInt = 40
-    """Env steps in a batch, over all workers and envs; with 8 envs, 5 steps of each."""
-    min_env_steps_per_iteration: NonNegativeInt = 2000
-    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
-    been taken; 0 for one batch."""
+    With 8 envs, a batch of 40 is 5 steps of each.
+    """
+
     gae_lambda: Fraction = 1.0
     """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
     standardize_advantages: bool = False
-    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over a batch."""
+    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss."""
     entropy_coeff: Schedule = 0.0

@@ -5,42 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import model_validator
-
 from rlrun.algorithms.a2c import A2C, A2CConfig
-from rlrun.config import NonNegativeFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
+from rlrun.config import PositiveInt, defaults
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, parallel_gradients, refuse_central_learning
+from rlrun.flow.gradients import ApplyGradients, parallel_gradients
 from rlrun.flow.operators import ComputeAdvantages, LearnResult, MergeFilters, SendWeights, Standardize
 from rlrun.rollout.worker_set import WorkerSet
 
 
-class A3CConfig(A2CConfig):
+@defaults(entropy_coeff=0.01)
+class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).
 
     The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
+    The weight of the entropy bonus (section 4's beta) is the paper's for Atari.
     """
 
     train_batch_size: PositiveInt = 80
     """Env steps in one fragment of every worker together, if rollout_fragment_length does not say how long fragments
     are. Each worker's own fragment makes one gradient."""
-    entropy_coeff: Schedule = 0.01
-    """Weight of the entropy bonus (section 4's beta, with the paper's value for Atari)."""
-    gradients_in_flight: PositiveInt = 1
-    """Gradients that each worker is asked for ahead of time: with 1 it waits for new weights after each one, as in the
-    paper; with 2 it goes on meanwhile, with older ones."""
-    num_gpus: NonNegativeFloat = 0.0
-    """0: gradients are computed where the workers are, on CPUs."""
-
-    @model_validator(mode="after")
-    def _without_gpu(self) -> A3CConfig:
-        refuse_central_learning(self.num_gpus, self.num_learners)
-        return self
-
-    @property
-    def sgd_steps_per_env_step(self) -> float:
-        """Gradients per env step."""
-        return 1 / (self.fragment_length * self.num_envs_per_worker)
 
 
 class A3C(A2C):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.impala import Impala, ImpalaConfig
-from rlrun.config import Fraction, PositiveInt, Schedule
+from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import AddTargetOutputs, LearnResult, MergeFilters, UpdateTargetNetwork
@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
+@defaults(lr=3e-4, rollout_fragment_length=50)
 class APPOConfig(ImpalaConfig):
     """Settings of APPO (the dataflow of arXiv:1802.01561 with the surrogate of arXiv:1707.06347)."""
 
-    lr: Schedule = 3e-4
-    """Learning rate."""
-    rollout_fragment_length: PositiveInt | None = 50
-    """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
-    worker fill a batch."""
     gae_lambda: Fraction = 0.95
     """Further factor of how far V-trace's corrections reach back."""
     clip_param: Schedule = 0.2

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
-from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
+from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, parallel_gradients, refuse_central_learning
+from rlrun.flow.gradients import ApplyGradients, parallel_gradients
 from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
 from rlrun.functional.exploration import FinalEpsilons
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import ModelConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -27,54 +27,39 @@ if TYPE_CHECKING:
     from rlrun.policy.q import QNetworks
 
 
-class AsyncDQNConfig(AlgorithmConfig):
+@defaults(
+    lr=1e-3,
+    model={"activation": "relu", "orthogonal_init": False},
+    num_envs_per_worker=1,
+    min_env_steps_per_iteration=1000,
+    max_grad_norm=10.0,
+)
+@fixed("workers learn from observations as they came", normalize_observations=False)
+class AsyncDQNConfig(WorkerGradientConfig):
     """Settings of asynchronous n-step Q-learning (Mnih et al., arXiv:1602.01783, algorithm S2).
 
     The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
+    The paper's workers have one env each.
     """
 
-    lr: Schedule = 1e-3
-    """Learning rate."""
-    model: ModelConfig = ModelConfig(activation="relu", orthogonal_init=False)
-    """The network."""
-    num_envs_per_worker: PositiveInt = 1
-    """Envs that a worker steps side by side; the paper's actors have one."""
     rollout_fragment_length: PositiveInt | None = 5
-    """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for as many as
-    let one fragment of every worker fill train_batch_size."""
-    min_env_steps_per_iteration: NonNegativeInt = 1000
-    """An iteration, after which a result is written, goes on until at least so many env steps have been taken."""
-    max_grad_norm: PositiveFloat | None = 10.0
-    """Bound of the gradient's norm; null for none."""
+    """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for 1."""
     target_update_interval: PositiveInt = 1000
     """Gradients between two updates of the target network, which all workers share (the paper's, every 40,000 frames,
     is 2000 fragments of 5 steps of 4 frames)."""
     epsilon: Schedule = ((0, 1.0), (20_000, 0.0))
-    """Which part of the way from 1 to their final probability the columns have left before them: of the probability of
-    an action that is drawn from all alike. The paper's takes 4 million frames."""
+    """Which part of the way from 1 to their final probability the env slots have left before them: of the probability
+    of an action that is drawn uniformly. The paper's takes 4 million frames."""
     final_epsilons: tuple[Fraction, ...] = (0.1, 0.01, 0.5)
     """The final probabilities (section 5.1's)."""
     final_epsilon_shares: tuple[Fraction, ...] = (0.4, 0.3, 0.3)
-    """Which part of all workers' columns goes to each (section 5.1's probabilities); they add up to 1."""
-    gradients_in_flight: PositiveInt = 1
-    """Gradients that each worker is asked for ahead of time: with 1 it waits for new weights after each one, as in the
-    paper; with 2 it goes on meanwhile, with older ones."""
-    num_gpus: NonNegativeFloat = 0.0
-    """0: gradients are computed where the workers are, on CPUs."""
+    """Which part of all workers' env slots goes to each (section 5.1's probabilities); they add up to 1."""
 
     @model_validator(mode="after")
-    def _fits(self) -> AsyncDQNConfig:
-        refuse_central_learning(self.num_gpus, self.num_learners)
-        if self.normalize_observations:
-            raise ValueError("normalize_observations must be false: workers learn from observations as they came")
+    def _each_epsilon_has_a_share(self) -> AsyncDQNConfig:
         if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
             raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
         return self
-
-    @property
-    def sgd_steps_per_env_step(self) -> float:
-        """Gradients per env step."""
-        return 1 / (self.fragment_length * self.num_envs_per_worker)
 
 
 class AsyncDQN(Algorithm[AsyncDQNConfig]):

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
-from rlrun.config import Fraction, Schedule
+from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
+from rlrun.config import Fraction, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
-from rlrun.off_policy import ActorQConfig, OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.deterministic_behavior import NoiseKind
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -24,17 +25,16 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-class DDPGConfig(ActorQConfig, OffPolicyConfig):
+@defaults(lr=1e-3)
+class DDPGConfig(OffPolicyActorCriticConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
-    lr: Schedule = 1e-3
-    """Learning rate of the actor."""
     exploration: NoiseKind = "gaussian"
-    """Noise that actions are explored with: new at each step, or wandering from one to the next."""
+    """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""
     exploration_noise: Schedule = 0.1
-    """Deviation of that noise, or of its steps if it wanders, in units of half the distance of the bounds."""
+    """Standard deviation of that noise, or of the process's steps, in units of half the distance of the bounds."""
     ou_theta: Fraction = 0.15
-    """Part of wandering noise that a step takes back."""
+    """Part of an Ornstein-Uhlenbeck process's noise that a step takes back."""
 
 
 class DDPG(Algorithm[DDPGConfig]):

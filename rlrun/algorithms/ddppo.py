@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt
+from rlrun.config import fixed
 from rlrun.flow.decentralized import LearnTogether, MirrorReplicas
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, LearnResult, MergeFilters
@@ -19,6 +19,9 @@ MEETING_TIMEOUT_S = 300.0
 """Seconds that a worker waits for the others to start."""
 
 
+@fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("the workers learn in step", asynchronous=False)
+@fixed("the others cannot go on without a worker that died", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 
@@ -26,15 +29,11 @@ class DDPPOConfig(PPOConfig):
     """
 
     standardize_advantages: bool = True
-    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over all workers' batches."""
-    num_gpus: NonNegativeFloat = 0.0
-    """0: the workers learn, on CPUs."""
-    max_worker_restarts: NonNegativeInt = 0
-    """0: workers learn in step, so that the trial fails when one dies; it can go on from its last checkpoint."""
+    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over all workers' batches."""
 
     @model_validator(mode="after")
     def _workers_in_step(self) -> DDPPOConfig:
-        batch = self.fragment_length * max(self.num_workers, 1) * self.num_envs_per_worker
+        batch = self.fragment_length * self.env_slots
         if self.rollout_fragment_length is not None and batch != self.train_batch_size:
             raise ValueError(
                 "every worker learns from one fragment at a time: leave rollout_fragment_length out, or set "
@@ -42,14 +41,6 @@ class DDPPOConfig(PPOConfig):
             )
         if self.minibatch_size < self.num_workers:
             raise ValueError(f"minibatch_size ({self.minibatch_size}) must not be below num_workers")
-        if self.asynchronous:
-            raise ValueError("asynchronous must be false: the workers learn in step")
-        if self.num_gpus:
-            raise ValueError("num_gpus must be 0: the workers learn, on CPUs")
-        if self.num_learners:
-            raise ValueError("num_learners must be 0: the workers learn")
-        if self.max_worker_restarts:
-            raise ValueError("max_worker_restarts must be 0: the others cannot go on without a worker that died")
         return self
 
 

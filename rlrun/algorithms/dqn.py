@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
-from rlrun.config import PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.learner.objective import Loss, Objective
-from rlrun.nn.model_config import ModelConfig
-from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.q_behavior import Exploration
 from rlrun.policy.return_model import ReturnKind, ReturnModel
 from rlrun.rollout.worker_set import WorkerSet
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlrun.policy.q import QNetworks, QPolicy
 
 
+@defaults(lr=5e-4, model={"activation": "relu", "orthogonal_init": False}, target_update_interval=250)
 class DQNConfig(OffPolicyConfig):
     """Settings of DQN (Mnih et al., "Human-level control through deep reinforcement learning", 2015).
 
@@ -35,14 +36,8 @@ class DQNConfig(OffPolicyConfig):
     prioritized replay together.
     """
 
-    lr: Schedule = 5e-4
-    """Learning rate."""
     adam_epsilon: PositiveFloat = 1e-5
     """Added to the root of the gradient's second moment; larger takes smaller steps where gradients are small."""
-    model: ModelConfig = ModelConfig(activation="relu", orthogonal_init=False)
-    """The network."""
-    target_update_interval: PositiveInt = 250
-    """Minibatches between two updates of the target network."""
     double: bool = True
     """Whether the network says which action is best in the next observation and the target network only what it is
     worth (van Hasselt et al., arXiv:1509.06461)."""
@@ -96,14 +91,14 @@ class DQNConfig(OffPolicyConfig):
 
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
-        """Tells whether a setting decides which parameters and statistics there are."""
+        """Whether a setting decides which parameters and statistics there are."""
         return path in ("dueling", "distribution", "num_atoms", "noisy") or super().shapes_parameters(path)
 
 
 class DQN(Algorithm[DQNConfig]):
     """Put every fragment by, and learn from minibatches of what was put by."""
 
-    Config = DQNConfig
+    Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
     learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")

@@ -5,44 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import model_validator
-
 from rlrun.algorithms.dqn import DQN, DQNConfig
-from rlrun.config import NonNegativeFloat, PositiveInt
+from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
+from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, Gradients, refuse_central_learning
+from rlrun.flow.gradients import ApplyGradients, Gradients
 from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
 from rlrun.flow.sources import parallel_rollouts
 from rlrun.flow.worker_replay import ComputeReplayedGradients
+from rlrun.replay.replay_config import ReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 
-class GorilaConfig(DQNConfig):
+@fixed("gradients of the workers tell no priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+@fixed("gradients of the workers tell no priorities", priority_epsilon=1e-6)
+class UniformReplayConfig(ReplayConfig):
+    """A replay buffer from which every step is as likely to be sampled as any other."""
+
+
+@defaults(double=False)
+@fixed("workers learn from observations as they came", normalize_observations=False)
+@fixed("gradients of the workers are without noise on parameters", noisy=False, noisy_sigma=0.5)
+class GorilaConfig(DQNConfig, WorkerGradientConfig):
     """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: actor, replay and learner in one process.
 
     The parameter server is the trial's process, with Adam where the paper has AdaGrad. `replay.capacity` and
-    `learning_starts` are of all workers together.
+    `learning_starts` are of all workers together. `double` is false because the paper is older than that.
     """
 
-    double: bool = False
-    """Whether the network says which action is best in the next observation and the target network only what it is
-    worth; the paper's is older than that."""
+    replay: UniformReplayConfig = UniformReplayConfig()
+    """The replay buffers."""
     gradients_in_flight: PositiveInt = 1
     """Fragments, and the gradients that they make due, that each worker is asked for ahead of time: with 1 it waits for
     new weights after each one; with 2 it goes on meanwhile, with older ones."""
-    num_gpus: NonNegativeFloat = 0.0
-    """0: gradients are computed where the workers are, on CPUs."""
-
-    @model_validator(mode="after")
-    def _without_central_learning(self) -> GorilaConfig:
-        refuse_central_learning(self.num_gpus, self.num_learners)
-        if self.normalize_observations:
-            raise ValueError("normalize_observations must be false: workers learn from observations as they came")
-        if self.noisy:
-            raise ValueError("noisy must be false: gradients of the workers are without noise on parameters")
-        if self.replay.prioritized:
-            raise ValueError("replay.prioritized must be false: gradients of the workers tell no priorities")
-        return self
 
 
 class Gorila(DQN):

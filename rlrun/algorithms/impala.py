@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.flow import Flow
@@ -23,21 +24,16 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-class ImpalaConfig(AlgorithmConfig):
-    """Settings of IMPALA (Espeholt et al., arXiv:1802.01561)."""
+@defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
+class ImpalaConfig(OnPolicyConfig):
+    """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
-    lr: Schedule = 6e-4
-    """Learning rate."""
-    train_batch_size: PositiveInt = 500
-    """Env steps in a batch; as many fragments as fill it are put side by side."""
+    As many fragments as fill a batch are put side by side.
+    """
+
     rollout_fragment_length: PositiveInt | None = 20
     """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
     worker fill a batch."""
-    min_env_steps_per_iteration: NonNegativeInt = 5000
-    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
-    been taken; 0 for one batch."""
-    max_grad_norm: PositiveFloat | None = 40.0
-    """Bound of the gradient's norm; null for none."""
     rollouts_in_flight: PositiveInt = 2
     """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
     num_aggregators: NonNegativeInt = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.episodes import CompleteEpisodes
 from rlrun.flow.flow import Flow
@@ -29,22 +30,16 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-class PGConfig(AlgorithmConfig):
+@defaults(lr=2e-3, rollout_fragment_length=32, min_env_steps_per_iteration=2000)
+class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
 
-    lr: Schedule = 2e-3
-    """Learning rate."""
     train_batch_size: PositiveInt = 1000
     """Steps of finished episodes in a batch, over all workers and envs."""
-    rollout_fragment_length: PositiveInt | None = 32
-    """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
-    min_env_steps_per_iteration: NonNegativeInt = 2000
-    """An iteration, after which a result is written, goes on batch after batch until at least so many env steps have
-    been taken; 0 for one batch."""
     use_baseline: bool = True
     """Whether the estimated value of the observation is subtracted from what the episode returned."""
     standardize_advantages: bool = True
-    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over a batch."""
+    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the baseline's squared error; without a baseline it is not learned."""
     entropy_coeff: Schedule = 0.0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import model_validator
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-class PPOConfig(AlgorithmConfig):
+class PPOConfig(OnPolicyConfig):
     """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
 
     num_epochs: PositiveInt = 10

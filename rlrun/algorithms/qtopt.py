@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings_distributed_replay import AsynchronyConfig
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.learning_beside import AsynchronyConfig, collected, learn_beside
+from rlrun.learning_beside import collected, learn_beside
 from rlrun.nn.model_config import ModelConfig
-from rlrun.off_policy import OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -27,33 +29,28 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
+@defaults(
+    lr=1e-3,
+    train_batch_size=128,
+    rollout_fragment_length=1,
+    max_grad_norm=None,
+    training_intensity=1.0,
+    tau=0.005,
+)
 class QTOptConfig(OffPolicyConfig):
     """Settings of QT-Opt (Kalashnikov et al., arXiv:1806.10293).
 
     The paper's rewards are 0 or 1 at an episode's end and its loss a cross-entropy; here rewards are any, and the loss
-    is the squared error.
+    is the squared error. The paper's theta_1 moves by a `tau` of 0.0001. With remote workers, fragments should be
+    longer, and `training_intensity` is the most minibatches per env step.
     """
 
-    lr: Schedule = 1e-3
-    """Learning rate."""
-    train_batch_size: PositiveInt = 128
-    """Steps in a minibatch drawn from the replay."""
-    rollout_fragment_length: PositiveInt | None = 1
-    """Steps of each env between two times that learning has its turn; more of them with remote workers."""
-    max_grad_norm: PositiveFloat | None = None
-    """Bound of the gradient's norm; null for none."""
-    training_intensity: PositiveFloat = 1.0
-    """Minibatches learned from for every env step after that, counted; with remote workers, the most."""
-    tau: Fraction = 0.005
-    """How far the target critics move towards the present ones at an update; 1 copies them. The paper's theta_1 moves
-    by 0.0001."""
     model: ModelConfig = ModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
     """The network of each of the two critics."""
     learning_starts: NonNegativeInt = 1000
-    """Env steps that are put by before the first minibatch is drawn; their actions are drawn uniformly between the
-    bounds."""
+    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     exploration_noise: Schedule = 0.1
-    """Deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
+    """Standard deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
     cem_iterations: PositiveInt = 2
     """Times that samples are drawn when the best action is looked for (the paper's 2)."""
     cem_samples: PositiveInt = 64
@@ -61,7 +58,7 @@ class QTOptConfig(OffPolicyConfig):
     cem_elites: PositiveInt = 6
     """Best samples, which say where the next ones are drawn (the paper's M)."""
     asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How remote workers, replay and learner go on beside each other."""
+    """How remote workers, replay buffer and learner go on side by side."""
 
     @model_validator(mode="after")
     def _some_are_not_the_best(self) -> QTOptConfig:

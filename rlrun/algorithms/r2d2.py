@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from rlrun.algorithm import Algorithm
-from rlrun.config import PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.config import PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
@@ -15,7 +16,7 @@ from rlrun.functional.seeding import child_seed
 from rlrun.functional.value_rescaling import rescaled, unrescaled
 from rlrun.learner.objective import Loss
 from rlrun.nn.recurrent_model import RecurrentModelConfig
-from rlrun.off_policy import OffPolicyConfig, learn_from_replay
+from rlrun.off_policy import learn_from_replay
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -28,6 +29,7 @@ MAX_SHARE = 0.9
 """What a sequence's largest error counts in its priority; the rest is the mean's (paper, section 2.3)."""
 
 
+@defaults(lr=5e-4, training_intensity=0.025, n_step=3, target_update_interval=100)
 class R2D2Config(OffPolicyConfig):
     """Settings of R2D2.
 
@@ -35,23 +37,14 @@ class R2D2Config(OffPolicyConfig):
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.
     """
 
-    lr: Schedule = 5e-4
-    """Learning rate."""
     model: RecurrentModelConfig = RecurrentModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
     """The network."""
     train_batch_size: PositiveInt = 32
-    """Sequences in a minibatch drawn from the replay."""
+    """Sequences in a minibatch that is sampled from the replay buffer."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
-    """The experience that is kept, and the sequences that are drawn from it."""
-    training_intensity: PositiveFloat = 0.025
-    """Minibatches learned from for every env step after `learning_starts`; counted, so that it holds over any number
-    of envs."""
-    n_step: PositiveInt = 3
-    """Steps whose rewards are added up before the value of the next observation counts."""
-    target_update_interval: PositiveInt = 100
-    """Minibatches between two updates of the target network."""
+    """The replay buffer, and the sequences that are sampled from it."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
-    """Probability of an action that is drawn from all alike."""
+    """Probability of an action that is drawn uniformly."""
 
 
 class R2D2(Algorithm[R2D2Config]):

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
 from rlrun.config import PositiveFloat, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
-from rlrun.off_policy import ActorQConfig, OffPolicyConfig, learn_from_replay, replay_of
+from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
     from rlrun.policy.soft import SoftNetworks
 
 
-class SACConfig(ActorQConfig, OffPolicyConfig):
+class SACConfig(OffPolicyActorCriticConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
-    lr: Schedule = 3e-4
-    """Learning rate of the actor."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
     initial_alpha: PositiveFloat = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.ddpg import DDPG, DDPGConfig
-from rlrun.config import NonNegativeFloat, PositiveInt
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from rlrun.policy.deterministic import DeterministicNetworks
 
 
+@defaults(target_update_interval=2)
 class TD3Config(DDPGConfig):
     """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
 
     policy_delay: PositiveInt = 2
     """Minibatches of the critics for each one of the actor."""
-    target_update_interval: PositiveInt = 2
-    """Minibatches between two updates of the target networks."""
     target_noise: NonNegativeFloat = 0.2
-    """Deviation of the noise on the target's actions, in units of half the distance of the bounds."""
+    """Standard deviation of the noise on the target's actions, in units of half the distance of the bounds."""
     target_noise_clip: NonNegativeFloat = 0.5
     """Bound of that noise."""
 

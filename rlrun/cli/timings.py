@@ -71,14 +71,14 @@ def tune(spec: Path, *, as_json: bool) -> None:
         click.echo("  rollout_fragment_length: null  # what fills a batch")
 
 
-def candidates(num_envs: int, train_batch_size: int, cpus: int) -> list[tuple[int, int]]:
+def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]]:
     """Returns the settings worth timing as (num_workers, num_envs_per_worker), those without workers first.
 
     All of them fill the batch exactly, so that only the speed differs and how long the stretches of one env are.
 
     Args:
         num_envs: The spec's own number of envs per worker.
-        train_batch_size: Env steps in a batch.
+        env_steps: Env steps that are collected between two updates.
         cpus: Usable CPUs.
 
     Examples:
@@ -91,7 +91,7 @@ def candidates(num_envs: int, train_batch_size: int, cpus: int) -> list[tuple[in
     return [
         (number, envs)
         for number, envs, total in columns
-        if train_batch_size % total == 0 and train_batch_size // total >= LEAST_FRAGMENT_LENGTH
+        if env_steps % total == 0 and env_steps // total >= LEAST_FRAGMENT_LENGTH
     ] or [(0, num_envs)]
 
 
@@ -102,7 +102,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
     from rlrun.tune.resources import machine_cpus
 
     config = trial.config
-    settings = candidates(config.num_envs_per_worker, config.train_batch_size, machine_cpus())
+    settings = candidates(config.num_envs_per_worker, config.env_steps_per_update, machine_cpus())
     trials = [
         trial.replace(
             config=config.replace(num_workers=workers, num_envs_per_worker=envs, rollout_fragment_length=None)

@@ -135,18 +135,6 @@ def parallel_gradients(
     return gradients
 
 
-def refuse_central_learning(num_gpus: float, num_learners: int) -> None:
-    """Refuses settings of a learner that an algorithm whose workers compute the gradients does not have.
-
-    Raises:
-        ValueError: If there are GPUs or learners in processes of their own.
-    """
-    if num_gpus:
-        raise ValueError("num_gpus must be 0: gradients are computed on the workers' CPUs")
-    if num_learners:
-        raise ValueError("num_learners must be 0: gradients are computed on the workers")
-
-
 class ApplyGradients(Operator):
     """Moves the parameters along each gradient; takes pairs of worker and gradient."""
 

@@ -137,9 +137,9 @@ def _population_mistakes(
             message = "cannot vary in a population: its members take over each other's weights"
             yield Mistake(location, message)
     interval = population.interval_env_steps
-    largest = max([config.train_batch_size, *_values_of("train_batch_size", population.spaces, spaces)])
+    largest = max([config.env_steps_per_update, *_values_of("train_batch_size", population.spaces, spaces)])
     if interval < largest:
-        message = f"must be at least train_batch_size ({largest:,}), the env steps of one iteration, not {interval:,}"
+        message = f"must be at least the env steps between two updates ({largest:,}), not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
     elif (ends := settings.stop.get("env_steps")) is not None and interval >= ends:
         message = f"must be below stop.env_steps ({_number(ends)}), or no generation ever comes, not {interval:,}"

@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterator
 
 import pytest
+from pydantic.fields import FieldInfo
 
 import rlrun
 from rlrun.config import ConfigModel
@@ -40,3 +41,19 @@ def test_the_settings_of_ppo_are_among_those_looked_at() -> None:
 def test_every_field_has_a_docstring(model: type[ConfigModel]) -> None:
     silent = [name for name, field in model.model_fields.items() if not field.description]
     assert silent == []
+
+
+def _says_the_same(field: FieldInfo, other: FieldInfo) -> bool:
+    return (field.annotation, field.description) == (other.annotation, other.description)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__qualname__)
+def test_no_field_is_declared_again_only_to_change_its_default(model: type[ConfigModel]) -> None:
+    bases = [base for base in model.__mro__[1:] if issubclass(base, ConfigModel)]
+    inherited = {name: field for base in reversed(bases) for name, field in base.model_fields.items()}
+    again = [
+        name
+        for name in vars(model).get("__annotations__", {})
+        if name in inherited and _says_the_same(model.model_fields[name], inherited[name])
+    ]
+    assert again == [], "say @defaults(...) above the class"

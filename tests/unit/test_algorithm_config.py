@@ -1,6 +1,9 @@
 import pytest
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, LearningSettings, SamplingSettings
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.errors import SpecError
 
 
@@ -30,3 +33,31 @@ def test_learners_share_the_gpus_and_have_the_threads_they_use():
     config = AlgorithmConfig.parse({"num_learners": 4, "num_gpus": 2, "torch_threads": 3})
     assert (config.gpus_per_learner, config.cpus_per_learner) == (0.5, 3)
     assert AlgorithmConfig.parse({"num_gpus": 2}).gpus_per_learner == 0
+
+
+def test_how_it_learns_and_how_it_collects_are_settings_apart():
+    assert not set(LearningSettings.model_fields) & set(SamplingSettings.model_fields)
+    assert set(AlgorithmConfig.model_fields) == {*LearningSettings.model_fields, *SamplingSettings.model_fields}
+
+
+@pytest.mark.parametrize(
+    ("config", "fragment_length", "env_steps"),
+    [
+        (OnPolicyConfig(train_batch_size=100, num_envs_per_worker=8), 13, 100),
+        (OnPolicyConfig(train_batch_size=100, num_envs_per_worker=8, num_workers=2), 7, 100),
+        (OnPolicyConfig(train_batch_size=100, rollout_fragment_length=20), 20, 100),
+        (OnPolicyConfig(train_batch_size=4, num_envs_per_worker=8), 1, 4),
+        (OffPolicyConfig(), 4, 4),
+        (OffPolicyConfig(rollout_fragment_length=3, num_envs_per_worker=5, num_workers=2), 3, 30),
+        (OffPolicyConfig(rollout_fragment_length=None), 1, 1),
+        (WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2), 5, 10),
+    ],
+)
+def test_so_much_is_collected_between_two_updates(config, fragment_length, env_steps):
+    assert (config.fragment_length, config.env_steps_per_update) == (fragment_length, env_steps)
+
+
+def test_minibatches_per_env_step_follow_from_what_makes_one():
+    assert OnPolicyConfig(train_batch_size=100).sgd_steps_per_env_step == 1 / 100
+    assert OffPolicyConfig(training_intensity=0.5).sgd_steps_per_env_step == 0.5
+    assert WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2).sgd_steps_per_env_step == 1 / 10

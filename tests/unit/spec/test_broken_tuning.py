@@ -242,16 +242,15 @@ POPULATIONS = [
     (
         PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "1000"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: must be at least train_batch_size (2,048), the env "
-            "steps of one "
-            "iteration, not 1,000",
+            "7:41: try.scheduler.pbt.interval_env_steps: must be at least the env steps between two updates "
+            "(2,048), not 1,000",
         ],
     ),
     (
         PBT.format("{train_batch_size: {choice: [2048, 32768]}}"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: must be at least train_batch_size (32,768), the env steps of "
-            "one iteration, not 20,000",
+            "7:41: try.scheduler.pbt.interval_env_steps: must be at least the env steps between two updates "
+            "(32,768), not 20,000",
         ],
     ),
     (

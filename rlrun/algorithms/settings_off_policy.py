@@ -1,0 +1,51 @@
+"""Settings of algorithms that learn from a replay buffer."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.nn.model_config import ModelConfig
+from rlrun.replay.replay_config import ReplayConfig
+
+
+@defaults(num_envs_per_worker=1, min_env_steps_per_iteration=1000, max_grad_norm=10.0)
+@fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
+class OffPolicyConfig(AlgorithmConfig):
+    """Settings of an algorithm that learns from a replay buffer."""
+
+    train_batch_size: PositiveInt = 64
+    """Transitions in a minibatch that is sampled from the replay buffer."""
+    rollout_fragment_length: PositiveInt | None = 4
+    """Steps of each env between two turns of learning; null for 1."""
+    replay: ReplayConfig = ReplayConfig()
+    """The replay buffer."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are stored before the first minibatch is sampled."""
+    training_intensity: PositiveFloat = 0.25
+    """Minibatches per env step after that; counted, so that it holds over any number of envs."""
+    n_step: PositiveInt = 1
+    """Steps whose rewards are added up before the value of the next observation counts."""
+    target_update_interval: PositiveInt = 1
+    """Minibatches between two updates of the target network."""
+    tau: Fraction = 1.0
+    """How far the target network moves towards the present one at an update; 1 copies it."""
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step."""
+        return self.training_intensity
+
+
+@defaults(train_batch_size=256, rollout_fragment_length=1, max_grad_norm=None, training_intensity=1.0, tau=0.005)
+class OffPolicyActorCriticConfig(OffPolicyConfig):
+    """Settings of an algorithm that learns an actor and Q functions (its critics) from a replay buffer."""
+
+    lr: Schedule = 3e-4
+    """Learning rate of the actor."""
+    critic_lr: Schedule = 1e-3
+    """Learning rate of the critics."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
+    model: ModelConfig = ModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""

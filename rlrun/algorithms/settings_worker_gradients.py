@@ -1,0 +1,23 @@
+"""Settings of algorithms whose rollout workers compute the gradients."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import PositiveInt, fixed
+
+
+@fixed("gradients are computed on the workers' CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+class WorkerGradientConfig(AlgorithmConfig):
+    """Settings of an algorithm whose rollout workers compute the gradients, which are applied as they arrive.
+
+    It stands last among the bases of such settings, so that the defaults of the others hold.
+    """
+
+    gradients_in_flight: PositiveInt = 1
+    """Gradients that each worker is asked for ahead of time: with 1 it waits for new weights after each one, as in
+    arXiv:1602.01783; with 2 it goes on meanwhile, with older ones."""
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Gradients per env step: one for each fragment."""
+        return 1 / (self.fragment_length * self.num_envs_per_worker)

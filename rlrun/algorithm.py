@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -494,9 +493,7 @@ class Algorithm(Generic[C]):
 
     def _broadcast(self) -> None:
         """Has all workers go on from the present weights, and learners beside them from the present optimizer."""
-        weights = self.trainee.weights()
-        whole = replace(weights, optimizer=self.learner.optimizer_state(), target=self.learner.target())
-        self.workers.set_weights({DEFAULT_POLICY: whole})
+        self.workers.set_weights({DEFAULT_POLICY: self.trainee.learning_weights(with_optimizer=True)})
         self._behavior = None
 
     # The running whole.

@@ -53,7 +53,7 @@ class A3C(A2C):
             .for_each(self._gradients)
             .for_each(MergeFilters(self.trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.trainee))
+            .for_each(SendWeights(self.trainee, learning=True))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

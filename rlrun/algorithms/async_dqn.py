@@ -124,7 +124,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
             .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval))
             .for_each(MergeFilters(self.trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.trainee, with_target=True))
+            .for_each(SendWeights(self.trainee, learning=True))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

@@ -76,7 +76,7 @@ class Gorila(DQN):
             .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval, self.config.tau))
             .for_each(MergeFilters(self.trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.trainee, with_target=True))
+            .for_each(SendWeights(self.trainee, learning=True))
         )
 
     def own_metrics(self) -> Mapping[str, float]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
     from rlrun.learner.local_learner import LocalLearner
-    from rlrun.policy.weights import Weights
+    from rlrun.policy.weights import LearningWeights, Weights
 
 Doubles = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         self._reduce: AllReduce | None = None
         self._learner: LocalLearner | None = None
         self._weights: Weights | None = None
-        self._goes_on_from: Weights | None = None
+        self._goes_on_from: LearningWeights | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -134,8 +134,8 @@ class LearnTogether(WorkerOperator, StatefulOperator):
     def set_weights(self, weights: Weights) -> None:
         """Takes statistics, schedules and env steps; the parameters only together with an optimizer's state."""
         self._weights = weights
-        if weights.optimizer:
-            self._goes_on_from = weights
+        if weights.learning is not None:
+            self._goes_on_from = weights.learning
 
     def __call__(self, item: SampleBatch) -> Replica:
         """Learns from a batch [T, B]."""

@@ -88,12 +88,12 @@ class ComputeGradients(WorkerOperator):
 
     def of_rows(self, rows: SampleBatch, steps: int) -> Gradients:
         """Returns the gradient over rows [S, L] that become known with so many new env steps."""
-        if self._weights is None:
+        if self._weights is None or self._weights.learning is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
-        learner, weights = self._started(), self._weights
-        learner.load_flat(weights.flat)
-        if weights.target is not None:
-            learner.load_target(weights.target)
+        learner, weights, learning = self._started(), self._weights, self._weights.learning
+        learner.load_flat(learning.flat)
+        if learning.target is not None:
+            learner.load_target(learning.target)
         return Gradients(
             sums=learner.gradients(rows, scheduled=values_at(weights.schedules, weights.env_steps + steps)),
             statistics=[list(names) for names in learner.statistics_of_gradients],

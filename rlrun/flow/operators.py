@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
@@ -200,24 +200,23 @@ class BroadcastWeights(Operator):
 class SendWeights(Operator):
     """Sends the present weights to the worker that has just delivered; takes pairs of worker and batch."""
 
-    def __init__(self, trainee: Trainee, every: int = 1, *, with_target: bool = False) -> None:
+    def __init__(self, trainee: Trainee, every: int = 1, *, learning: bool = False) -> None:
         """Takes who has learned, who is to act on it, and how.
 
         Args:
             trainee: Who has learned, with the workers that are to act on it.
             every: How many batches a worker's weights may lag behind.
-            with_target: Whether the target network goes along, for workers that compute gradients with it.
+            learning: Whether all parameters and the target network go along, for workers that compute gradients.
         """
         self.trainee = trainee
         self.every = every
-        self.with_target = with_target
+        self.learning = learning
         self._sent: dict[int | None, int] = {}
         self._latest: tuple[int, dict[str, Weights]] | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        target = {"with_target": True} if self.with_target else {}
-        return {**({"every": self.every} if self.every > 1 else {}), **target}
+        return {**({"every": self.every} if self.every > 1 else {}), **({"learning": True} if self.learning else {})}
 
     def __call__(self, item: tuple[int | None, T]) -> T:
         """Returns the batch as it is."""
@@ -232,8 +231,7 @@ class SendWeights(Operator):
         return batch
 
     def _weights(self) -> Weights:
-        weights = self.trainee.weights()
-        return replace(weights, target=self.trainee.learner.target()) if self.with_target else weights
+        return self.trainee.learning_weights() if self.learning else self.trainee.weights()
 
 
 class AddTargetOutputs(Operator):

@@ -45,7 +45,7 @@ class BehaviorPolicy(ABC):
 
     def load(self, weights: Weights) -> None:
         """Takes over weights and filter statistics."""
-        self.net.load(weights.flat)
+        self.net.load(weights.acting)
         if self.filter is not None:
             self.filter.load(weights.filters)
         self.weights_version = weights.version

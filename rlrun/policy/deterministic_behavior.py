@@ -110,7 +110,7 @@ class DeterministicBehavior(ActorBehavior):
         """Takes over weights, filter statistics and how wide the noise is."""
         super().load(weights)
         if self.critic is not None:
-            self.critic.load(weights.flat)
+            self.critic.load(weights.acting)
         self.model.deviation = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
     def explored(self, outputs: Floats, noise: Floats, starts: NDArray[np.bool_]) -> Floats:

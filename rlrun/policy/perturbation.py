@@ -103,7 +103,7 @@ class LearnedNoise(Perturbation):
 
     def load(self, weights: Weights) -> None:
         """Takes means and deviations."""
-        self._flat = weights.flat
+        self._flat = weights.acting
 
     def renew(self, draw: float, t: int, starts: NDArray[np.bool_]) -> None:
         """Draws anew at the first step of a fragment."""
@@ -147,7 +147,7 @@ class AdaptiveNoise(Perturbation):
 
     def load(self, weights: Weights) -> None:
         """Takes the parameters, and how far from them to act."""
-        self._flat = weights.flat
+        self._flat = weights.acting
         epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
         # The KL divergence between greedy and epsilon-greedy.
         self.bound = -math.log(1 - epsilon + epsilon / self.num_actions)

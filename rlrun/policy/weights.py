@@ -12,26 +12,37 @@ from rlrun.functional.moments import Moments
 
 
 @dataclass(frozen=True)
+class LearningWeights:
+    """What goes along for who learns on the acting side.
+
+    Attributes:
+        flat: All parameters, [P].
+        optimizer: The optimizer's tensors by name, if who learns is to go on from them instead of its own.
+        target: The target network's parameters, [P]; None if who learns is to keep those it has.
+    """
+
+    flat: NDArray[np.float32]
+    optimizer: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    target: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
 class Weights:
     """A policy's parameters and statistics at one moment of learning.
 
     Attributes:
         version: How many broadcasts came before it.
-        flat: All parameters, [P].
+        acting: The parameters that act, [A]: the slice of the flat vector that `Policy.acting_range` names.
         filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
             scaling.
         env_steps: Env steps taken when it was made, for schedules on the acting side.
-        schedules: Settings that change with the env steps, by name, for who learns on the acting side.
-        optimizer: The optimizer's tensors by name, if who learns on the acting side is to go on from these parameters
-            instead of its own.
-        target: The target network's parameters, [P], for who learns on the acting side with one; None if it is to keep
-            those it has.
+        schedules: Settings that change with the env steps, by name.
+        learning: All parameters, for who learns on the acting side; None where nobody does.
     """
 
     version: int
-    flat: NDArray[np.float32]
+    acting: NDArray[np.float32]
     filters: dict[str, Moments] = field(default_factory=dict)
     env_steps: int = 0
     schedules: dict[str, Schedule] = field(default_factory=dict)
-    optimizer: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    target: NDArray[np.float32] | None = None
+    learning: LearningWeights | None = None

@@ -13,7 +13,6 @@ from rlrun.rollout.rollout import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
-    from rlrun.policy.weights import Weights
 
 REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
@@ -31,11 +30,12 @@ class DivergenceGuard:
     def __init__(self, algorithm: Algorithm[Any]) -> None:
         """Watches an algorithm that has been started."""
         self._algorithm = algorithm
-        self._before = self._weights()
+        self.remember()
 
     def remember(self) -> None:
         """Takes the present parameters for those before the next iteration."""
-        self._before = self._weights()
+        trainee = self._algorithm.trainee
+        self._flat, self._moments = trainee.learner.flat(), dict(trainee.filters.moments)
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
         """Names the first number that is not finite, or returns None.
@@ -61,13 +61,10 @@ class DivergenceGuard:
         parameters = self._algorithm.learner.policy.parameters
         learner = {
             **content.state["learner"],
-            "filters": {name: moments.state() for name, moments in self._before.filters.items()},
+            "filters": {name: moments.state() for name, moments in self._moments.items()},
         }
         return replace(
             content,
-            tensors={**content.tensors, f"policies/{DEFAULT_POLICY}": parameters.named(self._before.flat)},
+            tensors={**content.tensors, f"policies/{DEFAULT_POLICY}": parameters.named(self._flat)},
             state={**content.state, "learner": learner, "last_batch": {} if batch is None else dict(batch)},
         )
-
-    def _weights(self) -> Weights:
-        return self._algorithm.trainee.weights()

@@ -87,8 +87,8 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
         assert own["digest"] == other["digest"]
         np.testing.assert_array_equal(own["flat"], algorithm.learner.flat())
         assert own["steps"] == other["steps"] == algorithm.workers.env_steps - first[-1]["env_steps"]
-        weights = algorithm.trainee.weights()
-        drifted = replace(weights, flat=weights.flat + 1, optimizer=algorithm.learner.optimizer_state())
+        weights = algorithm.trainee.learning_weights(with_optimizer=True)
+        drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
         algorithm.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
         with pytest.raises(
             TrainingFailed, match="the parameters of rollout worker 2 are no longer those of the others"

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +9,7 @@ from rlrun.algorithms.gorila import Gorila, GorilaConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.flow.gradients import ComputeGradients
+from rlrun.policy.weights import LearningWeights
 
 LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}
 REPLAYED = {
@@ -60,7 +60,7 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
         compute = ComputeGradients(partial(algorithm.make_learner, compile_updates=False), whole_fragments=True)
         flat = algorithm.learner.flat()
         target = generator.normal(size=flat.shape).astype(np.float32)
-        compute.set_weights(replace(algorithm.trainee.weights(), target=target))
+        compute.set_weights(algorithm.trainee.weights(LearningWeights(flat, target=target)))
         gradients = compute(batch)
         named = algorithm.learner.policy.parameters.named
         weight, bias = named(flat).values()
@@ -82,7 +82,7 @@ def test_workers_learn_with_the_target_network_of_the_driver():
         algorithm.train()
         assert algorithm.learner.sgd_steps % 3
         (compute,) = algorithm.workers._started_sampler().postprocessing["default"].operators
-        sent = compute._weights
+        sent = compute._weights.learning
         np.testing.assert_array_equal(sent.flat, algorithm.learner.flat())
         np.testing.assert_array_equal(sent.target, algorithm.learner.target())
         assert np.abs(sent.flat - sent.target).max() > 0

@@ -39,7 +39,7 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(al
     algorithm, make_learner = started(algorithm_class)
     whole_fragments = algorithm_class is Impala
     compute = ComputeGradients(make_learner, whole_fragments=whole_fragments)
-    compute.set_weights(algorithm.trainee.weights())
+    compute.set_weights(algorithm.trainee.learning_weights())
     batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
     batch["valid"][2, 1] = False
     gradients = compute(batch)
@@ -64,11 +64,11 @@ def test_gradients_are_those_at_the_weights_that_acted():
     batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
     with pytest.raises(RuntimeError, match="computed at weights, and none have arrived"):
         compute(batch)
-    compute.set_weights(algorithm.trainee.weights())
+    compute.set_weights(algorithm.trainee.learning_weights())
     first = compute(batch)["sums"]
     algorithm.learner.load_flat(algorithm.learner.flat() + np.float32(0.1))
     assert compute(batch)["sums"].tolist() == first.tolist()
-    compute.set_weights(algorithm.trainee.weights())
+    compute.set_weights(algorithm.trainee.learning_weights())
     assert np.abs(compute(batch)["sums"] - first).max() > 1e-3
     algorithm.close()
 
@@ -77,7 +77,7 @@ def test_shares_and_lag_are_counted_per_gradient():
     algorithm, make_learner = started(A2C)
     algorithm.workers.indices = (1, 2, 3)
     compute, applied = ComputeGradients(make_learner), ApplyGradients(algorithm.trainee)
-    compute.set_weights(algorithm.trainee.weights())
+    compute.set_weights(algorithm.trainee.learning_weights())
     gradients = compute(ComputeAdvantages(0.9, 0.9)(fragment(algorithm)))
     for worker in (1, 2, 1, 1):
         applied((worker, gradients))
@@ -100,7 +100,7 @@ def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint():
         algorithm.close()
         workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
         flow = parallel_gradients(workers, make_learner, ComputeAdvantages(0.9, 0.9))
-        workers.set_weights({"default": algorithm.trainee.weights()})
+        workers.set_weights({"default": algorithm.trainee.learning_weights()})
         if restores:
             workers.load_state(states[0]["workers"])
             flow.load_state(states[0]["flow"])
@@ -144,7 +144,7 @@ def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there():
     workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
     flow = parallel_rollouts(workers, Told(notes), dict)
     for _ in range(2):
-        workers.set_weights({"default": algorithm.trainee.weights()})
+        workers.set_weights({"default": algorithm.trainee.learning_weights()})
         algorithm.learner.weights_version += 1
     flow.take(1)
     workers.close()

@@ -213,11 +213,11 @@ class Case:
 @contextmanager
 def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[WorkerSet]:
     """Gives stub workers that have all started, and ends them."""
-    workers = WorkerSet(StubConfig(), number, factory="bench_scaling_stub:StubWorker")  # type: ignore[arg-type]
+    workers = WorkerSet(StubConfig(), number, factory="bench_scaling_stub:StubWorker")
     if aggregators:
         workers.gather(aggregators, per_batch * ROWS, IN_FLIGHT, "default")
     try:
-        workers.worker_states()  # answered by all once they are there
+        workers.state()  # answered by all once they are there
         yield workers
     finally:
         workers.close()
@@ -245,7 +245,7 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
     if not case.aggregators:
         workers.deliverers = workers.indices
     # What is in flight is waited for and dropped, so that the next flow begins with nothing under way.
-    workers.load_worker_states(workers.worker_states(), [0] * len(workers.indices))
+    workers.load_state(workers.state())
     tasks = found["env_steps"] / ROWS
     working_s = max(found["driver_cpu_s"] - idle * found["wall_s"], 0.0)
     return {

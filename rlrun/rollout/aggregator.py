@@ -15,14 +15,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
+from rlrun.rollout.remote_workers import RemoteWorkers
 from rlrun.rollout.rollout import Rollout, with_weights_version
+from rlrun.rollout.sampler_configs import SamplerConfigs
+from rlrun.rollout.sampling_actors import Supervision
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker_set import WorkerSet
 
-ANSWERS_WITHIN_S = 1.0
-"""An aggregator whose batch is not full by then says so, and is asked again: it is alive, and hears of new weights."""
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What the aggregators of a worker set do.
+
+    Attributes:
+        aggregators: How many there are, at most one for each worker.
+        batch_size: Steps [T * B] that fill a batch.
+        in_flight: Requests that each worker has at a time.
+        policy: Whose batches.
+    """
+
+    aggregators: int
+    batch_size: int
+    in_flight: int
+    policy: str
 
 
 @dataclass(frozen=True)
@@ -49,18 +65,18 @@ class AggregatorConfig:
 
     Attributes:
         index: Its index.
-        workers: Its workers, not started.
-        batch_size: Steps [T * B] that fill a batch.
-        in_flight: Requests that each worker has at a time.
-        policy: Whose batches.
+        configs: What the workers are made from.
+        workers: Indices of its workers.
+        supervision: How they are supervised.
+        aggregation: What it does.
         answers_within_s: Seconds after which it answers without a full batch.
     """
 
     index: int
-    workers: WorkerSet
-    batch_size: int
-    in_flight: int
-    policy: str
+    configs: SamplerConfigs
+    workers: Sequence[int]
+    supervision: Supervision
+    aggregation: Aggregation
     answers_within_s: float
 
 
@@ -68,14 +84,12 @@ class Aggregator:
     """Asks and supervises its workers, and hands over what they deliver batch by batch.
 
     A worker is asked again once its fragment is here, which happens only while a batch is asked for. So at most one
-    batch and `in_flight` fragments of each worker wait here.
+    batch and `in_flight` fragments of each worker wait here. Making one starts the workers and waits for none.
     """
 
     def __init__(self, config: AggregatorConfig) -> None:
-        """Starts the workers and waits for none."""
         self.config = config
-        self.workers = config.workers
-        self.workers.start()
+        self.workers = RemoteWorkers(config.configs, config.workers, config.supervision)
         self._here: deque[Rollout] = deque()
         self._rows = 0
         self._is_asking = False
@@ -99,14 +113,14 @@ class Aggregator:
         deadline = time.monotonic() + self.config.answers_within_s
         if not self._is_asking:
             self._is_asking = True
-            for worker in [*self.workers.indices] * self.config.in_flight:
+            for worker in [*self.workers.indices] * self.config.aggregation.in_flight:
                 self.workers.request(worker)
-        while self._rows < self.config.batch_size:
+        while self._rows < self.config.aggregation.batch_size:
             if not self._receive():
                 if time.monotonic() >= deadline:
                     return self._delivered(None, [])
                 self.workers.wait(deadline)
-        taken, policy = self._taken(), self.config.policy
+        taken, policy = self._taken(), self.config.aggregation.policy
         parts = [with_weights_version(rollout.batches[policy], rollout.weights_versions[policy]) for rollout in taken]
         return self._delivered(concatenated(parts), taken)
 
@@ -123,39 +137,39 @@ class Aggregator:
         """Returns the oldest fragments that fill a batch."""
         taken: list[Rollout] = []
         rows = 0
-        while rows < self.config.batch_size:
+        while rows < self.config.aggregation.batch_size:
             taken.append(self._here.popleft())
             rows += self._rows_of(taken[-1])
         self._rows -= rows
         return taken
 
     def _rows_of(self, rollout: Rollout) -> int:
-        batch: SampleBatch = rollout.batches[self.config.policy]
+        batch: SampleBatch = rollout.batches[self.config.aggregation.policy]
         return batch.num_rows
 
     def _delivered(self, batch: SampleBatch | None, fragments: Sequence[Rollout]) -> JoinedRollouts:
-        restarts = self.workers.worker_restarts - self._told_restarts
+        restarts = self.workers.restarts - self._told_restarts
         self._told_restarts += restarts
         told = tuple(dataclasses.replace(rollout, batches={}) for rollout in fragments)
         return JoinedRollouts(self.config.index, batch, told, restarts)
 
-    def state(self) -> list[Any]:
+    def states(self) -> list[Any]:
         """Returns where the workers are, in their order; what waits here or is under way is not in it."""
-        return self.workers.worker_states()
+        return self.workers.states()
 
-    def load_state(self, states: Sequence[Any], next_fragments: Sequence[int]) -> int:
+    def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
         """Brings the workers back to where they were; what waits here or is under way is dropped.
 
         Args:
-            states: What `state` returned.
-            next_fragments: The numbers with which the workers' undelivered fragments begin.
+            states: What `states` returned.
+            due: The numbers with which the workers' undelivered fragments begin.
 
         Returns:
-            The number of columns that could not be brought back exactly.
+            The number of env slots that could not be brought back exactly.
         """
         self._here.clear()
         self._rows, self._is_asking = 0, False
-        return self.workers.load_worker_states(states, next_fragments)
+        return self.workers.load_states(states, due)
 
     def close(self) -> None:
         """Ends the workers."""

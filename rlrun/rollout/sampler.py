@@ -12,34 +12,7 @@ if TYPE_CHECKING:
     from rlrun.data.sample_batch import SampleBatch
     from rlrun.policy.weights import Weights
     from rlrun.rollout.rollout import Rollout
-
-
-class SamplesFragments(Protocol):
-    """A rollout worker, as the worker set uses it."""
-
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Takes over new weights, by policy."""
-        ...
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        ...
-
-    def sample(self) -> Rollout:
-        """Collects one fragment."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Returns where the worker is."""
-        ...
-
-    def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to where it was; returns how many columns could not."""
-        ...
-
-    def close(self) -> None:
-        """Frees what it holds."""
-        ...
+    from rlrun.rollout.worker import Worker
 
 
 class Postprocessing(Protocol):
@@ -83,7 +56,7 @@ class SamplerConfig:
     """What a sampler is made from; picklable.
 
     Attributes:
-        factory: `module:Name` of what makes the worker from its config.
+        factory: `module:Name` of what makes the `Worker` from its config.
         worker: The worker's config.
         postprocessing: What the batches pass, by policy.
     """
@@ -94,12 +67,14 @@ class SamplerConfig:
 
 
 class Sampler:
-    """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor."""
+    """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor.
+
+    Making one makes the worker and has the operators prepare themselves.
+    """
 
     def __init__(self, config: SamplerConfig) -> None:
-        """Makes the worker, and has the operators prepare themselves."""
         module, _, name = config.factory.partition(":")
-        self.worker: SamplesFragments = getattr(importlib.import_module(module), name)(config.worker)
+        self.worker: Worker = getattr(importlib.import_module(module), name)(config.worker)
         self.postprocessing = config.postprocessing
         for operators in self.postprocessing.values():
             operators.begin()
@@ -130,7 +105,7 @@ class Sampler:
         return {"worker": self.worker.state(), "postprocessing": remembered}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to where it was; returns how many columns could not."""
+        """Returns to where it was, and returns how many env slots could not be brought back exactly."""
         for policy, operators in self.postprocessing.items():
             operators.load_state(state["postprocessing"][policy])
         return self.worker.load_state(state["worker"])

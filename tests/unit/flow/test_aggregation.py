@@ -11,7 +11,7 @@ from rlrun.algorithms.impala import Impala
 from rlrun.errors import SpecError
 from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.plan import plan_text
-from rlrun.rollout.aggregator import AggregatorConfig
+from rlrun.rollout.aggregated_workers import shares
 from rlrun.rollout.worker_set import WorkerSet
 
 
@@ -55,13 +55,11 @@ def test_workers_are_gathered_behind_one_to_as_many_aggregators(workers: int, ag
 
 @pytest.mark.parametrize(("workers", "aggregators"), [(5, 2), (8, 3), (128, 7)])
 def test_every_worker_stands_behind_one_aggregator_and_shares_are_even(workers: int, aggregators: int) -> None:
-    whole = worker_set(workers)
-    whole.gather(aggregators, 100, 2, "default")
-    configs: list[AggregatorConfig] = [whole.aggregator_config(index) for index in whole.deliverers]
-    assert [config.index for config in configs] == list(range(1, aggregators + 1))
-    shares = [list(config.workers.indices) for config in configs]
-    assert [index for share in shares for index in share] == list(range(1, workers + 1))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    indices = range(1, workers + 1)
+    parts = [indices[share] for share in shares(workers, aggregators)]
+    assert len(parts) == aggregators
+    assert [index for part in parts for index in part] == list(indices)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_an_aggregator_imports_no_torch() -> None:

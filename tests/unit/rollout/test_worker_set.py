@@ -83,7 +83,7 @@ class CountItems(StatefulOperator):
 
 
 def local_set() -> WorkerSet:
-    return WorkerSet(StubConfig(), 0, factory=f"{__name__}:StubWorker")  # type: ignore[arg-type]
+    return WorkerSet(StubConfig(), 0, factory=f"{__name__}:StubWorker")
 
 
 def weights(version: int) -> dict[str, Weights]:
@@ -127,7 +127,7 @@ def test_the_local_worker_is_at_hand_and_closed_with_the_set() -> None:
     assert isinstance(worker, StubWorker)
     workers.close()
     assert worker.is_closed
-    assert WorkerSet(StubConfig(), 2).local is None  # type: ignore[arg-type]
+    assert WorkerSet(StubConfig(), 2).local is None
 
 
 def test_episodes_and_filter_statistics_are_taken_once() -> None:

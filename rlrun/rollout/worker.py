@@ -1,0 +1,58 @@
+"""What every rollout worker does, whatever it is made of.
+
+An algorithm may bring a worker of its own, named by `module:Class`. It is made from its config, in the trial's own
+process or in an actor. The config is a dataclass that can be pickled, with two fields that each worker gets values of
+its own for: `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of its first
+fragment. A worker that is made anew in place of a dead one goes on with the fragment that is due. What it draws at
+random therefore hangs on the number of the fragment.
+
+`RolloutWorker` is the one that steps envs with behavior policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rlrun.policy.weights import Weights
+    from rlrun.rollout.rollout import Rollout
+
+
+class Worker(Protocol):
+    """Makes fragments of experience, or whatever else an algorithm learns from, one after the other."""
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Takes over new weights, by policy; they hold from the next fragment on."""
+        ...
+
+    def measure_phases(self, measures: bool) -> None:
+        """Says whether fragments are to tell what their time went into."""
+        ...
+
+    def sample(self) -> Rollout:
+        """Makes the next fragment.
+
+        `Rollout.batches` holds for a policy a `SampleBatch`, or anything else that can be pickled. The number in
+        `Rollout.fragment` grows by one with each fragment.
+        """
+        ...
+
+    def state(self) -> Any:
+        """Returns where the worker is, as a checkpoint can hold it."""
+        ...
+
+    def load_state(self, state: Any) -> int:
+        """Returns to where a worker was.
+
+        Args:
+            state: What `state` returned.
+
+        Returns:
+            The number of env slots that could not be brought back exactly and began a new episode instead.
+        """
+        ...
+
+    def close(self) -> None:
+        """Frees what it holds."""
+        ...

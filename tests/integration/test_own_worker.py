@@ -1,0 +1,123 @@
+"""A worker of one's own, which steps no vector env and delivers numbers instead of batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.flow.flow import Flow
+from rlrun.flow.sources import parallel_rollouts
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.worker_set import WorkerSet
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+
+@dataclass(frozen=True)
+class PairsConfig:
+    """What the workers are made from."""
+
+    pairs: int
+    worker_index: int = 0
+    first_fragment: int = 0
+
+
+class PairsWorker:
+    """Delivers what it saw with a few numbered pairs, as a worker of evolution strategies does."""
+
+    def __init__(self, config: PairsConfig) -> None:
+        self.config = config
+        self.fragment = config.first_fragment
+        self.scale = 0.0
+
+    def set_weights(self, weights: dict[str, Weights]) -> None:
+        self.scale = float(weights["default"].flat[0])
+
+    def measure_phases(self, measures: bool) -> None:
+        assert not measures
+
+    def sample(self) -> Rollout:
+        pairs = [self.fragment * self.config.pairs + pair for pair in range(self.config.pairs)]
+        self.fragment += 1
+        return Rollout(
+            worker_index=self.config.worker_index,
+            fragment=self.fragment - 1,
+            batches={"default": {"pairs": pairs, "returns": [self.scale * pair for pair in pairs]}},
+            episodes=[],
+            filter_deltas={},
+            env_steps=2 * self.config.pairs,
+            weights_versions={},
+            sample_s=0.0,
+        )
+
+    def state(self) -> int:
+        return self.fragment
+
+    def load_state(self, state: int) -> int:
+        self.fragment = state
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+MakeFlow = Callable[[int], tuple[WorkerSet, Flow[Any]]]
+
+
+def doubled(item: dict[str, Any]) -> dict[str, Any]:
+    return {**item, "returns": [2 * number for number in item["returns"]]}
+
+
+@pytest.fixture
+def make_flow() -> Iterator[MakeFlow]:
+    sets = []
+
+    def make(num_workers: int) -> tuple[WorkerSet, Flow[Any]]:
+        workers = WorkerSet(PairsConfig(2), num_workers, factory=f"{__name__}:PairsWorker")
+        sets.append(workers)
+        flow = parallel_rollouts(workers, doubled)
+        workers.set_weights({"default": Weights(0, np.full(3, 0.5, np.float32))})
+        return workers, flow
+
+    yield make
+    for workers in sets:
+        workers.close()
+
+
+anywhere = pytest.mark.parametrize("num_workers", [0, 2], ids=["local", "remote"])
+
+
+def numbers(fragment: int) -> dict[str, Any]:
+    pairs = [2 * fragment, 2 * fragment + 1]
+    return {"pairs": pairs, "returns": [float(pair) for pair in pairs]}
+
+
+@anywhere
+def test_what_it_delivers_passes_operators_and_arrives_as_it_is(make_flow: MakeFlow, num_workers: int) -> None:
+    workers, flow = make_flow(num_workers)
+    in_a_round = max(num_workers, 1)
+    assert flow.take(2 * in_a_round) == [numbers(0)] * in_a_round + [numbers(1)] * in_a_round
+    assert workers.env_steps == 2 * in_a_round * 4
+    assert workers.take_episodes() == []
+    assert workers.take_filter_deltas("default") == {}
+
+
+@anywhere
+def test_it_goes_on_from_its_state_which_a_checkpoint_can_hold(make_flow: MakeFlow, num_workers: int) -> None:
+    workers, flow = make_flow(num_workers)
+    again, restored = make_flow(num_workers)
+    in_a_round = max(num_workers, 1)
+    flow.take(2 * in_a_round + 1)
+    state, flow_state = json.loads(json.dumps([workers.state(), flow.state()]))
+    assert again.load_state(state) == 0
+    restored.load_state(flow_state)
+    rest_of_the_round = in_a_round - 1
+    expected = [numbers(2)] * rest_of_the_round + [numbers(3)] * in_a_round
+    assert restored.take(len(expected)) == flow.take(len(expected)) == expected
+    assert again.env_steps == workers.env_steps == 4 * in_a_round * 4

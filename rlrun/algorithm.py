@@ -324,7 +324,7 @@ class Algorithm(Generic[C]):
             refuse_untrusted(content.spec, trust)
             found = algorithm_class(content.spec["algorithm"])
             env, seed = EnvConfig.parse(content.spec["env"]), int(content.spec["seed"])
-            config = found.Config.parse(content.spec["config"])
+            config = found.Config.parse_earlier(content.spec["config"])
         except (KeyError, TypeError, ValueError, SpecError) as error:
             missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
             raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error

@@ -30,6 +30,7 @@ from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
 from rlrun.explain import ExplainedModel, describe, is_model, problems_of, whole_annotation
+from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -127,6 +128,17 @@ class ConfigModel(ExplainedModel, metaclass=_Explaining):
             return cls.model_validate(data)
         except ValidationError as error:
             raise SpecError(problems_of(error, cls, path)) from None
+
+    @classmethod
+    def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
+        """Makes a config from what `to_data` of an earlier version returned, in which settings had their former names.
+
+        What is fixed by now is left out.
+
+        Raises:
+            SpecError: With every mistake at once, in words of ours.
+        """
+        return cls.parse(_in_present_names(cls, data), path=path)
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed and everything validated again.
@@ -262,6 +274,18 @@ def _flow_yaml(value: Any) -> str:
     ):
         return value
     return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _in_present_names(model: type[ExplainedModel], data: Mapping[str, Any]) -> dict[str, Any]:
+    result = {}
+    for name, value in data.items():
+        if name in model.refused:
+            continue
+        if name not in model.model_fields:
+            name = RENAMED_SETTINGS.get(name, name)
+        section = model.model_fields[name].annotation if name in model.model_fields else None
+        result[name] = _in_present_names(section, value) if is_model(section) and isinstance(value, Mapping) else value
+    return result
 
 
 def _eased(field: FieldInfo, value: Any) -> Any:

@@ -123,11 +123,16 @@ def unknown_name(name: str, allowed: Iterable[str], what: str = "unknown key") -
 
 def unknown_key(model: type[ExplainedModel], key: str) -> str:
     """Says that a config class has no setting of a name: it is refused, or has a new name, or is unknown."""
+    return why_gone(model, key) or unknown_name(key, model.model_fields)
+
+
+def why_gone(model: type[ExplainedModel], key: str) -> str:
+    """Says that a setting is refused by a config class, or what its new name is; "" if neither is so."""
     if key in model.refused:
         return f"{shown(key)} cannot be set here: {model.refused[key]}"
     if RENAMED_SETTINGS.get(key) in model.model_fields:
         return f"{shown(key)} is called {shown(RENAMED_SETTINGS[key])} here"
-    return unknown_name(key, model.model_fields)
+    return ""
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:

@@ -106,7 +106,7 @@ def _over_shards(
     minibatches = replay(
         shards,
         workers,
-        batch_size=config.train_batch_size,
+        batch_size=config.minibatch_size,
         training_intensity=config.training_intensity,
         learning_starts=config.learning_starts,
         in_flight=asynchrony.minibatches_in_flight,

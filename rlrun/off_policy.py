@@ -39,7 +39,7 @@ def minibatches_of(replay: Experience, trainee: Trainee, config: Any) -> Flow[Sa
     minibatches = replayed(
         replay,
         trainee.workers,
-        batch_size=config.train_batch_size,
+        batch_size=config.minibatch_size,
         training_intensity=config.training_intensity,
         learning_starts=config.learning_starts,
     )

@@ -18,7 +18,7 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
     config: dict[str, Any] = {
         "num_envs_per_worker": work["num_envs"],
         "rollout_fragment_length": work["fragment"],
-        "train_batch_size": work["batch"],
+        "minibatch_size": work["batch"],
         "training_intensity": work["training_intensity"],
         "learning_starts": work["learning_starts"],
         "gamma": work["gamma"],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @defaults(
     lr=1e-4,
-    train_batch_size=512,
+    minibatch_size=512,
     n_step=3,
     dueling=True,
     max_grad_norm=40.0,

@@ -42,6 +42,10 @@ class AsyncDQNConfig(WorkerGradientConfig):
     The paper's workers have one env each.
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "train_batch_size": "every fragment makes a gradient; rollout_fragment_length is its length"
+    }
+
     rollout_fragment_length: PositiveInt | None = 5
     """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for 1."""
     target_update_interval: PositiveInt = 1000

@@ -57,7 +57,7 @@ class Gorila(DQN):
             self.remote_learner(),
             config.replay,
             num_workers=len(workers.indices),
-            batch_size=config.train_batch_size,
+            batch_size=config.minibatch_size,
             training_intensity=config.training_intensity,
             learning_starts=config.learning_starts,
             n_step=config.n_step,

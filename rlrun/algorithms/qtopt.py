@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @defaults(
     lr=1e-3,
-    train_batch_size=128,
+    minibatch_size=128,
     rollout_fragment_length=1,
     max_grad_norm=None,
     training_intensity=1.0,

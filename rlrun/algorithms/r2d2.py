@@ -39,7 +39,7 @@ class R2D2Config(OffPolicyConfig):
 
     model: RecurrentModelConfig = RecurrentModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
     """The network."""
-    train_batch_size: PositiveInt = 32
+    minibatch_size: PositiveInt = 32
     """Sequences in a minibatch that is sampled from the replay buffer."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
     """The replay buffer, and the sequences that are sampled from it."""

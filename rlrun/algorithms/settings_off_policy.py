@@ -14,7 +14,7 @@ from rlrun.replay.replay_config import ReplayConfig
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from a replay buffer."""
 
-    train_batch_size: PositiveInt = 64
+    minibatch_size: PositiveInt = 64
     """Transitions in a minibatch that is sampled from the replay buffer."""
     rollout_fragment_length: PositiveInt | None = 4
     """Steps of each env between two turns of learning; null for 1."""
@@ -37,7 +37,7 @@ class OffPolicyConfig(AlgorithmConfig):
         return self.training_intensity
 
 
-@defaults(train_batch_size=256, rollout_fragment_length=1, max_grad_norm=None, training_intensity=1.0, tau=0.005)
+@defaults(minibatch_size=256, rollout_fragment_length=1, max_grad_norm=None, training_intensity=1.0, tau=0.005)
 class OffPolicyActorCriticConfig(OffPolicyConfig):
     """Settings of an algorithm that learns an actor and Q functions (its critics) from a replay buffer."""
 

@@ -186,10 +186,12 @@ def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
 
 
 def _with_place(mistake: Mistake, name: str, algorithm: type[Algorithm[Any]]) -> Mistake:
-    """Adds to an unknown key of a config where it belongs, if it is known elsewhere."""
+    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere."""
     key = mistake.location[-1]
-    if not mistake.at_key or not mistake.message.startswith("unknown key") or not isinstance(key, str):
+    if not mistake.at_key or not isinstance(key, str):
         return mistake
+    if not mistake.message.startswith("unknown key"):
+        return replace(mistake, message=mistake.message.replace(" here", f" in {name}", 1))
     if key in ENTRY_KEYS:
         return replace(mistake, message=f"'{key}' belongs beside config, not in it")
     if holder := _holder_of(key, algorithm.Config, "config"):

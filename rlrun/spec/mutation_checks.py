@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.errors import did_you_mean
-from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name
+from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name, why_gone
 from rlrun.spec.expansion import Spaces, filled, is_stated, value_at
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import check_section
@@ -117,6 +117,9 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         rest = path.partition(".")[2]
         return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
+        section = annotation_at(config.model, tuple(steps[:-1]))
+        if gone := why_gone(section, steps[-1]) if is_model(section) else "":
+            return gone.replace(" here", f" in {config.algorithm}", 1)
         paths = list(_paths(config.model))
         alike = [known for known in paths if known.rpartition(".")[2] == path]
         hint = f"; did you mean '{alike[0]}'?" if alike else did_you_mean(path, paths)
@@ -139,7 +142,7 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
 
 
 def _is_setting(model: type[BaseModel], steps: Sequence[str]) -> bool:
-    """Tells whether a path leads to a setting of a config class, or into a mapping of names to values."""
+    """Whether a path leads to a setting of a config class, or into a mapping of names to values."""
     if steps[0] not in model.model_fields:
         return False
     inner = model.model_fields[steps[0]].annotation
@@ -157,7 +160,7 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _takes_fractions(annotation: Any) -> bool:
-    """Tells whether an annotation accepts a number with a fraction."""
+    """Whether an annotation accepts a number with a fraction."""
     if annotation in (float, Any):
         return True
     origin = get_origin(annotation)

@@ -31,7 +31,7 @@ SHARED: dict[str, Any] = {
 FRAGMENTS_BEFORE_LEARNING = 5
 GORILA = {
     **SHARED,
-    "train_batch_size": 8,
+    "minibatch_size": 8,
     "learning_starts": 2 * FRAGMENTS_BEFORE_LEARNING * FRAGMENT_STEPS,
     "training_intensity": 1 / FRAGMENT_STEPS,
     "replay": {"capacity": 2000},

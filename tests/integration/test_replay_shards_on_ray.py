@@ -28,7 +28,7 @@ CONFIG: dict[str, Any] = {
     "num_envs_per_worker": 2,
     "rollout_fragment_length": 10,
     "model": {"hiddens": [8]},
-    "train_batch_size": 16,
+    "minibatch_size": 16,
     "learning_starts": 200,
     "min_env_steps_per_iteration": 300,
     "target_update_interval": 20,

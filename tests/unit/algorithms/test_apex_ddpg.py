@@ -10,7 +10,7 @@ SMALL = {
     "num_envs_per_worker": 2,
     "rollout_fragment_length": 5,
     "model": {"hiddens": [8]},
-    "train_batch_size": 8,
+    "minibatch_size": 8,
     "learning_starts": 40,
     "min_env_steps_per_iteration": 100,
     "replay": {"capacity": 400, "prioritized": True},

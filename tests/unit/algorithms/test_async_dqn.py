@@ -14,7 +14,7 @@ from rlrun.policy.weights import LearningWeights
 LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}
 REPLAYED = {
     "model": {"hiddens": [8], "activation": "tanh", "orthogonal_init": True},
-    "train_batch_size": 16,
+    "minibatch_size": 16,
     "learning_starts": 30,
     "training_intensity": 0.25,
     "rollout_fragment_length": 4,

@@ -286,7 +286,7 @@ def numbers(result):
 def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
     shared = {
         "learning_starts": 50,
-        "train_batch_size": 16,
+        "minibatch_size": 16,
         "min_env_steps_per_iteration": 40,
         "training_intensity": 0.5,
     }

@@ -15,7 +15,7 @@ from rlrun.off_policy import learn_from_replay, replay_of
 
 SMALL = {
     "model": {"hiddens": [8], "activation": "tanh", "orthogonal_init": False},
-    "train_batch_size": 16,
+    "minibatch_size": 16,
     "learning_starts": 40,
     "target_update_interval": 7,
     "min_env_steps_per_iteration": 50,
@@ -23,7 +23,7 @@ SMALL = {
 }
 TABULAR = {
     "model": {"hiddens": [], "orthogonal_init": False},
-    "train_batch_size": 32,
+    "minibatch_size": 32,
     "learning_starts": 100,
     "target_update_interval": 20,
     "training_intensity": 0.5,

@@ -12,7 +12,7 @@ from rlrun.policy.critics import NOISE, CriticsPolicy
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
 SMALL = {
     "model": {"hiddens": [8]},
-    "train_batch_size": 12,
+    "minibatch_size": 12,
     "learning_starts": 30,
     "min_env_steps_per_iteration": 60,
     "cem_samples": 16,

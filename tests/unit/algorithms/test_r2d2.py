@@ -152,7 +152,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
     config = {
         "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 600},
         "num_envs_per_worker": 2,
-        "train_batch_size": 4,
+        "minibatch_size": 4,
         "learning_starts": 100,
         "min_env_steps_per_iteration": 200,
         "target_update_interval": 3,

@@ -16,7 +16,7 @@ SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz"
 CONFIG: dict[str, Any] = {
     "model": {"lstm": 8, "hiddens": [8]},
     "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 2000},
-    "train_batch_size": 4,
+    "minibatch_size": 4,
     "num_envs_per_worker": 2,
     "learning_starts": 100,
     "min_env_steps_per_iteration": 300,

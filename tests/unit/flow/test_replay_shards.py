@@ -11,7 +11,7 @@ from rlrun.replay.replay_config import ReplayConfig
 SMALL = {
     "num_envs_per_worker": 2,
     "model": {"hiddens": [8]},
-    "train_batch_size": 8,
+    "minibatch_size": 8,
     "learning_starts": 40,
     "rollout_fragment_length": 5,
     "min_env_steps_per_iteration": 100,

@@ -17,7 +17,7 @@ CONFIG = {
     "training_intensity": 0.5,
     "min_env_steps_per_iteration": 200,
     "num_envs_per_worker": 2,
-    "train_batch_size": 16,
+    "minibatch_size": 16,
     "target_update_interval": 20,
     "n_step": 2,
     "epsilon": [[0, 1.0], [600, 0.1]],

@@ -15,7 +15,7 @@ CONFIG = {
     "learning_starts": 150,
     "num_envs_per_worker": 2,
     "n_step": 3,
-    "train_batch_size": 16,
+    "minibatch_size": 16,
     "epsilon": [[0, 1.0], [1000, 0.1]],
 }
 

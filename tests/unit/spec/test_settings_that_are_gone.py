@@ -1,0 +1,136 @@
+"""Settings with new names, and settings that one algorithm has and another refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.errors import SpecError
+from rlrun.registry import algorithm_class, algorithm_names
+from rlrun.spec.load import load_experiments, parse_experiments
+
+OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
+GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
+
+REFUSED = [
+    *(
+        (name, "num_learners: 2", "minibatches from a replay buffer are learned from in one process")
+        for name in OFF_POLICY
+    ),
+    *(
+        (name, "microbatch_size: 8", "a minibatch from a replay buffer is learned from as a whole")
+        for name in OFF_POLICY
+    ),
+    *((name, "num_gpus: 1", "gradients are computed on the workers' CPUs") for name in GRADIENT_WORKERS),
+    ("a3c", "num_parameter_servers: 1", "gradients are computed on the workers' CPUs"),
+    ("async_dqn", "normalize_observations: true", "workers learn from observations as they came"),
+    ("async_dqn", "train_batch_size: 8", "every fragment makes a gradient; rollout_fragment_length is its length"),
+    ("gorila", "noisy: true", "gradients of the workers are without noise on parameters"),
+    ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
+    ("ddppo", "asynchronous: true", "the workers learn in step"),
+    ("ddppo", "max_worker_restarts: 3", "the others cannot go on without a worker that died"),
+]
+POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
+
+
+def problems(algorithm: str, config: str, further: str = "", overrides: tuple[str, ...] = ()) -> list[str]:
+    file = Path("spec.yaml")
+    entry = f"algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 1e5}}\n  config: {{{config}}}\n"
+    file.write_text(f"try:\n  {entry}{further}")
+    with pytest.raises(SpecError) as caught:
+        load_experiments([file], overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("algorithm", OFF_POLICY)
+def test_who_writes_train_batch_size_off_policy_is_told_its_new_name_and_the_other_mistakes(algorithm: str) -> None:
+    assert problems(algorithm, "gamma: 2, train_batch_size: 64") == [
+        "spec.yaml:5:19: try.config.gamma: must be a number >= 0 and <= 1, not 2",
+        f"spec.yaml:5:22: try.config.train_batch_size: 'train_batch_size' is called 'minibatch_size' in {algorithm}",
+    ]
+
+
+def test_the_new_name_is_told_for_overrides_mutations_and_python_too() -> None:
+    assert problems("dqn", "", overrides=("config.train_batch_size=8",)) == [
+        "--set config.train_batch_size=8: try.config.train_batch_size: 'train_batch_size' is called 'minibatch_size' "
+        "in dqn"
+    ]
+    assert problems("dqn", "", POPULATION % "train_batch_size") == [
+        "spec.yaml:7:58: try.scheduler.pbt.mutations.train_batch_size: 'train_batch_size' is called 'minibatch_size' "
+        "in dqn"
+    ]
+    with pytest.raises(SpecError, match="train_batch_size: 'train_batch_size' is called 'minibatch_size' here"):
+        algorithm_class("dqn").Config(train_batch_size=8)
+
+
+@pytest.mark.parametrize(("algorithm", "setting", "reason"), REFUSED)
+def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
+    algorithm: str, setting: str, reason: str
+) -> None:
+    name = setting.partition(":")[0]
+    assert problems(algorithm, setting) == [
+        f"spec.yaml:5:12: try.config.{name}: '{name}' cannot be set in {algorithm}: {reason}"
+    ]
+    assert name not in algorithm_class(algorithm).Config.model_fields
+
+
+def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too() -> None:
+    reason = "'prioritized' cannot be set in gorila: gradients of the workers tell no priorities"
+    assert problems("gorila", "replay: {prioritized: true}") == [
+        f"spec.yaml:5:21: try.config.replay.prioritized: {reason}"
+    ]
+    assert problems("gorila", "", POPULATION % "replay.prioritized") == [
+        f"spec.yaml:7:58: try.scheduler.pbt.mutations.replay.prioritized: {reason}"
+    ]
+    assert problems("a3c", "", POPULATION % "num_gpus") == [
+        "spec.yaml:7:58: try.scheduler.pbt.mutations.num_gpus: 'num_gpus' cannot be set in a3c: gradients are computed "
+        "on the workers' CPUs"
+    ]
+
+
+@pytest.mark.parametrize("algorithm", algorithm_names())
+def test_what_is_refused_has_the_value_that_makes_sense(algorithm: str) -> None:
+    config = algorithm_class(algorithm).Config()
+    for name in set(config.refused) & set(AlgorithmConfig.model_fields):
+        assert getattr(config, name) in (0, None, False)
+    assert config.needs_ray is False
+
+
+def test_a_population_may_change_the_size_of_minibatches() -> None:
+    pbt = {"interval_env_steps": 1e4, "mutations": {"minibatch_size": {"choice": [16, 32]}}}
+    entry = {"algorithm": "dqn", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "num_samples": 3}
+    (experiment,) = parse_experiments({"try": {**entry, "scheduler": {"pbt": pbt}}})
+    assert {trial.config.to_data()["minibatch_size"] for trial in experiment.trials()} <= {16, 32}
+
+
+def earlier_settings(algorithm: str) -> dict[str, Any]:
+    """Returns what an algorithm's defaults were as plain data when off-policy minibatches had `train_batch_size`."""
+    config = algorithm_class(algorithm).Config(lr=0.5, model={"hiddens": [3]})
+    data = config.to_data()
+    fixed = {name: getattr(config, name) for name in set(config.refused) & set(AlgorithmConfig.model_fields)}
+    if algorithm in OFF_POLICY:
+        data["train_batch_size"] = data.pop("minibatch_size")
+    if algorithm == "async_dqn":
+        fixed["train_batch_size"] = 2048
+    if algorithm == "gorila":
+        data["replay"] |= {"prioritized": False, "priority_alpha": 0.6, "priority_beta": 0.4}
+    return {**fixed, **data}
+
+
+@pytest.mark.parametrize("algorithm", algorithm_names())
+def test_what_an_earlier_version_has_written_is_read(algorithm: str) -> None:
+    kind = algorithm_class(algorithm).Config
+    assert kind.parse_earlier(earlier_settings(algorithm)) == kind(lr=0.5, model={"hiddens": [3]})
+
+
+def test_a_mistake_in_what_an_earlier_version_has_written_is_still_one() -> None:
+    with pytest.raises(SpecError, match="minibatch_size: must be a whole number > 0, not 0"):
+        algorithm_class("dqn").Config.parse_earlier({"train_batch_size": 0})
+    with pytest.raises(SpecError, match="unknown key 'speed'"):
+        algorithm_class("dqn").Config.parse_earlier({"speed": 0})

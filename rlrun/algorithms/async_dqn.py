@@ -17,6 +17,7 @@ from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateT
 from rlrun.functional.exploration import FinalEpsilons
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import QModelConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 @defaults(
     lr=1e-3,
-    model={"activation": "relu", "orthogonal_init": False},
     num_envs_per_worker=1,
     min_env_steps_per_iteration=1000,
     max_grad_norm=10.0,
@@ -46,6 +46,8 @@ class AsyncDQNConfig(WorkerGradientConfig):
         "train_batch_size": "every fragment makes a gradient; rollout_fragment_length is its length"
     }
 
+    model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
+    """The network."""
     rollout_fragment_length: PositiveInt | None = 5
     """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for 1."""
     target_update_interval: PositiveInt = 1000

@@ -13,6 +13,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
+from rlrun.nn.model_config import ActionValueModelConfig
 from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.deterministic_behavior import NoiseKind
 from rlrun.rollout.worker_set import WorkerSet
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class DDPGConfig(OffPolicyActorCriticConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
     exploration: NoiseKind = "gaussian"
     """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""
     exploration_noise: Schedule = 0.1

@@ -16,6 +16,7 @@ from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.learner.objective import Loss, Objective
+from rlrun.nn.model_config import QModelConfig
 from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.q_behavior import Exploration
 from rlrun.policy.return_model import ReturnKind, ReturnModel
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rlrun.policy.q import QNetworks, QPolicy
 
 
-@defaults(lr=5e-4, model={"activation": "relu", "orthogonal_init": False}, target_update_interval=250)
+@defaults(lr=5e-4, target_update_interval=250)
 class DQNConfig(OffPolicyConfig):
     """Settings of DQN (Mnih et al., "Human-level control through deep reinforcement learning", 2015).
 
@@ -36,6 +37,8 @@ class DQNConfig(OffPolicyConfig):
     prioritized replay together.
     """
 
+    model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
+    """The network."""
     adam_epsilon: PositiveFloat = 1e-5
     """Added to the root of the gradient's second moment; larger takes smaller steps where gradients are small."""
     double: bool = True

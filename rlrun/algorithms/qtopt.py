@@ -17,7 +17,7 @@ from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.learning_beside import collected, learn_beside
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ActionValueModelConfig
 from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -45,7 +45,7 @@ class QTOptConfig(OffPolicyConfig):
     longer, and `training_intensity` is the most minibatches per env step.
     """
 
-    model: ModelConfig = ModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
     """The network of each of the two critics."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""

@@ -13,6 +13,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators import LearnResult
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
+from rlrun.nn.model_config import SoftModelConfig
 from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 class SACConfig(OffPolicyActorCriticConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
+    model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
     initial_alpha: PositiveFloat = 1.0

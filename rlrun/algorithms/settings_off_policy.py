@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.nn.model_config import ModelConfig
 from rlrun.replay.replay_config import ReplayConfig
 
 
@@ -47,5 +46,3 @@ class OffPolicyActorCriticConfig(OffPolicyConfig):
     """Learning rate of the critics."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
-    model: ModelConfig = ModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of each critic."""

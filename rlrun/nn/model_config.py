@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlrun.config import ConfigModel, PositiveInt
+from rlrun.config import ConfigModel, PositiveInt, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
@@ -35,3 +35,20 @@ class ModelConfig(ConfigModel):
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
     after action (of c51 and quantile num_atoms numbers for each)."""
+
+
+@fixed("it has no value network beside it", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class QModelConfig(ModelConfig):
+    """The network between observations and the values of all actions."""
+
+
+@fixed("networks that take actions are built by rlrun", module=None)
+class ActionValueModelConfig(QModelConfig):
+    """The network that takes observations and actions, and that of a deterministic actor."""
+
+
+@fixed("it has no value network beside it", shared_value=False)
+@fixed("networks that take actions are built by rlrun", module=None)
+class SoftModelConfig(ModelConfig):
+    """The networks of a stochastic actor and of its Q functions."""

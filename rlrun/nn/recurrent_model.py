@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
-
-from rlrun.config import PositiveInt
-from rlrun.nn.model_config import ModelConfig
+from rlrun.config import PositiveInt, fixed
+from rlrun.nn.model_config import QModelConfig
 
 
-class RecurrentModelConfig(ModelConfig):
+@fixed("networks with an LSTM are built by rlrun", module=None)
+class RecurrentModelConfig(QModelConfig):
     """The network of a recurrent Q policy: dense layers, an LSTM behind them, and the values of the actions."""
 
     lstm: PositiveInt = 64
@@ -16,9 +15,3 @@ class RecurrentModelConfig(ModelConfig):
     dueling: bool = True
     """Whether the values are an observation's own value plus what each action has ahead of the mean of all (Wang et
     al., arXiv:1511.06581, eq. 9)."""
-
-    @model_validator(mode="after")
-    def _is_built_here(self) -> RecurrentModelConfig:
-        if self.module is not None:
-            raise ValueError("a network with an LSTM is built by rlrun: module must be null")
-        return self

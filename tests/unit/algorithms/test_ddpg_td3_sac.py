@@ -18,7 +18,12 @@ ROWS = 6
 
 
 def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
-    model = {"hiddens": list(hiddens), "activation": "relu", "orthogonal_init": False, "use_sde": use_sde}
+    model = {
+        "hiddens": list(hiddens),
+        "activation": "relu",
+        "orthogonal_init": False,
+        **({"use_sde": True} if use_sde else {}),
+    }
     return algorithm(env, {"model": model, "compile": False, **changes})
 
 

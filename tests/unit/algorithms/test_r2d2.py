@@ -180,7 +180,7 @@ def test_other_families_say_that_they_take_no_lstm() -> None:
 
 
 def test_a_network_of_ones_own_is_refused() -> None:
-    with pytest.raises(SpecError, match="module must be null"):
+    with pytest.raises(SpecError, match="'module' cannot be set here: networks with an LSTM are built by rlrun"):
         R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
 
 

@@ -94,6 +94,19 @@ def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_rea
     ]
 
 
+@pytest.mark.parametrize("algorithm", [*OFF_POLICY, "async_dqn"])
+def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
+    assert problems(algorithm, "model: {shared_value: true}") == [
+        f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: it has no value "
+        "network beside it"
+    ]
+    if algorithm != "sac":
+        assert problems(algorithm, "model: {use_sde: true}") == [
+            f"spec.yaml:5:20: try.config.model.use_sde: 'use_sde' cannot be set in {algorithm}: no action is drawn "
+            "from a normal distribution"
+        ]
+
+
 @pytest.mark.parametrize("algorithm", algorithm_names())
 def test_what_is_refused_has_the_value_that_makes_sense(algorithm: str) -> None:
     config = algorithm_class(algorithm).Config()
@@ -118,6 +131,8 @@ def earlier_settings(algorithm: str) -> dict[str, Any]:
         data["train_batch_size"] = data.pop("minibatch_size")
     if algorithm == "async_dqn":
         fixed["train_batch_size"] = 2048
+    if algorithm in OFF_POLICY:
+        data["model"] |= {"shared_value": False, "use_sde": False, "module": None}
     if algorithm == "gorila":
         data["replay"] |= {"prioritized": False, "priority_alpha": 0.6, "priority_beta": 0.4}
     return {**fixed, **data}

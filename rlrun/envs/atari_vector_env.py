@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveInt
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_ledger import EpisodeLedger
-from rlrun.envs.replay import replay_together
+from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin
 
 _FRAMES_PER_S = 60
 
@@ -68,7 +68,7 @@ class AtariSettings(ConfigModel):
     """Frames after which an episode is truncated: half an hour of play."""
 
     num_threads: PositiveInt = 1
-    """Threads that step the columns; the results do not depend on it."""
+    """Threads that step the env slots; the results do not depend on it."""
 
 
 def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
@@ -94,7 +94,7 @@ def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
 class SeededAtari:
     """B games, each episode begun with a seed of its own.
 
-    ALE begins the next game by itself at the step after an end, from a generator of its own; the column is then reset
+    ALE begins the next game by itself at the step after an end, from a generator of its own; the env slot is then reset
     once more with the episode's seed. ALE reads the ROM again for that, which takes as long as 300 steps.
     """
 
@@ -123,7 +123,7 @@ class SeededAtari:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every column with its own seed."""
+        """Starts the first episode of every env slot with its own seed."""
         observations, _ = self._env.reset(seed=np.array(self._ledger.start_over()))
         self._awaiting[:] = False
         self._lengths[:] = 0
@@ -131,7 +131,7 @@ class SeededAtari:
         return observations
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every column, or begins the next episode where the last step ended one.
+        """Takes one step in every env slot, or begins the next episode where the last step ended one.
 
         Infos hold the lives that are left where losing one ends an episode, else nothing: ALE's others say no more of
         an episode than its return and length do.
@@ -149,61 +149,68 @@ class SeededAtari:
             goes_on = self._goes_on & (infos["lives"] > 0) & ~truncateds
             rewards[began] = 0.0
             terminateds[began] = truncateds[began] = False
-            for column in began.tolist():
-                self._ledger.begin_next(column)
+            for slot in began.tolist():
+                self._ledger.begin_next(slot)
             observations = self._restart(began[~goes_on[began]].tolist(), observations)
             self._lengths[began] = 0
         self._awaiting = terminateds | truncateds
         said: Infos = {}
         if self._games_go_on:
             self._goes_on = terminateds & ~truncateds & (infos["lives"] > 0)
-            for column in np.flatnonzero(self._awaiting).tolist():
-                said[column] = {"lives": int(infos["lives"][column])}
+            for slot in np.flatnonzero(self._awaiting).tolist():
+                said[slot] = {"lives": int(infos["lives"][slot])}
         return observations, rewards, terminateds, truncateds, said
 
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        if not self.seeds_episodes:
+            raise cannot_begin(self._game, "with episodic_life a game goes on from episode to episode")
+        chosen = zip(slots, seeds, strict=True)
+        return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
+
     def places(self) -> list[EpisodePlace]:
-        """Returns where each column is."""
-        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+        """Returns where each env slot is."""
+        return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, all columns at once, as `VectorEnv.restore` says."""
-        self._env.reset()  # ALE resets single columns only after all of them
+        """Returns to the given places, all env slots at once, as `VectorEnv.restore` says."""
+        self._env.reset()  # ALE resets single env slots only after all of them
         self._unchecked = True
         if self.seeds_episodes:
-            return replay_together(self, places, actions, hashes, max_replay_s)
+            return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts columns at the first observation of their places' episodes; returns all observations."""
-        for column, place in places.items():
-            self._ledger.return_to(column, place)
+        """Puts env slots at the first observation of their places' episodes; returns all observations."""
+        for slot, place in places.items():
+            self._ledger.return_to(slot, place)
         return self._restart(list(places), None)
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts columns at the first observation of the episodes after these; returns all observations."""
-        for column, place in places.items():
-            self._ledger.return_to(column, place)
-            self._ledger.begin_next(column)
+        """Puts env slots at the first observation of the episodes after these; returns all observations."""
+        for slot, place in places.items():
+            self._ledger.return_to(slot, place)
+            self._ledger.begin_next(slot)
         return self._restart(list(places), None)
 
     def close(self) -> None:
         """Closes the games."""
         self._env.close()
 
-    def _restart(self, columns: list[int], observations: Tree) -> Tree:
-        """Resets columns with the seeds of the episodes that the ledger has them in; returns all observations.
+    def _restart(self, slots: list[int], observations: Tree) -> Tree:
+        """Resets env slots with the seeds of the episodes that the ledger has them in; returns all observations.
 
-        Without columns it returns the observations that it is given.
+        Without env slots it returns the observations that it is given.
         """
-        if columns:
+        if slots:
             mask = np.zeros(self.num_envs, dtype=bool)
-            mask[columns] = True
-            seeds = [self._ledger.place(column, 0).seed for column in sorted(columns)]
+            mask[slots] = True
+            seeds = [self._ledger.place(slot, 0).seed for slot in sorted(slots)]
             observations, _ = self._env.reset(seed=np.array(seeds), options={"reset_mask": mask})
-            self._lengths[columns] = 0
-            self._awaiting[columns] = False
+            self._lengths[slots] = 0
+            self._awaiting[slots] = False
         return observations
 
     def _check(self, actions: Tree) -> None:
@@ -215,7 +222,7 @@ class SeededAtari:
 
 
 class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """One column of `SeededAtari` as a single env, which can be drawn.
+    """One env slot of `SeededAtari` as a single env, which can be drawn.
 
     An observation is small, gray and stacked. Pictures are in the game's own size and colours: they come from a second
     copy of the game that is given the same seeds and actions.

@@ -1,4 +1,4 @@
-"""CartPole in batched NumPy, each column with episode seeds of its own."""
+"""CartPole in batched NumPy, each env slot with episode seeds of its own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
 
 from rlrun.envs.episode_ledger import EpisodeLedger
-from rlrun.envs.replay import replay_together
+from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Gymnasium's vector CartPole with single columns reset from their own seeds.
+    """Gymnasium's vector CartPole with single env slots reset from their own seeds.
 
-    Gymnasium's draws all columns from one generator. Here every column equals ``gymnasium.make("CartPole-v1")`` reset
-    with the same seed, bit for bit: the arithmetic is the single env's, operation for operation, in preallocated
+    Gymnasium's draws all of them from one generator. Here every env slot equals ``gymnasium.make("CartPole-v1")``
+    reset with the same seed, bit for bit: the arithmetic is the single env's, operation for operation, in preallocated
     arrays. Constants are arrays without dimensions, because converting a Python float takes as long as the operation.
+
+    Args:
+        num_envs: Number of env slots, B.
+        max_episode_steps: Steps after which an episode is truncated.
+        seeds: Where the seeds come from.
+        first_episodes: Number of each env slot's first episode.
+        sutton_barto_reward: Whether each step pays 0 and the fall -1, instead of 1 for each.
     """
 
     name = "cartpole"
@@ -35,7 +42,6 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         first_episodes: Sequence[int] | None = None,
         sutton_barto_reward: bool = False,
     ) -> None:
-        """Makes the columns; `sutton_barto_reward` pays 0 for each step and -1 for the fall, instead of 1 for each."""
         super().__init__(num_envs, max_episode_steps, sutton_barto_reward=sutton_barto_reward)
         self.observation_space = self.single_observation_space
         self.action_space = self.single_action_space
@@ -65,15 +71,15 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         self._observations = np.zeros((num_envs, 4), dtype=np.float32)
 
     def reset(self) -> Tree:
-        """Starts the first episode of every column with its own seed."""
+        """Starts the first episode of every env slot with its own seed."""
         self._ledger.start_over()
-        for column in range(self.num_envs):
-            self._start(column)
+        for slot in range(self.num_envs):
+            self._start(slot)
         self._unchecked = True
         return self._observe(range(self.num_envs))
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
             self._check(actions)
         self._move(actions)
@@ -88,50 +94,55 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
             rewards[terminateds] = -1.0
         else:
             rewards.fill(1.0)
-        for column in self._awaiting:
-            self._ledger.begin_next(column)
-            self._start(column)
-            rewards[column] = 0.0
-            terminateds[column] = truncateds[column] = False
+        for slot in self._awaiting:
+            self._ledger.begin_next(slot)
+            self._start(slot)
+            rewards[slot] = 0.0
+            terminateds[slot] = truncateds[slot] = False
         np.logical_or(terminateds, truncateds, self._ended)
         self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
         self._observations[:] = self._state.T
         return self._observations, rewards, terminateds, truncateds, {}
 
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        chosen = zip(slots, seeds, strict=True)
+        return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
+
     def places(self) -> list[EpisodePlace]:
-        """Returns where each column is."""
-        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+        """Returns where each env slot is."""
+        return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, all columns at once, as `VectorEnv.restore` says."""
+        """Returns to the given places, all env slots at once, as `VectorEnv.restore` says."""
         self._unchecked = True
-        return replay_together(self, places, actions, hashes, max_replay_s)
+        return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts columns at the first observation of their places' episodes; returns all observations."""
-        for column, place in places.items():
-            self._ledger.return_to(column, place)
-            self._start(column)
+        """Puts env slots at the first observation of their places' episodes; returns all observations."""
+        for slot, place in places.items():
+            self._ledger.return_to(slot, place)
+            self._start(slot)
         return self._observe(places)
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts columns at the first observation of the episodes after these; returns all observations."""
-        for column, place in places.items():
-            self._ledger.return_to(column, place)
-            self._ledger.begin_next(column)
-            self._start(column)
+        """Puts env slots at the first observation of the episodes after these; returns all observations."""
+        for slot, place in places.items():
+            self._ledger.return_to(slot, place)
+            self._ledger.begin_next(slot)
+            self._start(slot)
         return self._observe(places)
 
-    def _start(self, column: int) -> None:
-        """Puts a column at the first state of the episode that the ledger has it in."""
-        self._state[:, column] = self._ledger.generator(column).uniform(self.low, self.high, 4)
-        self._lengths[column] = 0
+    def _start(self, slot: int) -> None:
+        """Puts an env slot at the first state of the episode that the ledger has it in."""
+        self._state[:, slot] = self._ledger.generator(slot).uniform(self.low, self.high, 4)
+        self._lengths[slot] = 0
 
     def _observe(self, started: Collection[int]) -> Tree:
-        """Returns all observations after some columns were started out of their turn."""
-        self._awaiting = [column for column in self._awaiting if column not in started]
+        """Returns all observations after some env slots were started out of their turn."""
+        self._awaiting = [slot for slot in self._awaiting if slot not in started]
         self._observations[:] = self._state.T
         return self._observations
 

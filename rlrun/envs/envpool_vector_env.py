@@ -23,7 +23,7 @@ _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_retu
 def make_envpool(
     config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
 ) -> GymnasiumVectorEnv:
-    """Makes columns stepped by EnvPool; each is seeded when the pool is made and goes on by itself.
+    """Makes env slots stepped by EnvPool; each is seeded when the pool is made and goes on by itself.
 
     Keyword arguments are EnvPool's own, such as ``frame_skip`` or ``repeat_action_probability``; one thread is used
     unless ``num_threads`` says otherwise.
@@ -37,11 +37,11 @@ def make_envpool(
     task, settings = _task(config), _settings(config)
     opened: list[Any] = []
 
-    def start(column_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
+    def start(slot_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
         while opened:
             opened.pop().close()
         with _without_precision_warnings():
-            pool = envpool.make(task, env_type="gymnasium", num_envs=num_envs, seed=column_seeds, **settings)
+            pool = envpool.make(task, env_type="gymnasium", num_envs=num_envs, seed=slot_seeds, **settings)
             opened.append(pool)
             observations, _ = pool.reset()
         return pool, observations

@@ -16,17 +16,17 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import action_misfit, check_spaces, empty_batch
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin, env_error
 from rlrun.errors import EnvironmentUnusable
 
 NOT_SAID = frozenset({"env_id", "players"})
-"""Keys of an info that only say which column it is about."""
+"""Keys of an info that only say which env slot it is about."""
 
 
 class GymnasiumVectorEnv:
-    """A Gymnasium vector env that autoresets on the next step and is seeded once for all columns.
+    """A Gymnasium vector env that autoresets on the next step and is seeded once for all env slots.
 
-    Its columns cannot be reset one by one, so that `restore` begins new episodes in all of them.
+    Its env slots cannot be reset one by one, so that `restore` begins new episodes in all of them.
     """
 
     seeds_episodes = False
@@ -41,16 +41,16 @@ class GymnasiumVectorEnv:
         num_envs: int,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Takes what starts all columns.
+        """Takes what starts all env slots.
 
         Args:
             name: Name of the backend.
             env_id: What messages call the env.
-            start: Given a seed for each column, returns the started vector env and its first observations.
-            spaces: Observation and action space of one column.
+            start: Given a seed for each env slot, returns the started vector env and its first observations.
+            spaces: Observation and action space of one env slot.
             seeds: Where the seeds come from.
-            num_envs: Number of columns.
-            first_episodes: Number of each column's first episode.
+            num_envs: Number of env slots.
+            first_episodes: Number of each env slot's first episode.
         """
         self.name = name
         self.num_envs = num_envs
@@ -65,11 +65,11 @@ class GymnasiumVectorEnv:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every column, the whole from their seeds."""
+        """Starts the first episode of every env slot, the whole from their seeds."""
         return self._start_all(self._ledger.start_over())
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
             reason = action_misfit(self.action_space, actions, self.num_envs)
             if reason:
@@ -83,32 +83,36 @@ class GymnasiumVectorEnv:
         rewards = np.array(rewards, dtype=np.float64)
         terminateds, truncateds = np.array(terminateds, dtype=bool), np.array(truncateds, dtype=bool)
         self._lengths += 1
-        for column in np.flatnonzero(self._awaiting).tolist():
-            self._ledger.begin_next(column)
-            self._lengths[column] = 0
-            rewards[column] = 0.0
-            terminateds[column] = truncateds[column] = False
+        for slot in np.flatnonzero(self._awaiting).tolist():
+            self._ledger.begin_next(slot)
+            self._lengths[slot] = 0
+            rewards[slot] = 0.0
+            terminateds[slot] = truncateds[slot] = False
         self._awaiting = terminateds | truncateds
         said: Infos = {}
-        for column in np.flatnonzero(self._awaiting).tolist():
-            info = column_info(infos, column)
+        for slot in np.flatnonzero(self._awaiting).tolist():
+            info = slot_info(infos, slot)
             if info:
-                said[column] = info
+                said[slot] = info
         if not np.isfinite(rewards).all():
             raise EnvError(f"env {self._env_id} returned rewards {rewards.tolist()} ({self._where()})")
         return _arrays(self.observation_space, observations), rewards, terminateds, truncateds, said
 
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Refuses to begin single episodes."""
+        raise cannot_begin(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
+
     def places(self) -> list[EpisodePlace]:
-        """Returns where each column is."""
-        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths.tolist())]
+        """Returns where each env slot is."""
+        return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Begins the next episode of every column: without seeds for single columns there is nothing to replay."""
-        for column, place in enumerate(places):
-            self._ledger.return_to(column, place)
-        next_seeds = [self._ledger.begin_next(column) for column in range(self.num_envs)]
+        """Begins the next episode of every env slot: without seeds for single env slots there is nothing to replay."""
+        for slot, place in enumerate(places):
+            self._ledger.return_to(slot, place)
+        next_seeds = [self._ledger.begin_next(slot) for slot in range(self.num_envs)]
         return self._start_all(next_seeds), [False] * self.num_envs
 
     def close(self) -> None:
@@ -166,25 +170,25 @@ def make_gymnasium(
     spaces = env.single_observation_space, env.single_action_space
     check_spaces(config.id, *spaces)
 
-    def start(column_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
-        observations, _ = env.reset(seed=column_seeds[0])
+    def start(slot_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
+        observations, _ = env.reset(seed=slot_seeds[0])
         return env, observations
 
     return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes)
 
 
-def column_info(infos: Mapping[str, Any], column: int) -> dict[str, Any]:
-    """Returns what a vector env's info says of one column.
+def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
+    """Returns what a vector env's info says of one env slot.
 
-    Gymnasium's infos hold an array for each key and, under the key with an underscore before it, a mask of the columns
-    that it is about; without a mask it is about all.
+    Gymnasium's infos hold an array for each key and, under the key with an underscore before it, a mask of the env
+    slots that it is about; without a mask it is about all.
     """
     said = {}
     for key, values in infos.items():
         mask = infos.get(f"_{key}")
-        if key.startswith("_") or key in NOT_SAID or (mask is not None and not mask[column]):
+        if key.startswith("_") or key in NOT_SAID or (mask is not None and not mask[slot]):
             continue
-        value = column_info(values, column) if isinstance(values, Mapping) else values[column]
+        value = slot_info(values, slot) if isinstance(values, Mapping) else values[slot]
         if not isinstance(value, dict) or value:
             said[key] = value
     return said

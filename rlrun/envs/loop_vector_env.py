@@ -22,6 +22,12 @@ class LoopVectorEnv:
 
     What an env returns is checked where that costs nothing: at each reset and at the first step after `reset` or
     `restore`. Later steps are only looked at for rewards that are no numbers.
+
+    Args:
+        env_id: What messages call the env.
+        envs: Single environments with equal spaces, one for each env slot.
+        seeds: Where the seeds come from.
+        first_episodes: Number of each env slot's first episode.
     """
 
     name = "loop"
@@ -34,7 +40,6 @@ class LoopVectorEnv:
         seeds: EpisodeSeeds,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Takes over single environments with equal spaces, a column each; `env_id` is what messages call them."""
         self.num_envs = len(envs)
         self.observation_space = envs[0].observation_space
         self.action_space = envs[0].action_space
@@ -54,14 +59,14 @@ class LoopVectorEnv:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every column with its own seed."""
-        for column, seed in enumerate(self._ledger.start_over()):
-            self._reset_column(column, seed)
+        """Starts the first episode of every env slot with its own seed."""
+        for slot, seed in enumerate(self._ledger.start_over()):
+            self._reset_slot(slot, seed)
         self._unchecked = True
         return self._observations
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every column, or begins the next episode where the last step ended one."""
+        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
             return self._first_step(actions)
         rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
@@ -69,47 +74,54 @@ class LoopVectorEnv:
         infos: Infos = {}
         terminateds.fill(False)
         truncateds.fill(False)
-        column = 0
+        slot = 0
         try:
-            for column, (env_step, action) in enumerate(zip(self._steps, self._rows(actions), strict=True)):
-                if awaiting[column]:
-                    self._reset_column(column, self._ledger.begin_next(column))
-                    rewards[column] = 0.0
+            for slot, (env_step, action) in enumerate(zip(self._steps, self._rows(actions), strict=True)):
+                if awaiting[slot]:
+                    self._reset_slot(slot, self._ledger.begin_next(slot))
+                    rewards[slot] = 0.0
                     continue
                 observation, reward, terminated, truncated, info = env_step(action)
-                write(column, observation)
-                rewards[column] = reward
-                lengths[column] += 1
+                write(slot, observation)
+                rewards[slot] = reward
+                lengths[slot] += 1
                 if terminated or truncated:
-                    terminateds[column] = terminated
-                    truncateds[column] = truncated
-                    awaiting[column] = True
+                    terminateds[slot] = terminated
+                    truncateds[slot] = truncated
+                    awaiting[slot] = True
                     if info:
-                        infos[column] = info
+                        infos[slot] = info
         except EnvError:
             raise
         except Exception as error:
-            raise env_error(self._env_id, "step()", self._where(column), error) from error
+            raise env_error(self._env_id, "step()", self._where(slot), error) from error
         if not math.isfinite(rewards.sum()):
             self._refuse_rewards()
         return self._observations, rewards, terminateds, truncateds, infos
 
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        for slot, seed in zip(slots, seeds, strict=True):
+            self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
+            self._reset_slot(slot, seed)
+        return self._observations
+
     def places(self) -> list[EpisodePlace]:
-        """Returns where each column is."""
-        return [self._ledger.place(column, length) for column, length in enumerate(self._lengths)]
+        """Returns where each env slot is."""
+        return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths)]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, column after column, as `VectorEnv.restore` says."""
+        """Returns to the given places, env slot after env slot, as `VectorEnv.restore` says."""
         deadline = time.monotonic() + max_replay_s
         exact = []
-        for column, place in enumerate(places):
-            self._ledger.return_to(column, place)
-            self._reset_column(column, place.seed)
-            exact.append(self._replay(column, place, actions[column], hashes[column], deadline))
+        for slot, place in enumerate(places):
+            self._ledger.return_to(slot, place)
+            self._reset_slot(slot, place.seed)
+            exact.append(self._replay(slot, place, actions[slot], hashes[slot], deadline))
             if not exact[-1]:
-                self._reset_column(column, self._ledger.begin_next(column))
+                self._reset_slot(slot, self._ledger.begin_next(slot))
         self._unchecked = True
         return self._observations, exact
 
@@ -118,34 +130,34 @@ class LoopVectorEnv:
         for env in self._envs:
             env.close()
 
-    def _replay(self, column: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
-        """Replays a column's actions from its reset on; returns whether it is where it was."""
-        env_step = self._steps[column]
+    def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
+        """Replays an env slot's actions from its reset on; returns whether it is where it was."""
+        env_step = self._steps[slot]
         try:
             for action in self._rows(actions):
-                if self._awaiting[column] or time.monotonic() > deadline:
+                if self._awaiting[slot] or time.monotonic() > deadline:
                     return False
                 observation, _, terminated, truncated, _ = env_step(action)
-                self._write(column, observation)
-                self._lengths[column] += 1
-                self._awaiting[column] = bool(terminated or truncated)
+                self._write(slot, observation)
+                self._lengths[slot] += 1
+                self._awaiting[slot] = bool(terminated or truncated)
         except Exception as error:
-            raise env_error(self._env_id, "step()", self._where(column), error) from error
-        row = map_tree(lambda leaf: leaf[column], self._observations)
-        return self._lengths[column] == place.length and observation_hash(row) == saved_hash
+            raise env_error(self._env_id, "step()", self._where(slot), error) from error
+        row = map_tree(lambda leaf: leaf[slot], self._observations)
+        return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
 
-    def _reset_column(self, column: int, seed: int) -> None:
-        """Begins an episode in a column; the ledger already stands at it."""
-        self._awaiting[column] = False
-        self._lengths[column] = 0
+    def _reset_slot(self, slot: int, seed: int) -> None:
+        """Begins an episode in an env slot; the ledger already stands at it."""
+        self._awaiting[slot] = False
+        self._lengths[slot] = 0
         try:
-            observation, info = self._envs[column].reset(seed=seed)
+            observation, info = self._envs[slot].reset(seed=seed)
         except Exception as error:
-            raise env_error(self._env_id, "reset()", self._where(column), error) from error
-        self._check_observation("reset()", column, observation)
+            raise env_error(self._env_id, "reset()", self._where(slot), error) from error
+        self._check_observation("reset()", slot, observation)
         if not isinstance(info, dict):
-            self._refuse("reset()", column, f"the info must be a dict, not {type(info).__name__}")
-        self._write(column, observation)
+            self._refuse("reset()", slot, f"the info must be a dict, not {type(info).__name__}")
+        self._write(slot, observation)
 
     def _first_step(
         self, actions: Tree
@@ -156,51 +168,51 @@ class LoopVectorEnv:
             raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
         self._unchecked = False
         plain = self._steps
-        self._steps = [self._checked(column, env_step) for column, env_step in enumerate(plain)]
+        self._steps = [self._checked(slot, env_step) for slot, env_step in enumerate(plain)]
         try:
             return self.step(actions)
         finally:
             self._steps = plain
 
-    def _checked(self, column: int, env_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns a column's step function with checks of all that it returns."""
+    def _checked(self, slot: int, env_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns an env slot's step function with checks of all that it returns."""
 
         def step(action: Any) -> Any:
             result = env_step(action)
             if not isinstance(result, tuple) or len(result) != 5:
                 size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
                 self._refuse(
-                    "step()", column, f"it must return (observation, reward, terminated, truncated, info), not {size}"
+                    "step()", slot, f"it must return (observation, reward, terminated, truncated, info), not {size}"
                 )
             observation, reward, terminated, truncated, info = result
-            self._check_observation("step()", column, observation)
+            self._check_observation("step()", slot, observation)
             if np.ndim(reward) or not isinstance(reward, int | float | np.number | np.bool_ | np.ndarray):
-                self._refuse("step()", column, f"the reward must be a number, not {reward!r}")
+                self._refuse("step()", slot, f"the reward must be a number, not {reward!r}")
             for name, flag in (("terminated", terminated), ("truncated", truncated)):
                 if not isinstance(flag, bool | np.bool_):
-                    self._refuse("step()", column, f"{name} must be True or False, not {flag!r}")
+                    self._refuse("step()", slot, f"{name} must be True or False, not {flag!r}")
             if not isinstance(info, dict):
-                self._refuse("step()", column, f"the info must be a dict, not {type(info).__name__}")
+                self._refuse("step()", slot, f"the info must be a dict, not {type(info).__name__}")
             return result
 
         return step
 
-    def _check_observation(self, doing: str, column: int, observation: Any) -> None:
+    def _check_observation(self, doing: str, slot: int, observation: Any) -> None:
         reason = misfit(self.observation_space, observation)
         if reason:
-            self._refuse(doing, column, reason)
+            self._refuse(doing, slot, reason)
 
     def _refuse_rewards(self) -> NoReturn:
-        column = int(np.flatnonzero(~np.isfinite(self._rewards))[0])
-        self._refuse("step()", column, f"the reward must be a finite number, not {self._rewards[column]} or None")
+        slot = int(np.flatnonzero(~np.isfinite(self._rewards))[0])
+        self._refuse("step()", slot, f"the reward must be a finite number, not {self._rewards[slot]} or None")
 
-    def _refuse(self, doing: str, column: int, reason: str) -> NoReturn:
-        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({self._where(column)}): {reason}")
+    def _refuse(self, doing: str, slot: int, reason: str) -> NoReturn:
+        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
 
-    def _where(self, column: int) -> str:
-        place = self._ledger.place(column, self._lengths[column])
+    def _where(self, slot: int) -> str:
+        place = self._ledger.place(slot, self._lengths[slot])
         return (
-            f"worker {self._worker_index}, env {column}, episode {place.episode} with seed {place.seed}, "
+            f"worker {self._worker_index}, env {slot}, episode {place.episode} with seed {place.seed}, "
             f"step {place.length}"
         )
 

@@ -1,11 +1,11 @@
-"""What every vector env does, whatever steps it: columns of episodes under one autoreset rule.
+"""What every vector env does, whatever steps it: env slots with episodes one after another, under one autoreset rule.
 
-A vector env steps B single environments side by side; each of them is a column. The rule is Gymnasium's NEXT_STEP: an
-episode's last observation is returned as it is, and in the step after it the column's action is ignored, its reward is
-0, its flags are False and its observation is the first one of its next episode. The stream of observations is complete
-that way, and the row in between is masked.
+A vector env steps B single environments side by side; each of them is an env slot. The rule is Gymnasium's NEXT_STEP:
+an episode's last observation is returned as it is. In the step after it the env slot's action is ignored, its reward
+is 0, its flags are False and its observation is the first one of its next episode. The stream of observations is
+complete that way, and the row in between is masked.
 
-Each episode has a seed of its own, a function of (run seed, worker, stream, column, episode). A place inside an
+Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
 episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
 them: copies of an env by pickle or deepcopy are silently wrong for several simulators.
 """
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import named_leaves
 from rlrun.envs.seed_hash import hash_keys, split_words
-from rlrun.errors import TrainingFailed
+from rlrun.errors import TrainingFailed, UsageError
 
 Tree = Any
 """An array or a dict or tuple of trees, as in `rlrun.data.tree`."""
 
 Infos = dict[int, dict[str, Any]]
-"""The info of an episode's last step by column, for columns whose episode ended at this step and said something."""
+"""The info of an episode's last step by env slot, for env slots whose episode ended at this step and said something."""
 
 
 class EnvError(TrainingFailed):
@@ -39,10 +39,10 @@ class EnvError(TrainingFailed):
 
 @dataclass(frozen=True)
 class EpisodePlace:
-    """Where a column is.
+    """Where an env slot is.
 
     Attributes:
-        episode: Number of the column's episode, from 0.
+        episode: Number of the env slot's episode, from 0.
         seed: The seed that the episode was reset with.
         length: Actions taken since that reset; 0 on the row of the first observation.
     """
@@ -58,7 +58,7 @@ class EpisodeSeeds:
 
     Attributes:
         run_seed: Root seed of the trial.
-        worker_index: Which rollout worker the columns belong to; 0 is the trial's own process.
+        worker_index: Which rollout worker the env slots belong to; 0 is the trial's own process.
         stream: Keeps purposes apart that share a run seed, such as training (0) and evaluation.
 
     Examples:
@@ -71,29 +71,29 @@ class EpisodeSeeds:
     stream: int = 0
 
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of a column's episode, below 2**31 because some simulators take no more."""
+        """Returns the seed of an env slot's episode, below 2**31 because some simulators take no more."""
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
         """Returns what `seed` returns for many episodes at once; the two arguments are broadcast."""
-        columns, numbers = np.broadcast_arrays(env_indices, episodes)
+        slots, numbers = np.broadcast_arrays(env_indices, episodes)
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
-        varying = [columns.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
-        words = hash_keys([np.full(columns.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
-        return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(columns.shape)
+        varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
+        words = hash_keys([np.full(slots.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
+        return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
 
 class VectorEnv(Protocol):
     """B environments side by side; see the module for the autoreset rule.
 
     Attributes:
-        num_envs: Number of columns, B.
-        observation_space: Space of one column's observation.
-        action_space: Space of one column's action.
+        num_envs: Number of env slots, B.
+        observation_space: Space of one env slot's observation.
+        action_space: Space of one env slot's action.
         name: Name of the backend, such as "loop" or "cartpole".
-        seeds_episodes: Whether single columns can be reset with a seed of their own; without it `restore` can only
-            begin new episodes.
+        seeds_episodes: Whether single env slots can be reset with a seed of their own; without it `restore` can only
+            begin new episodes, and `begin` none.
     """
 
     num_envs: int
@@ -103,7 +103,7 @@ class VectorEnv(Protocol):
     seeds_episodes: bool
 
     def reset(self) -> Tree:
-        """Starts the first episode of every column with its own seed.
+        """Starts the first episode of every env slot with its own seed.
 
         Returns:
             Observations, leaves [B, ...]. As with `step`, the arrays are the env's own: the next call may overwrite
@@ -112,21 +112,39 @@ class VectorEnv(Protocol):
         ...
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every column, or begins the next episode where the last step ended one.
+        """Takes one step in every env slot, or begins the next episode where the last step ended one.
 
         Args:
             actions: Leaves [B, ...], in the env's own terms: a Discrete space that starts at 5 is given 5 and more.
 
         Returns:
-            Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by column.
+            Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
 
         Raises:
             EnvError: A single environment raised, or returned something outside its spaces.
         """
         ...
 
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Begins chosen episodes in some env slots, whatever they were doing; `reset` comes before.
+
+        Such an episode counts as the env slot's next one. The others stay where they are.
+
+        Args:
+            slots: The env slots, at least one and each once.
+            seeds: For each of them the seed that its episode is reset with, below 2**31.
+
+        Returns:
+            Observations of all env slots, leaves [B, ...].
+
+        Raises:
+            UsageError: Single env slots cannot be seeded here.
+            EnvError: As in `step`.
+        """
+        ...
+
     def places(self) -> list[EpisodePlace]:
-        """Returns where each column is."""
+        """Returns where each env slot is."""
         ...
 
     def restore(
@@ -135,13 +153,13 @@ class VectorEnv(Protocol):
         """Returns to the given places by resetting with their seeds and replaying their actions.
 
         Args:
-            places: Where each column was.
-            actions: Per column the actions since its reset, leaves [length, ...].
-            hashes: Per column the `observation_hash` of its observation at that place.
+            places: Where each env slot was.
+            actions: Per env slot the actions since its reset, leaves [length, ...].
+            hashes: Per env slot the `observation_hash` of its observation at that place.
             max_replay_s: Seconds this may take in all.
 
         Returns:
-            Observations [B, ...], and per column whether it is exactly where it was. A column that is not (another
+            Observations [B, ...], and per env slot whether it is exactly where it was. An env slot that is not (another
             observation, or no time left) is at the first observation of its next episode instead.
 
         Raises:
@@ -155,7 +173,7 @@ class VectorEnv(Protocol):
 
 
 def observation_hash(observation: Tree) -> str:
-    """Returns a digest of one column's observation: 32 hexadecimal digits over names, dtypes, shapes and bytes."""
+    """Returns a digest of one env slot's observation: 32 hexadecimal digits over names, dtypes, shapes and bytes."""
     digest = hashlib.blake2b(digest_size=16)
     for name, leaf in sorted(named_leaves(observation), key=lambda item: item[0]):
         array = np.asarray(leaf)
@@ -164,13 +182,18 @@ def observation_hash(observation: Tree) -> str:
     return digest.hexdigest()
 
 
+def cannot_begin(env_id: str, reason: str) -> UsageError:
+    """Returns the error to raise where `VectorEnv.begin` cannot be had."""
+    return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
+
+
 def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvError:
     """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
 
     Args:
         env_id: The env's id or factory.
         doing: What it was asked to do, such as "step()".
-        where: Which worker, column and episode.
+        where: Which worker, env slot and episode.
         error: What it raised.
     """
     trace = error.__traceback__

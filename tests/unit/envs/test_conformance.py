@@ -20,8 +20,9 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import backend_of, make_env, make_vector_env, spaces_of
 from rlrun.envs.spaces import misfit
 from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+from rlrun.errors import UsageError
 
-COLUMNS = 3
+SLOTS = 3
 SEEDS = EpisodeSeeds(run_seed=5, worker_index=2)
 
 gymnasium.register("rlrun-tests/WholeCartPole-v0", vector_entry_point=CartPoleVectorEnv, max_episode_steps=30)
@@ -29,7 +30,7 @@ gymnasium.register("rlrun-tests/WholeCartPole-v0", vector_entry_point=CartPoleVe
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An env, how long to play it (several episodes in each column), and at how many random points to leave it."""
+    """An env, how long to play it (several episodes in each env slot), and at how many random points to leave it."""
 
     backend: str
     env: dict[str, Any]
@@ -62,7 +63,7 @@ CASES = {
     "truncate-only": Case("loop", {"id": "rlrun.envs.worlds:ConstantReward", "kwargs": {"episode_len": 9}}),
     "pong": Case("atari", {"id": "ALE/Pong-v5", "kwargs": {"noop_max": 5}, "max_episode_steps": 5}, 14, 1),
 }
-"""Envs whose columns are seeded one by one: all of the rule is held."""
+"""Envs whose env slots are seeded one by one: all of the rule is held."""
 
 WHOLE = {
     "gymnasium": Case("gymnasium", {"id": "rlrun-tests/WholeCartPole-v0"}),
@@ -99,12 +100,12 @@ class Recorded:
     @property
     def begins(self) -> NDArray[np.bool_]:
         """Whether a step began an episode."""
-        return np.concatenate([np.zeros((1, COLUMNS), dtype=bool), self.ends[:-1]])
+        return np.concatenate([np.zeros((1, SLOTS), dtype=bool), self.ends[:-1]])
 
 
 @contextmanager
 def opened(case: Case, seeds: EpisodeSeeds = SEEDS, **options: Any) -> Iterator[VectorEnv]:
-    env = make_vector_env(EnvConfig.parse(case.env), COLUMNS, seeds, **options)
+    env = make_vector_env(EnvConfig.parse(case.env), SLOTS, seeds, **options)
     try:
         yield env
     finally:
@@ -115,8 +116,8 @@ def copied(tree: Any) -> Any:
     return map_tree(np.copy, tree)
 
 
-def column_of(tree: Any, column: int) -> Any:
-    return map_tree(lambda leaf: leaf[column], tree)
+def slot_of(tree: Any, slot: int) -> Any:
+    return map_tree(lambda leaf: leaf[slot], tree)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -124,10 +125,10 @@ def same(one: Any, other: Any) -> bool:
 
 
 def random_actions(env: VectorEnv, steps: int, seed: int = 0) -> list[Any]:
-    """Draws batches of actions, each column's from the env's action space."""
+    """Draws batches of actions, each env slot's from the env's action space."""
     env.action_space.seed(seed)
     dtype = env.action_space.dtype
-    return [np.array([env.action_space.sample() for _ in range(COLUMNS)], dtype) for _ in range(steps)]
+    return [np.array([env.action_space.sample() for _ in range(SLOTS)], dtype) for _ in range(steps)]
 
 
 def play(env: VectorEnv, first: Any, actions: Sequence[Any]) -> Recorded:
@@ -155,7 +156,7 @@ def record(case: Case) -> Recorded:
 def test_every_case_runs_on_the_backend_it_names(case: Case) -> None:
     with opened(case) as env:
         assert env.name == backend_of(EnvConfig.parse(case.env)) == case.backend
-        assert env.num_envs == COLUMNS
+        assert env.num_envs == SLOTS
 
 
 @every
@@ -165,11 +166,11 @@ def test_arrays_have_the_promised_shapes_and_dtypes_and_observations_lie_in_thei
     expected = {name: np.asarray(leaf).dtype for name, leaf in named_leaves(space.sample())}
     for observations in stretch.observations:
         assert {name: leaf.dtype for name, leaf in named_leaves(observations)} == expected
-        for column in range(COLUMNS):
-            assert misfit(space, column_of(observations, column)) is None
+        for slot in range(SLOTS):
+            assert misfit(space, slot_of(observations, slot)) is None
     assert stretch.rewards.dtype == np.float64
     assert stretch.terminateds.dtype == stretch.truncateds.dtype == np.bool_
-    assert stretch.rewards.shape == stretch.terminateds.shape == (case.steps, COLUMNS)
+    assert stretch.rewards.shape == stretch.terminateds.shape == (case.steps, SLOTS)
     assert stretch.ends.any(axis=0).all(), "the case is too short to show anything"
 
 
@@ -184,11 +185,11 @@ def test_the_row_after_an_end_pays_nothing_and_carries_no_flag(case: Case) -> No
 def test_places_count_episodes_and_the_actions_since_their_reset(case: Case) -> None:
     stretch = recorded(case)
     for step, begins in enumerate(stretch.begins):
-        for column in range(COLUMNS):
-            before, after = stretch.places[step][column], stretch.places[step + 1][column]
-            expected = (before.episode + 1, 0) if begins[column] else (before.episode, before.length + 1)
+        for slot in range(SLOTS):
+            before, after = stretch.places[step][slot], stretch.places[step + 1][slot]
+            expected = (before.episode + 1, 0) if begins[slot] else (before.episode, before.length + 1)
             assert (after.episode, after.length) == expected
-            assert after.seed == SEEDS.seed(column, after.episode)
+            assert after.seed == SEEDS.seed(slot, after.episode)
 
 
 @every
@@ -214,29 +215,29 @@ def test_the_action_given_at_the_row_after_an_end_is_ignored(case: Case) -> None
 
 
 @seeded
-def test_every_column_equals_the_single_env_with_its_seeds_and_actions(case: Case) -> None:
+def test_every_slot_equals_the_single_env_with_its_seeds_and_actions(case: Case) -> None:
     stretch = recorded(case)
     single = make_env(EnvConfig.parse(case.env))
-    for column in range(COLUMNS):
+    for slot in range(SLOTS):
         for step in range(case.steps + 1):
-            place = stretch.places[step][column]
+            place = stretch.places[step][slot]
             if place.length == 0:
                 observation, _ = single.reset(seed=place.seed)
                 outcome = (0.0, False, False)
             else:
-                action = column_of(stretch.actions[step - 1], column)
+                action = slot_of(stretch.actions[step - 1], slot)
                 observation, *result, _ = single.step(action)
                 outcome = (float(result[0]), bool(result[1]), bool(result[2]))
-            saved = column_of(stretch.observations[step], column)
+            saved = slot_of(stretch.observations[step], slot)
             assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, observation), saved)
             if step:
                 rewards, terminateds, truncateds = stretch.rewards, stretch.terminateds, stretch.truncateds
-                assert outcome == tuple(part[step - 1, column] for part in (rewards, terminateds, truncateds))
+                assert outcome == tuple(part[step - 1, slot] for part in (rewards, terminateds, truncateds))
     single.close()
 
 
 @every
-def test_columns_differ_and_first_episodes_number_the_first(case: Case) -> None:
+def test_slots_differ_and_first_episodes_number_the_first(case: Case) -> None:
     with opened(case, first_episodes=[0, 7, 40]) as env:
         env.reset()
         assert [place.episode for place in env.places()] == [0, 7, 40]
@@ -247,12 +248,12 @@ def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePlace], list[Any
     """Returns what a worker saves after so many steps: places, actions since each reset, hashes."""
     places = stretch.places[step]
     actions = [
-        map_tree(lambda leaf, column=column: leaf[:, column], np.array(stretch.actions[step - place.length : step]))
+        map_tree(lambda leaf, slot=slot: leaf[:, slot], np.array(stretch.actions[step - place.length : step]))
         if place.length
         else np.zeros((0, *stretch.actions[0].shape[1:]), stretch.actions[0].dtype)
-        for column, place in enumerate(places)
+        for slot, place in enumerate(places)
     ]
-    hashes = [observation_hash(column_of(stretch.observations[step], column)) for column in range(COLUMNS)]
+    hashes = [observation_hash(slot_of(stretch.observations[step], slot)) for slot in range(SLOTS)]
     return places, actions, hashes
 
 
@@ -270,7 +271,7 @@ def test_a_restored_env_goes_on_exactly_from_any_point(case: Case) -> None:
     for step in kill_points(stretch, case.random_points):
         with opened(case) as env:
             observations, exact = env.restore(*saved_at(stretch, step), max_replay_s=60.0)
-            assert exact == [True] * COLUMNS
+            assert exact == [True] * SLOTS
             assert same(observations, stretch.observations[step])
             assert env.places() == stretch.places[step]
             again = play(env, observations, stretch.actions[step : step + 20])
@@ -289,13 +290,13 @@ def test_a_used_env_is_restored_as_exactly_as_a_new_one(case: Case) -> None:
     with opened(case) as env:
         play(env, env.reset(), random_actions(env, 17, seed=3))
         observations, exact = env.restore(*saved_at(stretch, step), max_replay_s=60.0)
-        assert exact == [True] * COLUMNS
+        assert exact == [True] * SLOTS
         again = play(env, observations, stretch.actions[step : step + 20])
     assert all(same(a, b) for a, b in zip(again.observations, stretch.observations[step:], strict=False))
 
 
 @seeded
-def test_a_column_whose_observation_differs_begins_its_next_episode_and_is_reported(case: Case) -> None:
+def test_a_slot_whose_observation_differs_begins_its_next_episode_and_is_reported(case: Case) -> None:
     stretch = recorded(case)
     step = kill_points(stretch)[-1]
     places, actions, hashes = saved_at(stretch, step)
@@ -306,12 +307,12 @@ def test_a_column_whose_observation_differs_begins_its_next_episode_and_is_repor
         next_episode = places[1].episode + 1
         assert env.places() == [places[0], EpisodePlace(next_episode, SEEDS.seed(1, next_episode), 0), places[2]]
         first, _ = make_env(EnvConfig.parse(case.env)).reset(seed=SEEDS.seed(1, next_episode))
-        saved = column_of(observations, 1)
+        saved = slot_of(observations, 1)
         assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, first), saved)
         again = play(env, observations, stretch.actions[step : step + 10])
-    for column in (0, 2):
-        expected = [column_of(row, column) for row in stretch.observations[step : step + 11]]
-        assert all(same(column_of(a, column), b) for a, b in zip(again.observations, expected, strict=True))
+    for slot in (0, 2):
+        expected = [slot_of(row, slot) for row in stretch.observations[step : step + 11]]
+        assert all(same(slot_of(a, slot), b) for a, b in zip(again.observations, expected, strict=True))
 
 
 @seeded
@@ -326,15 +327,103 @@ def test_replaying_stops_when_its_time_is_over(case: Case) -> None:
     assert after == [(place.episode, 0) if place.length == 0 else (place.episode + 1, 0) for place in places]
 
 
+def joined(first: Recorded, second: Recorded) -> Recorded:
+    """Returns a stretch and the one behind it as one; the second begins with what the first ends with."""
+    return Recorded(
+        first.observations[:-1] + second.observations,
+        first.places[:-1] + second.places,
+        first.actions + second.actions,
+        *(
+            np.concatenate([getattr(first, name), getattr(second, name)])
+            for name in ("rewards", "terminateds", "truncateds")
+        ),
+    )
+
+
+@contextmanager
+def chosen_episodes(case: Case, slots: Sequence[int], seeds: Sequence[int]) -> Iterator[tuple[int, Recorded]]:
+    """Gives a stretch in which chosen episodes are begun in some env slots, and after how many steps that was.
+
+    It is right after an end in the last env slot, which would begin its next episode then.
+    """
+    stretch = recorded(case)
+    step = int(stretch.ends[:, -1].argmax()) + 1
+    with opened(case) as env:
+        before = play(env, env.reset(), stretch.actions[:step])
+        yield step, joined(before, play(env, env.begin(slots, seeds), random_actions(env, 30, seed=4)))
+
+
+@seeded
+def test_a_chosen_episode_equals_the_one_begun_by_a_reset_with_its_seed_and_the_next_is_numbered_on(case: Case) -> None:
+    single = make_env(EnvConfig.parse(case.env))
+    with chosen_episodes(case, [2, 0], [71, 2**31 - 1]) as (begun, stretch):
+        for slot, seed in ((2, 71), (0, 2**31 - 1)):
+            episode = recorded(case).places[begun][slot].episode + 1
+            assert stretch.places[begun][slot] == EpisodePlace(episode, seed, 0)
+            observation, _ = single.reset(seed=seed)
+            for step in range(begun, len(stretch.actions)):
+                saved = slot_of(stretch.observations[step], slot)
+                assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, observation), saved)
+                if stretch.begins[step][slot] and step > begun:
+                    assert stretch.places[step + 1][slot] == EpisodePlace(episode + 1, SEEDS.seed(slot, episode + 1), 0)
+                    break
+                observation, reward, *flags, _ = single.step(slot_of(stretch.actions[step], slot))
+                assert float(reward) == stretch.rewards[step, slot]
+                assert flags == [stretch.terminateds[step, slot], stretch.truncateds[step, slot]]
+    single.close()
+
+
+@seeded
+def test_chosen_episodes_in_some_env_slots_leave_the_others_where_they_are(case: Case) -> None:
+    undisturbed = recorded(case)
+    with chosen_episodes(case, [1], [71]) as (begun, stretch):
+        for slot in (0, 2):
+            assert stretch.places[begun][slot] == undisturbed.places[begun][slot]
+            assert same(slot_of(stretch.observations[begun], slot), slot_of(undisturbed.observations[begun], slot))
+    with opened(case) as env:
+        alone = play(env, env.reset(), stretch.actions)
+    for slot in (0, 2):
+        assert all(
+            same(slot_of(one, slot), slot_of(other, slot))
+            for one, other in zip(stretch.observations, alone.observations, strict=True)
+        )
+        np.testing.assert_array_equal(stretch.rewards[:, slot], alone.rewards[:, slot])
+        np.testing.assert_array_equal(stretch.ends[:, slot], alone.ends[:, slot])
+
+
+@seeded
+def test_a_place_in_a_chosen_episode_is_restored(case: Case) -> None:
+    with chosen_episodes(case, [0, 1, 2], [5, 6, 7]) as (begun, stretch):
+        for step in (begun, begun + 1, begun + 10):
+            with opened(case) as env:
+                observations, exact = env.restore(*saved_at(stretch, step), max_replay_s=60.0)
+                assert exact == [True] * SLOTS
+                assert env.places() == stretch.places[step]
+                again = play(env, observations, stretch.actions[step : step + 20])
+            expected = stretch.observations[step : step + 21]
+            assert all(same(a, b) for a, b in zip(again.observations, expected, strict=True))
+            np.testing.assert_array_equal(again.rewards, stretch.rewards[step : step + 20])
+
+
+@whole
+def test_an_env_that_cannot_seed_single_env_slots_refuses_to_begin_chosen_episodes(case: Case) -> None:
+    with opened(case) as env:
+        env.reset()
+        before = env.places()
+        with pytest.raises(UsageError, match=r"^env .*: no chosen episode can be begun in a single env slot: "):
+            env.begin([0], [71])
+        assert env.places() == before
+
+
 @whole
 def test_an_env_seeded_as_a_whole_restarts_its_episodes_and_says_so(case: Case) -> None:
     stretch = recorded(case)
     with opened(case) as env:
         assert not env.seeds_episodes
         observations, exact = env.restore(*saved_at(stretch, 40), max_replay_s=60.0)
-        assert exact == [False] * COLUMNS
+        assert exact == [False] * SLOTS
         assert [place.episode for place in env.places()] == [place.episode + 1 for place in stretch.places[40]]
-        assert [place.length for place in env.places()] == [0] * COLUMNS
+        assert [place.length for place in env.places()] == [0] * SLOTS
         assert not same(observations, stretch.observations[0])
         again = play(env, observations, stretch.actions[:20])
     assert len(again.observations) == 21

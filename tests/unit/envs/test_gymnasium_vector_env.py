@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.gymnasium_vector_env import column_info
+from rlrun.envs.gymnasium_vector_env import slot_info
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
 from rlrun.errors import EnvironmentUnusable
@@ -138,5 +138,5 @@ def test_an_info_without_mask_is_about_every_column() -> None:
         "env_id": np.array([0, 1]),
         "deep": {"x": np.array([1, 2]), "_x": [True, False]},
     }
-    assert column_info(infos, 0) == {"lives": 3, "deep": {"x": 1}}
-    assert column_info(infos, 1) == {"lives": 4}
+    assert slot_info(infos, 0) == {"lives": 3, "deep": {"x": 1}}
+    assert slot_info(infos, 1) == {"lives": 4}

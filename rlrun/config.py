@@ -16,11 +16,8 @@ Examples:
 from __future__ import annotations
 
 import itertools
-import json
-import re
-import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, Union, cast, get_args, get_origin
 
@@ -29,7 +26,7 @@ from pydantic import AfterValidator, ConfigDict, ValidationError, model_validato
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
-from rlrun.explain import ExplainedModel, describe, is_model, problems_of, whole_annotation
+from rlrun.explain import ExplainedModel, is_model, problems_of
 from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
@@ -67,8 +64,6 @@ Schedule = Annotated[
 ]
 """A number that may change with the env steps: a constant, or points ``[[env_steps, value], ...]`` joined by straight
 lines and constant outside them. Never negative."""
-
-_WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 class _Explaining(ModelMetaclass):
@@ -224,56 +219,6 @@ def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
     for name in names:
         model.model_fields.pop(name, None)
     model.model_rebuild(force=True)
-
-
-def commented_yaml(model: type[ConfigModel]) -> str:
-    """Returns every field of a config class as YAML with its default and its docstring as a comment.
-
-    The text parses back to the defaults. A required field stands as a comment, since it has no default.
-    """
-    return "\n".join(_field_lines(model, indent="")) + "\n"
-
-
-def _field_lines(model: type[ExplainedModel], indent: str, section: ExplainedModel | None = None) -> Iterator[str]:
-    """Yields the lines of a config class, or of one section with values of its own."""
-    for name, field in model.model_fields.items():
-        if indent == "" and name != next(iter(model.model_fields)):
-            yield ""
-        yield from _comment_lines(field, indent)
-        if section is None and field.is_required():
-            yield f"{indent}# {name}:"
-            continue
-        value = field.get_default(call_default_factory=True) if section is None else getattr(section, name)
-        if isinstance(value, ExplainedModel):
-            yield f"{indent}{name}:"
-            yield from _field_lines(type(value), indent + "  ", value)
-        else:
-            yield f"{indent}{name}: {_flow_yaml(value)}"
-
-
-def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
-    kind = describe(whole_annotation(field))
-    summary = textwrap.fill(" ".join((field.description or "").split()), 100 - len(indent))
-    for line in summary.splitlines():
-        yield f"{indent}# {line}"
-    if not is_model(field.annotation):
-        required = ", required" if field.is_required() else ""
-        yield from (f"{indent}# {line}" for line in textwrap.wrap(f"({kind}{required})", 100 - len(indent)))
-
-
-def _flow_yaml(value: Any) -> str:
-    """Writes a value on one line as YAML 1.2; texts that could be read as something else are quoted."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_flow_yaml(item) for item in value) + "]"
-    if (
-        isinstance(value, str)
-        and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
-        and value.lower() not in _WORDS_WITH_MEANING
-    ):
-        return value
-    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def _in_present_names(model: type[ExplainedModel], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ def config(algorithm: str) -> None:
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """
-    from rlrun.config import commented_yaml
+    from rlrun.commented_yaml import commented_yaml
     from rlrun.registry import algorithm_class
 
     click.echo(commented_yaml(algorithm_class(algorithm).Config).rstrip("\n"))

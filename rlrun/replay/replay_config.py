@@ -1,4 +1,4 @@
-"""What a spec says of a replay."""
+"""Settings of a replay buffer."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ SAVED_UP_TO_BYTES = 500_000_000
 
 
 class ReplayConfig(ConfigModel):
-    """The experience that is kept to be learned from again."""
+    """A replay buffer: what it keeps, and how it is sampled."""
 
     capacity: PositiveInt = 100_000
-    """Steps that are kept, over all workers and envs; the newest overwrite the oldest."""
+    """Steps that it holds, over all workers and envs; the newest overwrite the oldest."""
     prioritized: bool = False
-    """Whether steps are drawn more often the more there was to be learned from them when they were drawn last (Schaul
-    et al., arXiv:1511.05952); else each is as likely as any other."""
+    """Whether steps are sampled in proportion to their priorities, which follow from their last TD errors (Schaul et
+    al., arXiv:1511.05952); else uniformly."""
     priority_alpha: NonNegativeFloat = 0.6
-    """Exponent of the priorities: 0 draws all steps alike, 1 in proportion to their error."""
+    """Exponent of the priorities: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4
-    """Exponent of the weights that make up for drawing some steps more often; 1 makes up for it wholly."""
+    """Exponent of the importance weights that correct for sampling by priority; 1 corrects wholly."""
     priority_epsilon: PositiveFloat = 1e-6
-    """Added to every error, so that a step without one is drawn now and then as well."""
+    """Added to every TD error, so that a step without one is sampled now and then as well."""
     frame_stack: PositiveInt | None = None
     """How many images an observation is a stack of, the newest last, such as 4 for Atari: every image is then kept
     once, not in each stack that it is part of. Null keeps observations as they come."""

@@ -5,6 +5,7 @@ import pytest
 import yaml
 from pydantic import Field, model_validator
 
+from rlrun.commented_yaml import commented_yaml
 from rlrun.config import (
     ConfigModel,
     Fraction,
@@ -13,7 +14,6 @@ from rlrun.config import (
     PositiveFloat,
     PositiveInt,
     Schedule,
-    commented_yaml,
     defaults,
     fixed,
 )

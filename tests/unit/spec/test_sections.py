@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import commented_yaml
+from rlrun.commented_yaml import commented_yaml
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments

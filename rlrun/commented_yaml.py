@@ -1,0 +1,66 @@
+"""A config class as YAML: every setting with its default and what it means as a comment."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from rlrun.config import ConfigModel
+from rlrun.explain import ExplainedModel, describe, is_model, whole_annotation
+
+_WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+def commented_yaml(model: type[ConfigModel]) -> str:
+    """Returns every field of a config class as YAML with its default and its docstring as a comment.
+
+    The text parses back to the defaults. A required field stands as a comment, since it has no default.
+    """
+    return "\n".join(_field_lines(model, indent="")) + "\n"
+
+
+def _field_lines(model: type[ExplainedModel], indent: str, section: ExplainedModel | None = None) -> Iterator[str]:
+    """Yields the lines of a config class, or of one section with values of its own."""
+    for name, field in model.model_fields.items():
+        if indent == "" and name != next(iter(model.model_fields)):
+            yield ""
+        yield from _comment_lines(field, indent)
+        if section is None and field.is_required():
+            yield f"{indent}# {name}:"
+            continue
+        value = field.get_default(call_default_factory=True) if section is None else getattr(section, name)
+        if isinstance(value, ExplainedModel):
+            yield f"{indent}{name}:"
+            yield from _field_lines(type(value), indent + "  ", value)
+        else:
+            yield f"{indent}{name}: {_flow_yaml(value)}"
+
+
+def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
+    kind = describe(whole_annotation(field))
+    summary = textwrap.fill(" ".join((field.description or "").split()), 100 - len(indent))
+    for line in summary.splitlines():
+        yield f"{indent}# {line}"
+    if not is_model(field.annotation):
+        required = ", required" if field.is_required() else ""
+        yield from (f"{indent}# {line}" for line in textwrap.wrap(f"({kind}{required})", 100 - len(indent)))
+
+
+def _flow_yaml(value: Any) -> str:
+    """Writes a value on one line as YAML 1.2; texts that could be read as something else are quoted."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_flow_yaml(item) for item in value) + "]"
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
+        and value.lower() not in _WORDS_WITH_MEANING
+    ):
+        return value
+    return repr(value) if isinstance(value, float) else json.dumps(value)

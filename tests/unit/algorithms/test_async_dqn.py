@@ -81,7 +81,7 @@ def test_workers_learn_with_the_target_network_of_the_driver():
     with AsyncDQN("CartPole-v1", config, seed=1) as algorithm:
         algorithm.train()
         assert algorithm.learner.sgd_steps % 3
-        (compute,) = algorithm.workers._started_sampler().postprocessing["default"].operators
+        (compute,) = algorithm.workers._workers().sampler.postprocessing["default"].operators
         sent = compute._weights.learning
         np.testing.assert_array_equal(sent.flat, algorithm.learner.flat())
         np.testing.assert_array_equal(sent.target, algorithm.learner.target())

@@ -66,7 +66,7 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
 
 
 def has_token() -> bool:
-    """Tells whether Ray finds a token of the user's: in the environment, a file named there, or one in the home."""
+    """Whether Ray finds a token of the user's: in the environment, a file named there, or one in the home."""
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return True
     return (Path.home() / ".ray" / "auth_token").exists()

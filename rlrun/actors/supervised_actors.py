@@ -6,11 +6,10 @@ import math
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from rlrun.actors.actor_place import ActorPlace, Call
 from rlrun.actors.actor_shell import ActorShell, Failure
 from rlrun.errors import TrainingFailed
 
@@ -24,65 +23,24 @@ CLOSE_TIMEOUT_S = 5.0
 """Seconds for all actors together to close what they hold."""
 
 
-@dataclass(eq=False)
-class Call:
-    """A question to one actor.
-
-    Attributes:
-        actor: Index of the actor.
-        method: Name of its object's method.
-        arguments: The method's arguments.
-        allowed_s: Seconds for the answer.
-        reference: Ray's reference to the answer, while one is under way.
-        done: Whether the answer is there.
-        answer: The answer.
-        inbox: Where the call is put once it is done, for whoever asks many at a time; None for nowhere.
-    """
-
-    actor: int
-    method: str
-    arguments: tuple[Any, ...]
-    allowed_s: float = math.inf
-    reference: Any = None
-    done: bool = False
-    answer: Any = None
-    inbox: deque[Call] | None = None
-
-    def take(self, answer: Any) -> None:
-        """Takes the answer."""
-        self.done, self.answer, self.reference = True, answer, None
-        if self.inbox is not None:
-            self.inbox.append(self)
-
-
-@dataclass(eq=False)
-class _Place:
-    """One actor's place, which outlives the actors in it.
-
-    Attributes:
-        index: The actor's index.
-        shell: Ray's handle, None between a failure and the restart.
-        ready: Reference that says that the object is made, None once it is.
-        calls: Questions without an answer, in their order.
-        since: When it began to work on the first of them, or was started.
-        failures: Failures in a row.
-        restart_at: When to start it again.
-    """
-
-    index: int
-    shell: Any = None
-    ready: Any = None
-    calls: deque[Call] = field(default_factory=deque)
-    since: float = 0.0
-    failures: int = 0
-    restart_at: float = 0.0
-
-
 class SupervisedActors:
     """A number of actors, each a shell around an object of the same factory; Ray must run before one is made.
 
     What a look at them costs grows with the answers that are there, and hardly with the number of actors: what to watch
     is kept up to date with every question and answer, and deadlines are gone through when the next of them has come.
+    Making them starts all actors at once and waits for none.
+
+    Args:
+        factory: `module:Name` of a class or function that makes the object from one argument.
+        indices: The actors' indices.
+        argument: Gives that argument for an index; it is asked again for each restart.
+        what: What the object is, for messages: "rollout worker".
+        num_cpus: CPUs that the cluster sets aside for each actor.
+        timeout_s: Seconds after which an answer is given up and its actor is killed.
+        max_restarts: Restarts in all before the failure becomes the run's.
+        num_gpus: GPUs that the cluster sets aside for each actor.
+        max_concurrency: Calls that an actor works on at a time; with several, in any order.
+        without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
 
     Attributes:
         indices: The actors' indices.
@@ -103,20 +61,6 @@ class SupervisedActors:
         max_concurrency: int = 1,
         without_it: str | None = None,
     ) -> None:
-        """Starts all actors at once and waits for none.
-
-        Args:
-            factory: `module:Name` of a class or function that makes the object from one argument.
-            indices: The actors' indices.
-            argument: Gives that argument for an index; it is asked again for each restart.
-            what: What the object is, for messages: "rollout worker".
-            num_cpus: CPUs that the cluster sets aside for each actor.
-            timeout_s: Seconds after which an answer is given up and its actor is killed.
-            max_restarts: Restarts in all before the failure becomes the run's.
-            num_gpus: GPUs that the cluster sets aside for each actor.
-            max_concurrency: Calls that an actor works on at a time; with several, in any order.
-            without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
-        """
         import ray
 
         # Without placement options Ray puts the actor into the placement group of a Tune trial that it is created in.
@@ -138,8 +82,8 @@ class SupervisedActors:
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self.restarts = 0
         self._told: dict[str, tuple[Any, Any]] = {}
-        self._places = {index: _Place(index) for index in indices}
-        self._watched: dict[Any, _Place] = {}  # each actor's start and its first unanswered question, by reference
+        self._places = {index: ActorPlace(index) for index in indices}
+        self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered question, by reference
         self._look_at = math.inf  # no deadline is before this
         for place in self._places.values():
             self._start(place)
@@ -255,7 +199,7 @@ class SupervisedActors:
             ray.kill(shell)
         self._places, self._watched, self._look_at = {}, {}, math.inf
 
-    def _start(self, place: _Place) -> None:
+    def _start(self, place: ActorPlace) -> None:
         from ray import cloudpickle
 
         place.shell = self._remote_shell.remote(
@@ -269,21 +213,21 @@ class SupervisedActors:
             self._send(place, call)
         self._watch(place)
 
-    def _send(self, place: _Place, call: Call) -> None:
+    def _send(self, place: ActorPlace, call: Call) -> None:
         if place.shell is not None:
             call.reference = place.shell.ask.remote(call.method, *call.arguments)
 
-    def _tell(self, place: _Place, method: str) -> None:
+    def _tell(self, place: ActorPlace, method: str) -> None:
         if place.shell is not None:
             place.shell.tell.options(num_returns=0).remote(method, self._told[method][1])
 
-    def _watch(self, place: _Place) -> None:
+    def _watch(self, place: ActorPlace) -> None:
         """Has an actor's next answer noticed, and its being late."""
-        self._watched.update(dict.fromkeys(_references(place), place))
-        self._look_at = min(self._look_at, self._deadline(place))
+        self._watched.update(dict.fromkeys(place.references, place))
+        self._look_at = min(self._look_at, place.deadline(self._start_timeout_s))
 
-    def _unwatch(self, place: _Place) -> None:
-        for reference in _references(place):
+    def _unwatch(self, place: ActorPlace) -> None:
+        for reference in place.references:
             self._watched.pop(reference, None)
 
     def _arrived(self) -> list[tuple[Any, Any]]:
@@ -299,7 +243,7 @@ class SupervisedActors:
         except RayError:
             return [(reference, _held(reference)) for reference in ready]
 
-    def _take(self, place: _Place, reference: Any, answer: Any) -> None:
+    def _take(self, place: ActorPlace, reference: Any, answer: Any) -> None:
         """Takes an answer; if the actor died instead, that is dealt with."""
         from ray.exceptions import RayError, RayTaskError
 
@@ -318,26 +262,18 @@ class SupervisedActors:
             place.failures = 0
         self._watch(place)
 
-    def _deadline(self, place: _Place) -> float:
-        """Returns when to look at an actor that has not answered."""
-        if place.shell is None:
-            return place.restart_at
-        if not place.calls:
-            return math.inf
-        return place.since + (place.calls[0].allowed_s if place.ready is None else self._start_timeout_s)
-
     def _look_for_late(self) -> None:
         """Starts who has waited long enough after a failure, and makes anew who is late."""
         self._look_at = math.inf
         for place in self._places.values():
-            if time.monotonic() >= self._deadline(place):
+            if time.monotonic() >= place.deadline(self._start_timeout_s):
                 if place.shell is None:
                     self._start(place)
                 else:
                     self._give_up(place)
-            self._look_at = min(self._look_at, self._deadline(place))
+            self._look_at = min(self._look_at, place.deadline(self._start_timeout_s))
 
-    def _give_up(self, place: _Place) -> None:
+    def _give_up(self, place: ActorPlace) -> None:
         if place.ready is None:
             self._renew(place, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
         elif _is_homeless():
@@ -348,7 +284,7 @@ class SupervisedActors:
         else:
             self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
 
-    def _renew(self, place: _Place, reason: str) -> None:
+    def _renew(self, place: ActorPlace, reason: str) -> None:
         """Ends an actor and has it started again, at once after its first failure and later after each one more."""
         import ray
 
@@ -369,16 +305,8 @@ class SupervisedActors:
             self._start(place)
 
 
-def _references(place: _Place) -> list[Any]:
-    """Returns what to watch of an actor: its first unanswered question, and its start."""
-    watched = [place.ready] if place.ready is not None else []
-    if place.calls and place.calls[0].reference is not None:
-        watched.append(place.calls[0].reference)
-    return watched
-
-
 def _is_homeless() -> bool:
-    """Tells whether this process's placement group has lost a machine and found no room elsewhere yet."""
+    """Whether this process's placement group has lost a machine and found no room elsewhere yet."""
     import ray
 
     group = ray.util.get_current_placement_group()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.actors.supervised_actors import Call, SupervisedActors
+from rlrun.actors.actor_place import Call
+from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
 from rlrun.flow.initial_priorities import PRIORITIES

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.actors.actor_place import Call
 from rlrun.actors.private_ray import start_unless_running
-from rlrun.actors.supervised_actors import Call, SupervisedActors
+from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.objective import Objective

@@ -15,7 +15,7 @@ from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 
-COLUMNS = 8
+ENV_SLOTS = 8
 """Episodes that run side by side, unless told otherwise."""
 
 LONGEST_EPISODE = 1_000_000
@@ -33,7 +33,7 @@ class ActsInEnv(Protocol):
     """What is evaluated; a behavior policy is."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which columns an episode begins with what `actions` is asked about next, [B]."""
+        """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
         ...
 
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
@@ -110,16 +110,16 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Numbers the episodes over all columns, so that the same ones are run whatever the number of columns.
+    """Numbers the episodes over all env slots, so that the same ones are run whatever their number is.
 
     Attributes:
-        num_envs: Number of columns, B; column c runs the episodes c, c + B, c + 2 B, ...
+        num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
     """
 
     num_envs: int = 1
 
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of a column's episode."""
+        """Returns the seed of an env slot's episode."""
         return super().seed(0, episode * self.num_envs + env_index)
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
@@ -138,9 +138,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Runs exactly so many episodes.
 
-    Which column runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
+    Which env slot runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
     an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
-    columns, wherever the env's backend can seed single episodes.
+    env slots, wherever the env's backend can seed single episodes.
 
     Args:
         behavior: What acts.
@@ -148,7 +148,7 @@ def evaluate(
         episodes: How many.
         seed: Seed of the episodes and of the actions.
         explore: Whether actions are drawn instead of the likeliest ones.
-        num_envs: Columns, 8 by default, never more than episodes.
+        num_envs: Env slots, 8 by default, never more than episodes.
 
     Raises:
         UsageError: If there are no episodes to run.
@@ -156,9 +156,9 @@ def evaluate(
     """
     if episodes < 1:
         raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
-    columns = min(episodes, num_envs or COLUMNS)
-    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=columns)
-    world = make_vector_env(env, columns, seeds)
+    slots = min(episodes, num_envs or ENV_SLOTS)
+    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=slots)
+    world = make_vector_env(env, slots, seeds)
     draws = generator(seed, "evaluation") if explore else None
     try:
         return _run(behavior, world, env.id, episodes, draws)
@@ -169,12 +169,12 @@ def evaluate(
 def _run(
     behavior: ActsInEnv, world: VectorEnv, env_id: str, episodes: int, draws: np.random.Generator | None
 ) -> EvaluationResult:
-    """Steps all columns until each has run its episodes; a column that is through goes on, and nobody looks."""
-    columns = world.num_envs
-    current = np.arange(columns)
-    sums, steps = np.zeros(columns), np.zeros(columns, np.int64)
-    begins = np.zeros(columns, np.bool_)
-    behavior.begin_episodes(np.ones(columns, np.bool_))
+    """Steps all env slots until each has run its episodes; one that is through goes on, and nobody looks."""
+    slots = world.num_envs
+    current = np.arange(slots)
+    sums, steps = np.zeros(slots), np.zeros(slots, np.int64)
+    begins = np.zeros(slots, np.bool_)
+    behavior.begin_episodes(np.ones(slots, np.bool_))
     returns, lengths = [0.0] * episodes, [0] * episodes
     observations = world.reset()
     while current.min() < episodes:
@@ -183,11 +183,11 @@ def _run(
         sums += rewards
         steps += ~begins
         begins = terminateds | truncateds
-        for column in begins.nonzero()[0]:
-            if current[column] < episodes:
-                returns[current[column]], lengths[current[column]] = float(sums[column]), int(steps[column])
-            current[column] += columns
-            sums[column], steps[column] = 0.0, 0
+        for slot in begins.nonzero()[0]:
+            if current[slot] < episodes:
+                returns[current[slot]], lengths[current[slot]] = float(sums[slot]), int(steps[slot])
+            current[slot] += slots
+            sums[slot], steps[slot] = 0.0, 0
         endless = (steps > LONGEST_EPISODE) & (current < episodes)
         if endless.any():
             raise EnvError(

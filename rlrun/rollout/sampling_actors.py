@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.actors.supervised_actors import Call, SupervisedActors
+from rlrun.actors.actor_place import Call
+from rlrun.actors.supervised_actors import SupervisedActors
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Reinforcement learning from YAML: specs, dataflow, rollouts, learners and Ray Tune.
 
-`rlrun.run` runs a spec, `rlrun.resume` goes on with a run, `rlrun.PPO` (and what else is an algorithm) trains step by
-step, `rlrun.Algorithm.restore` brings a checkpoint back. Each is imported when it is first asked for: `import rlrun`
-alone imports neither torch nor ray.
+`rlrun.run` runs a spec, `rlrun.resume` goes on with a run, `rlrun.PPO` and its siblings train step by step,
+`rlrun.Algorithm.restore` brings a checkpoint of any of them back. Each is imported when it is first asked for: `import
+rlrun` alone imports neither torch nor ray. An algorithm of one's own derives from `rlrun.algorithm.Algorithm`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,69 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "Algorithm": "rlrun.algorithm",
-    "Experiment": "rlrun.spec.experiment",
-    "PPO": "rlrun.algorithms.ppo",
-    "RlrunError": "rlrun.errors",
-    "TrialResult": "rlrun.tune.run_directory",
-    "load_experiments": "rlrun.spec.load",
-    "resume": "rlrun.tune.run",
-    "run": "rlrun.tune.run",
+    "A2C": "rlrun.python_api:A2C",
+    "A3C": "rlrun.python_api:A3C",
+    "APPO": "rlrun.python_api:APPO",
+    "Algorithm": "rlrun.python_api:TrainedAlgorithm",
+    "Apex": "rlrun.python_api:Apex",
+    "ApexDDPG": "rlrun.python_api:ApexDDPG",
+    "AsyncDQN": "rlrun.python_api:AsyncDQN",
+    "DDPG": "rlrun.python_api:DDPG",
+    "DDPPO": "rlrun.python_api:DDPPO",
+    "DQN": "rlrun.python_api:DQN",
+    "Experiment": "rlrun.spec.experiment:Experiment",
+    "Gorila": "rlrun.python_api:Gorila",
+    "Impala": "rlrun.python_api:Impala",
+    "PG": "rlrun.python_api:PG",
+    "PPO": "rlrun.python_api:PPO",
+    "QTOpt": "rlrun.python_api:QTOpt",
+    "R2D2": "rlrun.python_api:R2D2",
+    "R2D3": "rlrun.python_api:R2D3",
+    "RlrunError": "rlrun.errors:RlrunError",
+    "SAC": "rlrun.python_api:SAC",
+    "TD3": "rlrun.python_api:TD3",
+    "TrialResult": "rlrun.tune.run_directory:TrialResult",
+    "load_experiments": "rlrun.spec.load:load_experiments",
+    "resume": "rlrun.tune.run:resume",
+    "run": "rlrun.tune.run:run",
 }
-"""Public names and the modules that define them."""
+"""Public names and what they stand for."""
 
-__all__ = ["PPO", "Algorithm", "Experiment", "RlrunError", "TrialResult", "load_experiments", "resume", "run"]
+__all__ = [
+    "A2C",
+    "A3C",
+    "APPO",
+    "DDPG",
+    "DDPPO",
+    "DQN",
+    "PG",
+    "PPO",
+    "R2D2",
+    "R2D3",
+    "SAC",
+    "TD3",
+    "Algorithm",
+    "Apex",
+    "ApexDDPG",
+    "AsyncDQN",
+    "Experiment",
+    "Gorila",
+    "Impala",
+    "QTOpt",
+    "RlrunError",
+    "TrialResult",
+    "load_experiments",
+    "resume",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first asked for."""
     if name not in _PUBLIC:
         raise AttributeError(f"module 'rlrun' has no attribute '{name}'")
-    found = getattr(importlib.import_module(_PUBLIC[name]), name)
+    module, _, attribute = _PUBLIC[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute)
     globals()[name] = found
     return found
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from bench_peers import cpu_seconds_of_tree
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.registry import algorithm_class
+from rlrun.training.training import Training
 
 LONG_RUN = 100_000_000
 """Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""
@@ -43,22 +45,23 @@ def trained(work: dict[str, Any]) -> dict[str, Any]:
     """Trains through warm-up and window, and returns what the window held."""
     env = {"id": work["env"], "kwargs": {"num_threads": 1}} if work["env"].startswith("ALE/") else work["env"]
     kind = algorithm_class(work["algorithm"])
-    with kind(env, config_of(work), seed=work["seed"], total_env_steps=LONG_RUN) as algorithm:
-        algorithm.train()  # starts everything
+    algorithm = kind(kind.Config.parse(config_of(work)))
+    with Training(EnvConfig.parse(env), algorithm, seed=work["seed"], total_env_steps=LONG_RUN) as training:
+        training.step()  # starts everything
         began = time.perf_counter()
         while time.perf_counter() - began < work["warm_up_s"]:
-            algorithm.train()
+            training.step()
         began, began_cpu = time.perf_counter(), cpu_seconds_of_tree()
         results: list[dict[str, Any]] = []
         while time.perf_counter() - began < work["window_s"]:
-            results.append(algorithm.train())
+            results.append(training.step())
         seconds, cpu_seconds = time.perf_counter() - began, cpu_seconds_of_tree() - began_cpu
     return {
         "env_steps": sum(result["env_steps_per_s"] * result["time_this_iter_s"] for result in results),
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "episode_return": results[-1]["episode_return_mean"],
-        "compiled": bool(algorithm.is_compiled),
+        "compiled": bool(training.is_compiled),
         "policy_lag": mean(results, "policy_lag_mean"),
         "policy_lag_max": max(result["policy_lag_max"] for result in results),
         "shares": shares(results, seconds),

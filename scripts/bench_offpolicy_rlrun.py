@@ -10,7 +10,9 @@ from typing import Any
 from bench_impala_rlrun import LONG_RUN, shares
 from bench_peers import cpu_seconds_of_tree
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.registry import algorithm_class
+from rlrun.training.training import Training
 
 
 def config_of(work: dict[str, Any]) -> dict[str, Any]:
@@ -38,24 +40,25 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
 def trained(work: dict[str, Any]) -> dict[str, Any]:
     """Trains through warm-up and window, and returns what the window held."""
     kind = algorithm_class(work["algorithm"])
-    with kind(work["env"], config_of(work), seed=work["seed"], total_env_steps=LONG_RUN) as algorithm:
-        result = algorithm.train()
+    env, algorithm = EnvConfig.parse(work["env"]), kind(kind.Config.parse(config_of(work)))
+    with Training(env, algorithm, seed=work["seed"], total_env_steps=LONG_RUN) as training:
+        result = training.step()
         while result["sgd_steps"] == 0:
-            result = algorithm.train()
+            result = training.step()
         began = time.perf_counter()
         while time.perf_counter() - began < work["warm_up_s"]:
-            result = algorithm.train()
+            result = training.step()
         began, began_cpu, updates = time.perf_counter(), cpu_seconds_of_tree(), result["sgd_steps"]
         results: list[dict[str, Any]] = []
         while time.perf_counter() - began < work["window_s"]:
-            results.append(algorithm.train())
+            results.append(training.step())
         seconds, cpu_seconds = time.perf_counter() - began, cpu_seconds_of_tree() - began_cpu
     return {
         "env_steps": sum(result["env_steps_per_s"] * result["time_this_iter_s"] for result in results),
         "updates": results[-1]["sgd_steps"] - updates,
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
-        "compiled": bool(algorithm.is_compiled),
+        "compiled": bool(training.is_compiled),
         "waits": sum(result["time/learner_wait_share"] * result["time_this_iter_s"] for result in results) / seconds,
         "shares": shares(results, seconds),
     }

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithm import Algorithm
-from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, MergeFilters, Standardize, TrainOneStep
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.python_api import A2C, PPO, TrainedAlgorithm
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.trial_loop import TrialLoop
 
@@ -63,7 +64,7 @@ def loop_overhead_s() -> tuple[float, float]:
     return statistics.median(iterations), statistics.median(added)
 
 
-FLOWS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
+FLOWS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
     "PPO, 8 envs x 256 steps, minibatch 64, 10 epochs": (
         PPO,
         {"train_batch_size": 2048, "minibatch_size": 64, "compile": True},
@@ -78,13 +79,13 @@ STRETCHES = 30
 STRETCH_S = 0.1
 
 
-def flow_overhead(kind: type[Algorithm[Any]], config: dict[str, Any]) -> tuple[float, float]:
+def flow_overhead(kind: type[TrainedAlgorithm], config: dict[str, Any]) -> tuple[float, float]:
     """Returns the median seconds of an iteration through the flow, and of the same operators called by hand."""
-    with kind("CartPole-v1", config) as algorithm:
-        algorithm.train()
-        flow = algorithm.learn(algorithm.collect(algorithm.workers), algorithm.workers)
+    with kind("CartPole-v1", config) as trained:
+        trained.train()
+        flow = trained.training.flow
         next(flow)
-        by_hand = hand_written(algorithm)
+        by_hand = hand_written(trained)
         by_hand()
         found: dict[str, list[float]] = {"flow": [], "hand": []}
         for _ in range(STRETCHES):
@@ -97,21 +98,21 @@ def flow_overhead(kind: type[Algorithm[Any]], config: dict[str, Any]) -> tuple[f
     return statistics.median(found["flow"]), statistics.median(found["hand"])
 
 
-def hand_written(algorithm: Algorithm[Any]) -> Callable[[], object]:
+def hand_written(trained: TrainedAlgorithm) -> Callable[[], object]:
     """Returns an iteration of PPO or A2C as one writes it without flows."""
-    config, trainee, workers = algorithm.config, algorithm.trainee, algorithm.workers
-    is_ppo = isinstance(algorithm, PPO)
+    config, trainee, workers = trained.config, trained.training.trainee, trained.training.workers
+    is_ppo = isinstance(trained, PPO)
     passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}
     advantages, standardize = ComputeAdvantages(config.gamma, config.gae_lambda), Standardize("advantages")
-    train = TrainOneStep(trainee, **passes)
+    train = TrainOnBatch(trainee, **passes)
     merge, broadcast = MergeFilters(trainee), BroadcastWeights(trainee)
 
     def step() -> None:
         workers.request(0)
         (rollout,) = workers.arrived()
         workers.count(rollout)
-        fragment = rollout.batches["default"]
-        versions = np.broadcast_to(np.int32(rollout.weights_versions["default"]), fragment["valid"].shape)
+        fragment = rollout.batches[DEFAULT_POLICY]
+        versions = np.broadcast_to(np.int32(rollout.weights_versions[DEFAULT_POLICY]), fragment["valid"].shape)
         batch = advantages(SampleBatch(fragment, weights_version=versions))
         broadcast(merge(train(standardize(batch) if is_ppo else batch)))
 

@@ -13,8 +13,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlrun.algorithms.ppo import PPO
-from rlrun.flow.operators import ComputeAdvantages
+from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.python_api import PPO
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.tune.events import RunEvent, TrialEvent
 from rlrun.tune.run import run
 
@@ -104,16 +106,19 @@ def seconds_by_phase(results: list[dict[str, Any]], first: int, last: int) -> di
 
 def sampled(work: dict[str, Any]) -> dict[str, Any]:
     """Collects fragments with their advantages, as one flow that learns nothing."""
-    with PPO("CartPole-v1", {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as algorithm:
-        algorithm.train()  # starts everything
-        rollouts = algorithm.collect(algorithm.workers).for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
+    with PPO("CartPole-v1", {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as ppo:
+        ppo.train()  # starts everything
+        workers = ppo.training.workers
+        # A view of its own: the one of the training delivers its fragments to the dataflow that learns.
+        fragments = PolicyWorkers(workers, DEFAULT_POLICY).rollouts()
+        rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
         for _ in range(work["warm_up"]):
             next(rollouts)
-        began, began_cpu, steps_before = time.perf_counter(), time.process_time(), algorithm.workers.env_steps
+        began, began_cpu, steps_before = time.perf_counter(), time.process_time(), workers.env_steps
         for _ in range(work["iterations"]):
             next(rollouts)
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-        env_steps = algorithm.workers.env_steps - steps_before
+        env_steps = workers.env_steps - steps_before
         return {"env_steps": env_steps, "seconds": seconds, "cpu_seconds": cpu_seconds}
 
 

@@ -35,7 +35,7 @@ CALLS = 20
 
 
 def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
-    """Returns steps whose first observation is the last one of the steps before."""
+    """Returns steps with first priorities, whose first observation is the last one of the steps before."""
     shape = (length, 1)
     obs = np.arange(first, first + length + 1, dtype=np.float32)[:, None, None] + np.zeros(4, np.float32)
     return SampleBatch(
@@ -45,6 +45,7 @@ def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
         terminateds=rng.random(shape) < 0.01,
         truncateds=np.zeros(shape, np.bool_),
         valid=np.ones(shape, np.bool_),
+        priorities=rng.random(shape),
     )
 
 
@@ -53,7 +54,7 @@ def rlrun_replay(rng: np.random.Generator) -> ReplayBuffer:
     config = ReplayConfig(capacity=CAPACITY, prioritized=True)
     replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.99, seed=0)
     for first in range(0, CAPACITY, FRAGMENT):
-        replay.add(0, steps(first, FRAGMENT, rng), rng.random((FRAGMENT, 1)))
+        replay.add(0, steps(first, FRAGMENT, rng))
     return replay
 
 
@@ -75,7 +76,7 @@ def cpprb_replay(rng: np.random.Generator) -> Any:
             actions=batch["actions"],
             rewards=batch["rewards"],
             terminateds=batch["terminateds"],
-            priorities=rng.random(FRAGMENT),
+            priorities=batch["priorities"][:, 0],
         )
     return replay
 
@@ -86,7 +87,7 @@ def turns(ours: ReplayBuffer, theirs: Any, batch_size: int, rng: np.random.Gener
 
     def rlrun_turn() -> None:
         batch = ours.sample(batch_size, 0)
-        ours.update_priorities(batch["cells"], next(errors))
+        ours.update_priorities(batch["indices"], next(errors))
 
     def cpprb_turn() -> None:
         batch = theirs.sample(batch_size, 0.4)

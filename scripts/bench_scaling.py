@@ -39,13 +39,16 @@ from bench_scaling_stub import ROWS, Fragment, StubConfig, StubWeights
 from rlrun.actors.private_ray import prepare_environment, start
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
-from rlrun.flow.aggregation import AggregatedRollouts
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import ConcatBatches, SendWeights
-from rlrun.flow.sources import AsyncRollouts, parallel_rollouts
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.weights import SendWeights
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.flow.sources.aggregated_rollouts import AggregatedRollouts
+from rlrun.flow.sources.rollouts import AsyncRollouts
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.rollout_worker import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -150,7 +153,7 @@ class StubTrainee:
     """
 
     fragment: Fragment
-    workers: WorkerSet
+    workers: PolicyWorkers
     weights_version: int = 0
 
     @property
@@ -161,7 +164,7 @@ class StubTrainee:
     def weights(self) -> Weights:
         """Returns new weights of the right size."""
         flat = np.zeros(self.fragment.parameters, np.float32)
-        return StubWeights(self.weights_version, flat, env_steps=self.workers.env_steps, fragment=self.fragment)
+        return StubWeights(self.weights_version, flat, fragment=self.fragment)
 
 
 def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int], aggregators: int = 0) -> list[Measurement]:
@@ -215,7 +218,7 @@ def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[Work
     """Gives stub workers that have all started, and ends them."""
     workers = WorkerSet(StubConfig(), number, factory="bench_scaling_stub:StubWorker")
     if aggregators:
-        workers.gather(aggregators, per_batch * ROWS, IN_FLIGHT, "default")
+        workers.gather(aggregators, per_batch * ROWS, IN_FLIGHT, DEFAULT_POLICY)
     try:
         workers.state()  # answered by all once they are there
         yield workers
@@ -225,14 +228,14 @@ def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[Work
 
 def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: float, idle: float) -> Measurement:
     """Measures the dataflow over the first so many of the workers; `idle` is the driver's share of a core without."""
-    trainee = StubTrainee(fragment, workers)
-    workers.set_weights({"default": trainee.weights()})
+    trainee = StubTrainee(fragment, PolicyWorkers(workers, DEFAULT_POLICY))
+    trainee.workers.send(trainee.weights())
     source: AsyncRollouts
     if case.aggregators:
-        source = AggregatedRollouts(workers, "default", IN_FLIGHT, {})
+        source = AggregatedRollouts(workers, DEFAULT_POLICY, IN_FLIGHT, {})
     else:
         workers.deliverers = workers.indices[: case.workers]
-        source = AsyncRollouts(workers, "default", (), IN_FLIGHT)
+        source = AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT)
     rollouts: Flow[Any] = Flow(source)
     send: Any = SendWeights(trainee)  # type: ignore[arg-type]
     flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(case.per_batch * ROWS))
@@ -303,7 +306,7 @@ def real(seconds: float) -> list[Measurement]:
     """Measures workers that sample CartPole with a dense network of 64 x 64."""
     env = EnvConfig(id=CARTPOLE)
     policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(64, 64)), normalize_observations=False, seed=0)
-    weights = {"default": Weights(0, policy.parameters.gather(policy.module).numpy())}
+    weights = {DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}
     print(f"\n{CARTPOLE} through an asynchronous source, fragments of {STEPS_OF_A_FRAGMENT} steps")
     print(
         f"{'workers':>7}{'envs each':>11}{'env steps/s':>13}{'a worker at work':>18}{'driver CPU us/task':>20}",
@@ -317,7 +320,7 @@ def real(seconds: float) -> list[Measurement]:
                 num_envs=envs,
                 fragment_length=STEPS_OF_A_FRAGMENT // envs,
                 seed=0,
-                behaviors={"default": policy.behavior()},
+                behaviors={DEFAULT_POLICY: policy.behavior()},
                 gamma=0.99,
             )
             workers = WorkerSet(config, number)
@@ -329,7 +332,7 @@ def real(seconds: float) -> list[Measurement]:
 
 
 def measured_sampling(workers: WorkerSet, seconds: float) -> Measurement:
-    flow = parallel_rollouts(workers, mode="async", in_flight=IN_FLIGHT)
+    flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(mode="async", in_flight=IN_FLIGHT)
     batch = flow.take(1)[0]
     found = measured(lambda: next(flow), flow, workers, seconds)
     return {

@@ -12,18 +12,14 @@ from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators import (
-    BroadcastWeights,
-    ComputeAdvantages,
-    ConcatBatches,
-    LearnResult,
-    MergeFilters,
-    Standardize,
-    TrainOneStep,
-)
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.metric import Metric
 
 
 class AWRConfig(OnPolicyConfig):
@@ -44,10 +40,14 @@ class AWRConfig(OnPolicyConfig):
 
 
 class ExponentialWeights(Operator):
-    """Adds `weights` [T, B]: how much each action is worth imitating."""
+    """Adds `weights` [T, B]: how much each action is worth imitating.
+
+    Args:
+        temperature: Of the exponential of advantages.
+        max_weight: Bound of the weights.
+    """
 
     def __init__(self, temperature: float, max_weight: float) -> None:
-        """Takes the temperature of the exponential and its bound."""
         self.temperature = temperature
         self.max_weight = max_weight
 
@@ -66,7 +66,12 @@ class AWR(Algorithm[AWRConfig]):
     """Imitates its own actions, the better ones more, as in arXiv:1910.00177 but without a replay."""
 
     Config = AWRConfig
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    learner_metrics = (
+        Metric("policy_loss", "", "Negative weighted log-likelihood of the actions"),
+        Metric("value_loss", "", "Mean squared error of the values"),
+        Metric("entropy", "nats", "Mean entropy of the action distribution"),
+        Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
+    )
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         """Weighted log-likelihood of the actions (eq. 10) and squared error of the values, over rows [S, L]."""
@@ -83,15 +88,15 @@ class AWR(Algorithm[AWRConfig]):
             },
         )
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """PPO's dataflow with one operator of our own in it."""
         config = self.config
         return (
-            rollouts.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            items.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(Standardize("advantages"))
             .for_each(ExponentialWeights(config.temperature, config.max_weight))
-            .for_each(TrainOneStep(self.trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
-            .for_each(MergeFilters(self.trainee))
-            .for_each(BroadcastWeights(self.trainee))
+            .for_each(TrainOnBatch(trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
         )

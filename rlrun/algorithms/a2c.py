@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import (
-    BroadcastWeights,
-    ComputeAdvantages,
-    ConcatBatches,
-    LearnResult,
-    MergeFilters,
-    Standardize,
-    TrainOneStep,
-)
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +47,7 @@ class A2C(Algorithm[A2CConfig]):
 
     Config = A2CConfig
     policy_family = "actor_critic"
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    learner_metrics = POLICY_GRADIENT_METRICS
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
@@ -62,16 +58,14 @@ class A2C(Algorithm[A2CConfig]):
             entropy_coeff=scheduled["entropy_coeff"],
         )
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
         config = self.config
-        batches = rollouts.for_each(ComputeAdvantages(config.gamma, config.gae_lambda)).combine(
+        batches = fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda)).combine(
             ConcatBatches(config.train_batch_size)
         )
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (
-            batches.for_each(TrainOneStep(self.trainee))
-            .for_each(MergeFilters(self.trainee))
-            .for_each(BroadcastWeights(self.trainee))
+            batches.for_each(TrainOnBatch(trainee)).for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
         )

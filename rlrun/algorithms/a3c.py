@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, parallel_gradients
-from rlrun.flow.operators import ComputeAdvantages, LearnResult, MergeFilters, SendWeights, Standardize
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.trainee import Trainee
 
 
 @defaults(entropy_coeff=0.01)
@@ -37,25 +38,27 @@ class A3C(A2C):
     Config = A3CConfig
     config: A3CConfig
 
-    def collect(self, workers: WorkerSet) -> Flow[Any]:
-        """Gradients of the workers' fragments, as they are ready."""
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """The gradient of a fragment at the weights that acted."""
         config = self.config
-        operators: list[Callable[[Any], Any]] = [ComputeAdvantages(config.gamma, config.gae_lambda)]
-        if config.standardize_advantages:
-            operators.append(Standardize("advantages"))
-        return parallel_gradients(workers, self.remote_learner(), *operators, in_flight=config.gradients_in_flight)
-
-    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
-        """One step of SGD along each gradient, new weights to whoever has delivered it."""
-        self._gradients = ApplyGradients(self.trainee)
+        standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
-            rollouts.zip_with_worker()
-            .for_each(self._gradients)
-            .for_each(MergeFilters(self.trainee))
-            .zip_with_worker()
-            .for_each(SendWeights(self.trainee, learning=True))
+            ComputeAdvantages(config.gamma, config.gae_lambda),
+            *standardize,
+            ComputeGradients(trainee.learner_factory),
         )
 
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns every worker's share of the gradients."""
-        return self._gradients.take_shares()
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Gradients of the workers' fragments, as they are ready."""
+        in_flight = self.config.gradients_in_flight
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
+
+    def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """One step of SGD along each gradient, new weights to whoever has delivered it."""
+        return (
+            gradients.zip_with_worker()
+            .for_each(ApplyGradients(trainee))
+            .for_each(MergeFilters(trainee))
+            .zip_with_worker()
+            .for_each(SendWeights(trainee))
+        )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithms.impala import Impala, ImpalaConfig
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import AddTargetOutputs, LearnResult, MergeFilters, UpdateTargetNetwork
+from rlrun.flow.operators.training import AddTargetOutputs, UpdateTargetNetwork
+from rlrun.flow.operators.weights import MergeFilters
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +47,7 @@ class APPO(Impala):
     Config = APPOConfig
     config: APPOConfig
     has_target_network = True
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "mean_ratio", "grad_norm")
+    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION, MEAN_RATIO)
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
@@ -93,13 +95,13 @@ class APPO(Impala):
             },
         )
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
-        batches = self.batches(rollouts)
+        batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:
-            batches = batches.for_each(AddTargetOutputs(self.learner))
+            batches = batches.for_each(AddTargetOutputs(trainee))
         return (
-            batches.for_each(self.train_one_step())
-            .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval))
-            .for_each(MergeFilters(self.trainee))
+            batches.for_each(self.train_on_batch(trainee))
+            .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval))
+            .for_each(MergeFilters(trainee))
         )

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
-from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
+from rlrun.config import (
+    Fraction,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, parallel_gradients
-from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
+from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.flow.operators.training import UpdateTargetNetwork
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.exploration import FinalEpsilons
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.nn.model_config import QModelConfig
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.policy.q import QNetworks
 
@@ -78,15 +86,13 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     Config = AsyncDQNConfig
     policy_family = "q"
     has_target_network = True
-    learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
+    learner_metrics = TD_METRICS
 
-    def make_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
-    ) -> Policy:
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns a Q policy whose columns explore each towards a final probability of its own."""
         from rlrun.policy.q import QPolicy
 
-        policy = super().make_policy(observation_space, action_space, seed=seed)
+        policy = super().policy(spaces, seed)
         assert isinstance(policy, QPolicy)
         policy.spread = FinalEpsilons(self.config.final_epsilons, self.config.final_epsilon_shares)
         return policy
@@ -116,23 +122,22 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         distance = masked_mean(errors.abs(), valid)
         return Loss(loss, {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": distance})
 
-    def collect(self, workers: WorkerSet) -> Flow[Any]:
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """The gradient of a fragment at the weights that acted."""
+        return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
+
+    def collect(self, trainee: Trainee) -> Flow[Any]:
         """Gradients of the workers' fragments, as they are ready."""
         in_flight = self.config.gradients_in_flight
-        return parallel_gradients(workers, self.remote_learner(), whole_fragments=True, in_flight=in_flight)
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
-    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
-        self._gradients = ApplyGradients(self.trainee)
         return (
-            rollouts.zip_with_worker()
-            .for_each(self._gradients)
-            .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval))
-            .for_each(MergeFilters(self.trainee))
+            gradients.zip_with_worker()
+            .for_each(ApplyGradients(trainee))
+            .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval))
+            .for_each(MergeFilters(trainee))
             .zip_with_worker()
-            .for_each(SendWeights(self.trainee, learning=True))
+            .for_each(SendWeights(trainee))
         )
-
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns every worker's share of the gradients."""
-        return self._gradients.take_shares()

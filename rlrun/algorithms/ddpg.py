@@ -6,22 +6,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
 from rlrun.config import Fraction, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.deterministic_behavior import NoiseKind
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
     from rlrun.policy.deterministic import DeterministicNetworks
     from rlrun.policy.policy import Policy
 
@@ -48,25 +53,20 @@ class DDPG(Algorithm[DDPGConfig]):
     has_target_network = True
     num_critics: ClassVar[int] = 1
     draws_noise: ClassVar[bool] = False
-    learner_metrics: ClassVar[tuple[str, ...]] = (
-        "critics/loss",
-        "critics/q_mean",
-        "critics/td_error",
-        "critics/grad_norm",
-        "actor/loss",
-        "actor/grad_norm",
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("actor/loss", "", "Loss of the actor"),
+        GRAD_NORM.below("actor/"),
     )
 
-    def make_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
-    ) -> Policy:
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor and its critics."""
         from rlrun.policy.deterministic import DeterministicPolicy
 
         config = self.config
         return DeterministicPolicy(
-            observation_space,
-            action_space,
+            spaces.observation,
+            spaces.action,
             config.model,
             normalize_observations=config.normalize_observations,
             seed=seed,
@@ -77,7 +77,7 @@ class DDPG(Algorithm[DDPGConfig]):
             draws_noise=self.draws_noise,
         )
 
-    def objectives(self) -> list[Objective]:
+    def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actor climbs."""
         bound = self.config.max_grad_norm
         return [
@@ -114,7 +114,27 @@ class DDPG(Algorithm[DDPGConfig]):
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
-        """Steps into the replay, as many minibatches out of it as are due, new weights."""
-        replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, self.trainee, replay, self.config)
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        config = self.config
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

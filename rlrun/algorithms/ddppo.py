@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import model_validator
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.config import fixed
-from rlrun.flow.decentralized import LearnTogether, MirrorReplicas
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import BroadcastWeights, ComputeAdvantages, LearnResult, MergeFilters
-from rlrun.flow.sources import parallel_rollouts
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.flow.operators.all_reduce_sgd import AllReduceSGD, MirrorReplicas
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
 
 MEETING_TIMEOUT_S = 300.0
 """Seconds that a worker waits for the others to start."""
@@ -57,11 +57,11 @@ class DDPPO(PPO):
     Config = DDPPOConfig
     config: DDPPOConfig
 
-    def collect(self, workers: WorkerSet) -> Flow[Any]:
-        """What every worker has learned from its own fragment, in step with the others."""
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """What every worker learns from its own fragment, in step with the others."""
         config = self.config
-        learn = LearnTogether(
-            self.remote_learner(),
+        learn = AllReduceSGD(
+            trainee.learner_factory,
             config.num_workers,
             num_epochs=config.num_epochs,
             minibatch_size=config.minibatch_size,
@@ -69,18 +69,13 @@ class DDPPO(PPO):
             stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
             timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),
         )
-        return parallel_rollouts(workers, ComputeAdvantages(config.gamma, config.gae_lambda), learn)
+        return ComputeAdvantages(config.gamma, config.gae_lambda), learn
 
-    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
-        """The driver's copy, merged filters for everyone."""
-        self._mirror = MirrorReplicas(self.trainee)
+    def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """A copy of what the workers have learned, merged filters for everyone."""
         return (
-            rollouts.zip_with_worker()
-            .combine(self._mirror)
-            .for_each(MergeFilters(self.trainee))
-            .for_each(BroadcastWeights(self.trainee))
+            replicas.zip_with_worker()
+            .combine(MirrorReplicas(trainee))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
         )
-
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns the statistics of the workers' losses."""
-        return {f"learner/{name}": value for name, value in self._mirror.take_statistics().items()}

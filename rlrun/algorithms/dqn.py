@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import QModelConfig
-from rlrun.off_policy import learn_from_replay, replay_of
 from rlrun.policy.q_behavior import Exploration
 from rlrun.policy.return_model import ReturnKind, ReturnModel
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
     from rlrun.policy.q import QNetworks, QPolicy
 
 
@@ -99,23 +104,21 @@ class DQNConfig(OffPolicyConfig):
 
 
 class DQN(Algorithm[DQNConfig]):
-    """Put every fragment by, and learn from minibatches of what was put by."""
+    """Deep Q-network: every fragment goes into a replay buffer, and minibatches out of it are learned from."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
-    learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
+    learner_metrics = TD_METRICS
 
-    def make_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
-    ) -> QPolicy:
+    def policy(self, spaces: Spaces, seed: int) -> QPolicy:
         """Returns a Q policy that estimates and explores as the settings say."""
         from rlrun.policy.q import QPolicy
 
         config = self.config
         return QPolicy(
-            observation_space,
-            action_space,
+            spaces.observation,
+            spaces.action,
             config.model,
             normalize_observations=config.normalize_observations,
             seed=seed,
@@ -125,7 +128,7 @@ class DQN(Algorithm[DQNConfig]):
             exploration=config.exploration,
         )
 
-    def objectives(self) -> list[Objective]:
+    def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss."""
         config = self.config
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, epsilon=config.adam_epsilon)]
@@ -173,10 +176,30 @@ class DQN(Algorithm[DQNConfig]):
         crossed = cross_entropy(taken, targets)
         return crossed, (crossed.detach() - entropy(targets)).clamp(min=0.0)
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
-        """Fragments into the replay, as many minibatches out of it as are due, new weights."""
-        replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, self.trainee, replay, self.config)
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        config = self.config
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
 
 
 def of_actions(returns: Tensor, actions: Tensor) -> Tensor:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rlrun.algorithms.dqn import DQN, DQNConfig
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.flow.flow import Flow
-from rlrun.flow.gradients import ApplyGradients, Gradients
-from rlrun.flow.operators import LearnResult, MergeFilters, SendWeights, UpdateTargetNetwork
-from rlrun.flow.sources import parallel_rollouts
-from rlrun.flow.worker_replay import ComputeReplayedGradients
+from rlrun.flow.operators.gradients import ApplyGradients, Gradients
+from rlrun.flow.operators.replayed_gradients import ComputeReplayedGradients
+from rlrun.flow.operators.training import UpdateTargetNetwork
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.replay.replay import ReplayRatio
 from rlrun.replay.replay_config import ReplayConfig
-from rlrun.rollout.worker_set import WorkerSet
 
 
 @fixed("gradients of the workers tell no priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
@@ -50,38 +51,38 @@ class Gorila(DQN):
     Config = GorilaConfig
     config: GorilaConfig
 
-    def collect(self, workers: WorkerSet) -> Flow[Any]:
-        """What each fragment of a worker makes due: a list of gradients, none at first."""
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """The gradients that a worker's fragment allows: a list, empty before learning starts."""
         config = self.config
-        compute = ComputeReplayedGradients(
-            self.remote_learner(),
-            config.replay,
-            num_workers=len(workers.indices),
-            batch_size=config.minibatch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            seed=self.seed,
-        )
-        return parallel_rollouts(workers, compute, mode="async", in_flight=config.gradients_in_flight)
-
-    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
-        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
-        self._gradients = ApplyGradients(self.trainee)
         return (
-            rollouts.combine(each_gradient)
-            .zip_with_worker()
-            .for_each(self._gradients)
-            .for_each(UpdateTargetNetwork(self.learner, self.config.target_update_interval, self.config.tau))
-            .for_each(MergeFilters(self.trainee))
-            .zip_with_worker()
-            .for_each(SendWeights(self.trainee, learning=True))
+            ComputeReplayedGradients(
+                trainee.learner_factory,
+                config.replay,
+                num_workers=len(trainee.workers.indices),
+                minibatch_size=config.minibatch_size,
+                ratio=ReplayRatio(config.training_intensity, config.learning_starts),
+                n_step=config.n_step,
+                gamma=config.gamma,
+                seed=trainee.seed,
+            ),
         )
 
-    def own_metrics(self) -> Mapping[str, float]:
-        """Returns every worker's share of the gradients."""
-        return self._gradients.take_shares()
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Lists of gradients of the workers' fragments, as they are ready."""
+        in_flight = self.config.gradients_in_flight
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
+
+    def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
+        return (
+            gradients.combine(each_gradient)
+            .zip_with_worker()
+            .for_each(ApplyGradients(trainee))
+            .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval, self.config.tau))
+            .for_each(MergeFilters(trainee))
+            .zip_with_worker()
+            .for_each(SendWeights(trainee))
+        )
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:

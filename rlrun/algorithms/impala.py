@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import ConcatBatches, LearnResult, MergeFilters, SendWeights, TrainOneStep
-from rlrun.flow.recent_batches import ReplayRecent
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.replay_recent import ReplayRecent
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Loss
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +73,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     Config = ImpalaConfig
     policy_family = "actor_critic"
-    learner_metrics: ClassVar[tuple[str, ...]] = ("policy_loss", "value_loss", "entropy", "mean_ratio", "grad_norm")
+    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO)
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
@@ -102,35 +105,33 @@ class Impala(Algorithm[ImpalaConfig]):
             },
         )
 
-    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
+    def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
         """Fragments as they are ready, or batches of them from aggregators."""
-        return aggregated_rollouts(
-            workers,
-            aggregators=self.config.num_aggregators,
-            batch_size=self.config.train_batch_size,
-            in_flight=self.config.rollouts_in_flight,
+        config = self.config
+        return trainee.workers.rollouts(
+            mode="async",
+            in_flight=config.rollouts_in_flight,
+            aggregators=config.num_aggregators,
+            batch_size=config.train_batch_size,
         )
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
-        trained = self.batches(rollouts).for_each(self.train_one_step())
-        return trained.for_each(MergeFilters(self.trainee))
+        batches = self.batches(fragments, trainee)
+        return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
-    def batches(self, rollouts: Flow[SampleBatch]) -> Flow[SampleBatch]:
+    def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
         """New weights to whoever has delivered, batches of new and repeated fragments."""
         config = self.config
-        fragments = rollouts.zip_with_worker().for_each(SendWeights(self.trainee, config.broadcast_interval))
+        fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
         if config.replay_proportion:
-            seed = child_seed(self.seed, "recent fragments")
+            seed = child_seed(trainee.seed, "recent fragments")
             fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
-    def train_one_step(self) -> TrainOneStep:
+    def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
         """Passes over whole fragments."""
         config = self.config
-        return TrainOneStep(
-            self.trainee,
-            num_epochs=config.num_epochs,
-            minibatch_size=config.minibatch_size,
-            whole_fragments=True,
+        return TrainOnBatch(
+            trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True
         )

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.episodes import CompleteEpisodes
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import (
-    BroadcastWeights,
-    ConcatBatches,
-    LearnResult,
-    MergeFilters,
-    Standardize,
-    TrainOneStep,
-)
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.operators.advantages import Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.complete_episodes import CompleteEpisodes
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +51,7 @@ class PG(Algorithm[PGConfig]):
 
     Config = PGConfig
     policy_family = "actor_critic"
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    learner_metrics = POLICY_GRADIENT_METRICS
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
@@ -64,18 +60,16 @@ class PG(Algorithm[PGConfig]):
             outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
         )
 
-    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
-        """Finished episodes of every worker in turn."""
-        return parallel_rollouts(workers, CompleteEpisodes(self.config.gamma, self.config.use_baseline))
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """Finished episodes."""
+        return (CompleteEpisodes(self.config.gamma, self.config.use_baseline),)
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
         config = self.config
-        batches = rollouts.combine(ConcatBatches(config.train_batch_size, exact=True))
+        batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True))
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (
-            batches.for_each(TrainOneStep(self.trainee))
-            .for_each(MergeFilters(self.trainee))
-            .for_each(BroadcastWeights(self.trainee))
+            batches.for_each(TrainOnBatch(trainee)).for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
         )

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import (
-    BroadcastWeights,
-    ComputeAdvantages,
-    ConcatBatches,
-    LearnResult,
-    MergeFilters,
-    Standardize,
-    TrainOneStep,
-)
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.rollouts import RolloutMode
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +71,7 @@ class PPO(Algorithm[PPOConfig]):
 
     Config = PPOConfig
     policy_family = "actor_critic"
-    learner_metrics = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
+    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
@@ -106,25 +102,26 @@ class PPO(Algorithm[PPOConfig]):
             },
         )
 
-    def collect(self, workers: WorkerSet) -> Flow[SampleBatch]:
-        """A fragment of every worker in turn, or with `asynchronous` fragments as they are ready."""
-        return parallel_rollouts(workers, mode="async" if self.config.asynchronous else "sync", in_flight=2)
+    @property
+    def mode(self) -> RolloutMode:
+        """Rounds of one fragment from every worker, or with `asynchronous` fragments as they are ready."""
+        return "async" if self.config.asynchronous else "sync"
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
         config = self.config
         return (
-            rollouts.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(Standardize("advantages"))
             .for_each(
-                TrainOneStep(
-                    self.trainee,
+                TrainOnBatch(
+                    trainee,
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
                     stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
                 )
             )
-            .for_each(MergeFilters(self.trainee))
-            .for_each(BroadcastWeights(self.trainee))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
         )

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.operators.batch_refs import LowerProcessPriority
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
+from rlrun.flow.recipes.replays import distributed_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.learning_beside import collected, learn_beside
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.off_policy import learn_from_replay, replay_of
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
     from rlrun.policy.critics import CriticsNetworks
     from rlrun.policy.policy import Policy
 
@@ -73,18 +78,16 @@ class QTOpt(Algorithm[QTOptConfig]):
     Config = QTOptConfig
     policy_family = "critics"
     has_target_network = True
-    learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
+    learner_metrics = TD_METRICS
 
-    def make_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
-    ) -> Policy:
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns two critics."""
         from rlrun.policy.critics import CriticsPolicy
 
         config = self.config
         return CriticsPolicy(
-            observation_space,
-            action_space,
+            spaces.observation,
+            spaces.action,
             config.model,
             normalize_observations=config.normalize_observations,
             seed=seed,
@@ -113,13 +116,49 @@ class QTOpt(Algorithm[QTOptConfig]):
         statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
         return Loss(loss, statistics, priorities=distance.squeeze(-1))
 
-    def collect(self, workers: WorkerSet) -> Flow[Any]:
+    def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments in turn, or those of remote workers as they are ready."""
-        return collected(workers, self.config.asynchrony) if workers.num_workers else super().collect(workers)
+        if not trainee.workers.num_workers:
+            return super().collect(trainee)
+        asynchrony = self.config.asynchrony
+        return trainee.workers.rollouts(
+            LowerProcessPriority(),
+            mode="async",
+            in_flight=asynchrony.rollouts_in_flight,
+            deliver="references" if asynchrony.replay_shards else "batches",
+        )
 
-    def learn(self, rollouts: Flow[Any], workers: WorkerSet) -> Flow[LearnResult]:
-        """Steps into the replay, as many minibatches out of it as are due, new weights; or all that side by side."""
-        if not workers.num_workers:
-            replay = replay_of(self.config, workers, self.seed)
-            return learn_from_replay(rollouts, self.trainee, replay, self.config)
-        return learn_beside(rollouts, self.trainee, self.config, self.config.asynchrony, self.seed)
+    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
+        config, asynchrony = self.config, self.config.asynchrony
+        replay = distributed_replay(
+            config.replay,
+            trainee,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            shards=asynchrony.replay_shards,
+            minibatches_in_flight=asynchrony.minibatches_in_flight,
+            minibatches_per_fragment=asynchrony.minibatches_per_fragment,
+            timeout_s=config.worker_timeout_s,
+            max_restarts=config.max_worker_restarts,
+        )
+        update = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        stored = fragments.zip_with_worker().for_each(StoreToReplay(replay))
+        if not trainee.workers.num_workers:
+            learned = stored.followed_by(update)
+            return learned.for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
+        answered = stored.for_each(MergeFilters(trainee)).zip_with_worker()
+        store = answered.for_each(SendWeights(trainee, every=asynchrony.weights_age))
+        return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.functional.value_rescaling import rescaled, unrescaled
 from rlrun.learner.objective import Loss
 from rlrun.nn.recurrent_model import RecurrentModelConfig
-from rlrun.off_policy import learn_from_replay
+from rlrun.replay.replay import Experience, LocalReplay
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.policy.recurrent_q import RecurrentQNetworks
-
 MAX_SHARE = 0.9
 """What a sequence's largest error counts in its priority; the rest is the mean's (paper, section 2.3)."""
 
@@ -53,7 +56,7 @@ class R2D2(Algorithm[R2D2Config]):
     Config = R2D2Config
     policy_family = "recurrent_q"
     has_target_network = True
-    learner_metrics: ClassVar[tuple[str, ...]] = ("loss", "q_mean", "td_error", "grad_norm")
+    learner_metrics = TD_METRICS
 
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared temporal difference of rescaled values over rows [S, L] (paper, sections 2.1 and 2.3).
@@ -80,17 +83,38 @@ class R2D2(Algorithm[R2D2Config]):
         mean = distance.sum(1) / valid.sum(1).clamp(min=1.0)
         return Loss(loss, statistics, priorities=MAX_SHARE * distance.amax(1) + (1 - MAX_SHARE) * mean)
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
-        """Fragments into the replay, as many minibatches of sequences out of it as are due, new weights."""
-        replay = self.sequence_replay(self.config.replay, len(workers.indices))
-        return learn_from_replay(rollouts, self.trainee, replay, self.config)
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
+        config = self.config
+        replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
 
-    def sequence_replay(self, config: SequenceReplayConfig, num_lanes: int) -> SequenceReplay:
-        """Returns an empty replay for the fragments of so many workers."""
+    def experience(self, trainee: Trainee) -> Experience:
+        """Returns an empty replay of the sequences that a trainee's workers collect."""
+        seed = child_seed(trainee.seed, "replay")
+        return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
+
+    def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
+        """Returns an empty replay of sequences for so many workers."""
         return SequenceReplay(
-            config,
-            num_lanes=num_lanes,
-            n_step=self.config.n_step,
-            gamma=self.config.gamma,
-            seed=child_seed(self.seed, "replay"),
+            config, num_lanes=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
         )

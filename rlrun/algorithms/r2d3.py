@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlrun.algorithms.r2d2 import R2D2, R2D2Config
 from rlrun.config import Fraction
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.off_policy import learn_from_replay
 from rlrun.replay.demonstrations import DemonstratedReplay
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.replay.replay import Experience
 
 
 class R2D3Config(R2D2Config):
@@ -29,14 +28,13 @@ class R2D3(R2D2):
     Config = R2D3Config
     config: R2D3Config
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
-        """As R2D2 does, out of two replays."""
-        replay = DemonstratedReplay(
-            self.sequence_replay,
+    def experience(self, trainee: Trainee) -> Experience:
+        """Returns an empty replay of collected sequences, with one of the demonstrations beside it."""
+        return DemonstratedReplay(
+            partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
             self.config.replay,
-            len(workers.indices),
+            len(trainee.workers.indices),
             demonstrations=self.config.demonstrations,
             ratio=self.config.demonstration_ratio,
-            seed=child_seed(self.seed, "demonstrations"),
+            seed=child_seed(trainee.seed, "demonstrations"),
         )
-        return learn_from_replay(rollouts, self.trainee, replay, self.config)

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
 from rlrun.config import PositiveFloat, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import LearnResult
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
 from rlrun.nn.model_config import SoftModelConfig
-from rlrun.off_policy import learn_from_replay, replay_of
-from rlrun.rollout.worker_set import WorkerSet
 
 if TYPE_CHECKING:
-    import gymnasium
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.policy.soft import SoftNetworks
+    from rlrun.policy.soft import SoftNetworks, SoftPolicy
 
 
 class SACConfig(OffPolicyActorCriticConfig):
@@ -52,48 +58,45 @@ class SAC(Algorithm[SACConfig]):
     Config = SACConfig
     policy_family = "soft"
     has_target_network = True
-    learner_metrics: ClassVar[tuple[str, ...]] = (
-        "critics/loss",
-        "critics/q_mean",
-        "critics/td_error",
-        "critics/grad_norm",
-        "actor/loss",
-        "actor/entropy",
-        "actor/grad_norm",
-        "alpha/loss",
-        "alpha/alpha",
-        "alpha/grad_norm",
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("actor/loss", "", "Loss of the actor"),
+        ENTROPY.below("actor/"),
+        GRAD_NORM.below("actor/"),
+        Metric("alpha/loss", "", "Loss of the temperature"),
+        Metric("alpha/alpha", "", "Temperature: the weight of the entropy"),
+        GRAD_NORM.below("alpha/"),
     )
 
-    def make_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], *, seed: int
-    ) -> Policy:
+    def policy(self, spaces: Spaces, seed: int) -> SoftPolicy:
         """Returns an actor, its critics and its temperature."""
         from rlrun.policy.soft import SoftPolicy
 
         config = self.config
-        policy = SoftPolicy(
-            observation_space,
-            action_space,
+        return SoftPolicy(
+            spaces.observation,
+            spaces.action,
             config.model,
             normalize_observations=config.normalize_observations,
             seed=seed,
             uniform_steps=config.learning_starts,
             initial_alpha=config.initial_alpha,
         )
-        asked_for = config.target_entropy
-        self._target_entropy = policy.default_target_entropy if asked_for is None else asked_for
-        return policy
 
-    def objectives(self) -> list[Objective]:
+    def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error, what the actor climbs, and what moves the temperature."""
-        bound = self.config.max_grad_norm
+        from rlrun.policy.soft import SoftPolicy
+
+        config, bound = self.config, self.config.max_grad_norm
         objectives = [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
             Objective("actor", self.actor_loss, parameters="actor.", max_grad_norm=bound),
         ]
-        if self.config.learn_alpha:
-            objectives.append(Objective("alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha"))
+        if config.learn_alpha:
+            assert isinstance(policy, SoftPolicy)
+            entropy = policy.default_target_entropy if config.target_entropy is None else config.target_entropy
+            alpha_loss = partial(self.alpha_loss, target_entropy=entropy)
+            objectives.append(Objective("alpha", alpha_loss, lr="alpha_lr", parameters="log_alpha"))
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -116,16 +119,38 @@ class SAC(Algorithm[SACConfig]):
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         return Loss(loss, {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)})
 
-    def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+    def alpha_loss(
+        self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor], *, target_entropy: float
+    ) -> Loss:
         """What raises the temperature while the entropy is below its target (arXiv:1812.05905, eq. 18).
 
         As is usual, it is linear in the logarithm of the temperature.
         """
-        surplus = masked_mean(-outputs.log_probs(batch), batch["valid"].float()) - self._target_entropy
+        surplus = masked_mean(-outputs.log_probs(batch), batch["valid"].float()) - target_entropy
         loss = (outputs.log_alpha * surplus).sum()
         return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
 
-    def learn(self, rollouts: Flow[SampleBatch], workers: WorkerSet) -> Flow[LearnResult]:
-        """Steps into the replay, as many minibatches out of it as are due, new weights."""
-        replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, self.trainee, replay, self.config)
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        config = self.config
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

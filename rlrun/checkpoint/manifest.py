@@ -24,7 +24,10 @@ from rlrun.errors import CheckpointCorrupt, CheckpointError
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "rlrun checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""The version that is written; version 1 had no sections in its state."""
+READ_VERSIONS = (1, 2)
+"""The versions that are read."""
 OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "created", "files")
 """Keys that the format writes itself; what an algorithm wants to say in the manifest stands beside them."""
 
@@ -155,10 +158,10 @@ def _looks_like_checkpoint(directory: Path) -> bool:
 def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
     if data["format"] != FORMAT:
         raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} says {data['format']!r:.80}")
-    if data["format_version"] != FORMAT_VERSION:
+    if data["format_version"] not in READ_VERSIONS:
         raise CheckpointError(
             f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "
-            f"this is rlrun {rlrun_version()}, which reads version {FORMAT_VERSION}"
+            f"this is rlrun {rlrun_version()}, which reads versions up to {FORMAT_VERSION}"
         )
     files = {}
     for name, entry in data["files"].items():

@@ -90,9 +90,9 @@ def _saved(
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
-    algorithm = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
+    training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
 
     def acts(observation: Any, starts: bool) -> Any:
-        return algorithm.act(observation, explore=stochastic, starts=starts)
+        return training.act(observation, explore=stochastic, episode_start=starts)
 
-    return acts, evaluation_env(checkpoint, algorithm)
+    return acts, evaluation_env(checkpoint, training)

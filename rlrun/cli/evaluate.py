@@ -45,9 +45,9 @@ def evaluate(
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env, path="--env")
-    with restored(checkpoint, runs_dir, trust=trust) as algorithm:
-        world = other or evaluation_env(checkpoint, algorithm)
-        result = algorithm.evaluate(episodes, seed=seed, explore=stochastic, env=world)
+    with restored(checkpoint, runs_dir, trust=trust) as training:
+        world = other or evaluation_env(checkpoint, training)
+        result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
     if as_json:
         print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})
     else:

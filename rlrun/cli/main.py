@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Write a spec": {
         "validate": "rlrun.cli.validate:validate",
         "config": "rlrun.cli.config:config",
+        "metrics": "rlrun.cli.metrics:metrics",
         "schema": "rlrun.cli.schema:schema",
         "plan": "rlrun.cli.plan:plan",
         "profile": "rlrun.cli.profile:profile",

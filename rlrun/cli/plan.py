@@ -13,8 +13,6 @@ from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorInfo
 
-ANY_ENV = "CartPole-v1"  # the dataflow does not depend on the env; nothing is made of it
-
 Form = Literal["text", "mermaid", "svg"]
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
@@ -76,14 +74,15 @@ def _plans(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]
 ) -> list[tuple[str, Sequence[OperatorInfo]]]:
     """Returns what is to be drawn, with names; of an experiment it is the first trial."""
-    from rlrun.registry import algorithm_class
-
     if algorithm is not None:
-        return [(algorithm, algorithm_class(algorithm)(ANY_ENV).plan().describe())]
+        from rlrun.registry import algorithm_class
+        from rlrun.spec.metric_checks import ANY_ENV
+        from rlrun.training.training import Training
+
+        found = algorithm_class(algorithm)
+        return [(algorithm, Training(ANY_ENV, found(found.Config())).plan().describe())]
     from rlrun.spec.load import load_experiments
+    from rlrun.trial.trial_training import training_of
 
     trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    return [
-        (trial.experiment, algorithm_class(trial.algorithm)(trial.env, trial.config).plan().describe())
-        for trial in trials
-    ]
+    return [(trial.experiment, training_of(trial).plan().describe()) for trial in trials]

@@ -52,18 +52,11 @@ def profile(
     from rlrun.cli.profiling import profiled, warm_up
     from rlrun.cli.trace import write_trace
     from rlrun.errors import Interrupted
-    from rlrun.registry import algorithm_class
+    from rlrun.trial.trial_training import training_of
 
     trial = _first_trial(files, algorithm, env, overrides)
-    bound = trial.stop.get("env_steps")
-    running = algorithm_class(trial.algorithm)(
-        trial.env,
-        trial.config,
-        seed=trial.seed,
-        total_env_steps=None if bound is None else int(bound),
-        announce=lambda text: click.echo(text, err=True),
-    )
-    with running, _user_code_explained(type(running)):
+    running = training_of(trial, announce=lambda text: click.echo(text, err=True))
+    with running, _user_code_explained(type(running.algorithm)):
         click.echo("starting, and compiling if need be: this is not measured", err=True)
         warm_up_s = warm_up(running)
         click.echo(f"measuring for {seconds:g} s", err=True)

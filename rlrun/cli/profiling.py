@@ -8,12 +8,12 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
     from rlrun.flow.flow import OperatorTiming
     from rlrun.rollout.counts import MeasuredFragment
+    from rlrun.training.training import Training
 
 Span = tuple[float, float]
 """From when to when, on the clock of `time.perf_counter`."""
@@ -102,26 +102,26 @@ class Profile:
         return self.seconds - self.waited_s - sum(operator.seconds for operator in self.operators)
 
 
-def warm_up(algorithm: Algorithm[Any]) -> float:
-    """Starts an algorithm and runs its first iterations; returns the seconds that took."""
+def warm_up(training: Training) -> float:
+    """Starts a training and runs its first iterations; returns the seconds that took."""
     began = time.perf_counter()
     for _ in range(WARM_UP_ITERATIONS):
-        algorithm.train()
+        training.step()
     return time.perf_counter() - began
 
 
-def profiled(algorithm: Algorithm[Any], seconds: float) -> Profile:
-    """Trains an algorithm for about so many seconds, whole iterations of them, and measures what they go into.
+def profiled(training: Training, seconds: float) -> Profile:
+    """Trains for about so many seconds, whole iterations of them, and measures what they go into.
 
     An interrupt (Ctrl-C) ends it early; what has been measured until then is returned.
 
     Args:
-        algorithm: The algorithm; it has run before, so that nothing starts or compiles now.
+        training: The training; it has run before, so that nothing starts or compiles now.
         seconds: When no further iteration begins.
     """
-    flow, workers = algorithm.flow, algorithm.workers
+    flow, workers = training.flow, training.workers
     before = {timing.path: timing for timing in flow.timings()}
-    env_steps, sgd_steps = workers.env_steps, algorithm.learner.sgd_steps
+    env_steps, sgd_steps = workers.env_steps, training.trainee.learner.sgd_steps
     workers.measure_phases(True)
     flow.keep_spans()
     began = time.perf_counter()
@@ -129,7 +129,7 @@ def profiled(algorithm: Algorithm[Any], seconds: float) -> Profile:
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
-            result = algorithm.train()
+            result = training.step()
             iterations += 1
             if result["policy_lag_mean"] is not None:
                 lags.append((result["policy_lag_mean"], result["policy_lag_max"]))
@@ -147,7 +147,7 @@ def profiled(algorithm: Algorithm[Any], seconds: float) -> Profile:
         ended=ended,
         iterations=iterations,
         env_steps=workers.env_steps - env_steps,
-        sgd_steps=algorithm.learner.sgd_steps - sgd_steps,
+        sgd_steps=training.trainee.learner.sgd_steps - sgd_steps,
         operators=operators,
         waits=waits,
         fragments=fragments,

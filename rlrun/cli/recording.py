@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import gymnasium
     import numpy as np
 
-    from rlrun.algorithm import Algorithm
+    from rlrun.training.training import Training
 
 GIF_MAX_FPS = 50  # a GIF counts hundredths of a second, and viewers slow down anything below two
 DEFAULT_FPS = 30
@@ -45,11 +45,11 @@ def record(
     from rlrun.cli.targets import evaluation_env, restored
     from rlrun.envs.make import make_env
 
-    with restored(checkpoint, runs_dir, trust=trust) as algorithm:
-        env = make_env(evaluation_env(checkpoint, algorithm), render_mode="rgb_array", seed=seed)
+    with restored(checkpoint, runs_dir, trust=trust) as training:
+        env = make_env(evaluation_env(checkpoint, training), render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
-            frames = _frames(algorithm, env, episodes, seed, stochastic, returns)
+            frames = _frames(training, env, episodes, seed, stochastic, returns)
             count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
             env.close()
@@ -57,7 +57,7 @@ def record(
 
 
 def _frames(
-    algorithm: Algorithm[Any],
+    training: Training,
     env: gymnasium.Env[Any, Any],
     episodes: int,
     seed: int,
@@ -73,7 +73,7 @@ def _frames(
         yield _frame(env)
         total, starts, ended = 0.0, True, False
         while not ended:
-            action = algorithm.act(observation, explore=stochastic, starts=starts)
+            action = training.act(observation, explore=stochastic, episode_start=starts)
             starts = False
             observation, reward, terminated, truncated, _ = env.step(action)
             total += float(reward)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rlrun.errors import CheckpointError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.training.training import Training
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
@@ -77,8 +77,8 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     return found  # reading it says what is wrong with it if it is no checkpoint
 
 
-def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]:
-    """Returns the algorithm of a checkpoint, for acting with it; its updates are not compiled.
+def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
+    """Returns the training of a checkpoint, for acting with it; its updates are not compiled.
 
     What a checkpoint in one's own runs folder names is imported; anywhere else only with `trust`.
 
@@ -87,8 +87,8 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]
         runs_dir: The folder that holds the user's own runs.
         trust: Whether to import what it names even where nobody has vouched for it.
     """
-    from rlrun.algorithm import Algorithm
     from rlrun.spec.load import make_importable
+    from rlrun.training.training import Training
     from rlrun.tune.run_directory import RunDirectory, follow_import_paths
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
@@ -99,23 +99,22 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Algorithm[Any]
             follow_import_paths(RunDirectory.open(run).table.import_paths)
         except UsageError as error:  # a checkpoint is whole without it
             click.echo(f"{error}; goes on without it", err=True)
-    restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=trust, eager=True)
-    return restored
+    return Training.restore(checkpoint, trust=trust, eager=True)
 
 
-def evaluation_env(checkpoint: Path, algorithm: Algorithm[Any]) -> EnvConfig:
+def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """Returns the env to judge a checkpoint in: what its spec says under `evaluation`, else the one trained in.
 
     Args:
         checkpoint: A checkpoint's directory.
-        algorithm: What was restored from it, and so has verified it.
+        training: What was restored from it, and so has verified it.
     """
     from rlrun.checkpoint.format import SPEC_FILE
     from rlrun.checkpoint.plain_yaml import load_plain_yaml
     from rlrun.envs.env_config import EnvConfig
 
     evaluation = load_plain_yaml((checkpoint / SPEC_FILE).read_text()).get("evaluation") or {}
-    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else algorithm.env
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else training.env
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

@@ -125,16 +125,13 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
 
 def _env_steps_per_s(trial: TrialSpec) -> float:
     """Trains for a few seconds; the first iteration, which starts everything, does not count."""
-    from rlrun.registry import algorithm_class
+    from rlrun.trial.trial_training import training_of
 
-    algorithm = algorithm_class(trial.algorithm)(
-        trial.env, trial.config, seed=trial.seed, total_env_steps=trial.stop.get("env_steps")
-    )
-    with algorithm:
-        first = last = algorithm.train()
+    with training_of(trial) as training:
+        first = last = training.step()
         start = time.perf_counter()
         for iteration in itertools.count(1):
-            last = algorithm.train()
+            last = training.step()
             seconds = time.perf_counter() - start
             if iteration >= LEAST_ITERATIONS and seconds >= LEAST_MEASURED_S:
                 break

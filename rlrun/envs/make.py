@@ -18,6 +18,7 @@ from rlrun.envs.envpool_vector_env import check_envpool, envpool_spaces, make_en
 from rlrun.envs.gymnasium_vector_env import make_gymnasium
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.single_env import check_single_env, make_single_env
+from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv
 from rlrun.errors import EnvironmentUnusable, UsageError
 
@@ -32,7 +33,6 @@ __all__ = [
     "spaces_of",
 ]
 
-Spaces = tuple["gymnasium.Space[Any]", "gymnasium.Space[Any]"]
 
 _CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
@@ -175,14 +175,14 @@ def spaces_of(config: EnvConfig) -> Spaces:
     """
     backend = backend_of(config)
     if backend == "envpool":
-        return envpool_spaces(config)
+        return Spaces(*envpool_spaces(config))
     if backend == "gymnasium":
         made = make_vector_env(config, 1, EpisodeSeeds(0, 0))
         made.close()
-        return made.observation_space, made.action_space
+        return Spaces(made.observation_space, made.action_space)
     env = make_env(config)
     try:
-        return env.observation_space, env.action_space
+        return Spaces(env.observation_space, env.action_space)
     finally:
         env.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space
@@ -13,6 +13,20 @@ from numpy.typing import NDArray
 from rlrun.errors import EnvironmentUnusable
 
 Tree = Any
+
+
+class Spaces(NamedTuple):
+    """What a policy is built for.
+
+    Attributes:
+        observation: Space of one observation.
+        action: Space of one action.
+    """
+
+    observation: Space[Any]
+    action: Space[Any]
+
+
 _LEAVES = (Box, Discrete, MultiDiscrete, MultiBinary)
 
 

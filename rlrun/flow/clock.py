@@ -26,6 +26,16 @@ class Clock:
     def __init__(self, schedules: Mapping[str, Schedule], workers: WorkerSet) -> None:
         self.schedules: dict[str, Schedule] = dict(schedules)
         self._workers = workers
+        self._began_at = 0
+
+    def begin_iteration(self) -> None:
+        """Notes that an iteration begins at the present env steps."""
+        self._began_at = self.env_steps
+
+    @property
+    def env_steps_this_iteration(self) -> int:
+        """Env steps since the iteration began."""
+        return self.env_steps - self._began_at
 
     @property
     def env_steps(self) -> int:

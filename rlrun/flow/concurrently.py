@@ -43,7 +43,7 @@ def concurrently(
         UsageError: If the weights or the output do not fit the flows.
 
     Examples:
-        >>> from rlrun.flow.sources import from_items
+        >>> from rlrun.flow.sources.items import from_items
         >>> concurrently(from_items("abc"), from_items("xyz"), weights=(2, 1)).take(6)
         ['a', 'b', 'x', 'c', 'y', 'z']
     """

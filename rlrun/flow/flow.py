@@ -5,7 +5,7 @@ Nothing happens until an item is pulled, and then only what that item needs. Ope
 keeps by their path.
 
 Examples:
-    >>> from rlrun.flow.sources import from_items
+    >>> from rlrun.flow.sources.items import from_items
     >>> def doubled(x: int) -> int:
     ...     return 2 * x
     >>> flow = from_items([1, 2, 3]).for_each(doubled)
@@ -20,12 +20,13 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rlrun.errors import CheckpointError, TrainingFailed
 from rlrun.flow.nodes import (
+    DUPLICATE_LEAD,
     Combine,
     Copy,
     Delivered,
@@ -41,6 +42,7 @@ from rlrun.flow.nodes import (
 )
 
 if TYPE_CHECKING:
+    from rlrun.metric import Metric
     from rlrun.policy.weights import Weights
 
 T_co = TypeVar("T_co", covariant=True)
@@ -68,9 +70,22 @@ class Operator(ABC):
         """Returns what the printed plan shows of it, none by default."""
         return {}
 
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """What `metrics` returns, declared: none by default."""
+        return ()
+
     def metrics(self) -> dict[str, float]:
         """Returns what the result of an iteration reports of it, none by default."""
         return {}
+
+    def pending(self) -> Pending | None:
+        """Returns what has to happen before an item is worth pulling for it; None, as by default, if nothing has."""
+        return None
+
+    def close(self) -> None:
+        """Frees what it holds, such as processes that it has started; nothing by default."""
+        return
 
 
 class StatefulOperator(Operator):
@@ -105,7 +120,7 @@ class WorkerOperator(Operator):
         return
 
     def close(self) -> None:
-        """Frees what the operator holds, first on its worker and then on the driver."""
+        """Frees what the operator holds, first on its worker and then in the trial's process."""
         return
 
 
@@ -159,20 +174,25 @@ class OperatorTiming:
 class Flow(Iterator[T_co]):
     """A stream of items; pull it with `next`, a loop, or `take`.
 
+    Args:
+        node: The last step; sources, such as `PolicyWorkers.rollouts`, begin flows.
+
     Attributes:
         waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
         waits: When that was, on the clock of `time.perf_counter`; None where nobody wants to know.
     """
 
     def __init__(self, node: Node) -> None:
-        """Takes the last node; use a source, such as `parallel_rollouts`, to begin a flow."""
         self.node = node
         self.waited_s = 0.0
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
         """Passes each item through an operator."""
-        return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)), operator)
+        node = ForEach(self.node, operator, _memory(operator), *operator_label(operator))
+        if isinstance(operator, Operator) and type(operator).pending is not Operator.pending:
+            node.pending = operator.pending
+        return _flow_through(node, operator)
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
         """Passes each item to an operator that returns none, one or several."""
@@ -182,13 +202,14 @@ class Flow(Iterator[T_co]):
         """Keeps the items for which the predicate holds."""
         return Flow(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
-    def duplicate(self, copies: int) -> tuple[Flow[T_co], ...]:
-        """Returns flows that each deliver every item of this one.
+    def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
+        """Returns flows that each deliver every item of this one; the items are the same objects.
 
-        The copies may be pulled unevenly, but one that is far ahead of another waits for it. The items are the same
-        objects: an operator that writes into its item writes into that of the other copies.
+        Args:
+            copies: How many flows.
+            lead: Items by which one copy may be ahead of the slowest; beyond that it waits.
         """
-        duplicate = Duplicate(self.node, copies)
+        duplicate = Duplicate(self.node, copies, lead)
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
 
     def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
@@ -201,7 +222,7 @@ class Flow(Iterator[T_co]):
         What the other flow delivers has done its work by then and is dropped.
 
         Examples:
-            >>> from rlrun.flow.sources import from_items
+            >>> from rlrun.flow.sources.items import from_items
             >>> from_items("ab").followed_by(from_items([1, 2]).for_each(print)).take(2)
             1
             2
@@ -258,13 +279,20 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the operators, and the steps that are none, have results report of them."""
-        return {name: value for node in self._places() for name, value in (_operator(node) or node).metrics().items()}
+        """Returns what the operators have results report of them."""
+        return {
+            name: value for node in self._places() if (own := _operator(node)) for name, value in own.metrics().items()
+        }
+
+    def declared_metrics(self) -> list[Metric]:
+        """Returns what the operators declare of what they have results report, each once."""
+        declared = (metric for node in self._places() if (own := _operator(node)) for metric in own.declared_metrics)
+        return list(dict.fromkeys(declared))
 
     def close(self) -> None:
         """Ends what steps have started, such as actors that keep a replay; workers are not among it."""
         for node in self._places():
-            node.close()
+            (_operator(node) or node).close()
 
     def timings(self) -> list[OperatorTiming]:
         """Returns what each operator has cost so far, in the order of the plan."""

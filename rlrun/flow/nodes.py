@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 from rlrun.data.sample_batch import SampleBatch
 
-COPY_LEAD = 8
-"""Items by which one copy of a duplicated stream may run ahead of another."""
+DUPLICATE_LEAD = 8
+"""Items by which one copy of a duplicated stream may run ahead of another, unless something else is said."""
 
 
 class Delivered(NamedTuple):
@@ -70,7 +70,7 @@ class Memory(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes it over."""
+        """Goes on with what `state` returned."""
         ...
 
 
@@ -93,7 +93,6 @@ class Node(ABC):
     on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     def __init__(self, name: str, settings: Mapping[str, Any] | None = None, inputs: Sequence[Node] = ()) -> None:
-        """Takes what the plan prints, and the nodes upstream."""
         self.name = name
         self.settings = dict(settings or {})
         self.inputs = tuple(inputs)
@@ -123,12 +122,8 @@ class Node(ABC):
         return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned; there is nothing to take over by default."""
+        """Goes on with what `state` returned; there is nothing to go on with by default."""
         return
-
-    def metrics(self) -> dict[str, float]:
-        """Returns what the result of an iteration reports of it, none by default."""
-        return {}
 
     def close(self) -> None:
         """Ends what it has started, nothing by default."""
@@ -156,7 +151,13 @@ class Source(Node):
 
 
 class OperatorNode(Node):
-    """A node that calls an operator on each item."""
+    """A node that calls an operator on each item.
+
+    Attributes:
+        operator: The operator.
+        memory: The part of it that a checkpoint keeps, None if there is none.
+        apply: What is called on an item.
+    """
 
     def __init__(
         self,
@@ -166,11 +167,11 @@ class OperatorNode(Node):
         name: str,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Takes the operator, and its memory if it has one."""
         super().__init__(name, settings, (upstream,))
         self.upstream = upstream
         self.operator = operator
         self.memory = memory
+        self.apply = operator
 
     @property
     def stateful(self) -> bool:
@@ -190,7 +191,7 @@ class OperatorNode(Node):
         """Calls the operator, takes the time, and names the operator in what it raises."""
         began = time.perf_counter()
         try:
-            return self.operator(item)
+            return self.apply(item)
         except StopIteration as error:  # it would look like the end of the stream
             raise RuntimeError(f"the operator {self.name} raised StopIteration") from error
         except Exception as error:
@@ -202,12 +203,19 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Item -> item."""
+    """Item -> item.
+
+    Attributes:
+        pending: What the operator has to wait for before an item is pulled for it; None if it never has to.
+    """
 
     kind = "for_each"
+    pending: Callable[[], Pending | None] | None = None
 
     def poll(self) -> Polled:
         """Returns the next item, passed through the operator."""
+        if self.pending is not None and (pending := self.pending()) is not None:
+            return pending
         polled = self.upstream.poll()
         return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
 
@@ -238,8 +246,8 @@ class Combine(OperatorNode):
         name: str,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Takes the operator, and its memory if it has one."""
-        super().__init__(upstream, lambda item: list(operator(item)), memory, name, settings)
+        super().__init__(upstream, operator, memory, name, settings)
+        self.apply = lambda item: list(operator(item))  # a generator's work is the operator's, and takes its time here
         self._ready: deque[Delivered] = deque()
 
     def poll(self) -> Polled:
@@ -272,7 +280,6 @@ class ZipWithWorker(Node):
     kind = "zip_with_worker"
 
     def __init__(self, upstream: Node) -> None:
-        """Takes the node upstream."""
         super().__init__("zip_with_worker", inputs=(upstream,))
         self.upstream = upstream
 
@@ -291,7 +298,6 @@ class FollowedBy(Node):
     kind = "followed_by"
 
     def __init__(self, upstream: Node, other: Node) -> None:
-        """Takes the stream whose items go on, and the one that is pulled after each of them."""
         super().__init__("followed_by", {"output": [0]}, (upstream, other))
         self.upstream = upstream
         self.other = other
@@ -311,10 +317,11 @@ class Duplicate(Node):
 
     kind = "duplicate"
 
-    def __init__(self, upstream: Node, copies: int) -> None:
-        """Takes the node upstream and the number of copies."""
-        super().__init__("duplicate", {"copies": copies}, (upstream,))
+    def __init__(self, upstream: Node, copies: int, lead: int) -> None:
+        shown = {} if lead == DUPLICATE_LEAD else {"lead": lead}
+        super().__init__("duplicate", {"copies": copies, **shown}, (upstream,))
         self.upstream = upstream
+        self.lead = lead
         self._waiting: list[deque[Delivered]] = [deque() for _ in range(copies)]
 
     def poll(self) -> Polled:
@@ -326,8 +333,8 @@ class Duplicate(Node):
         own = self._waiting[copy]
         if own:
             return own.popleft()
-        if max(map(len, self._waiting)) >= COPY_LEAD:
-            return Pending(reasons=(f"a copy made by duplicate is {COPY_LEAD} items ahead of one that is not pulled",))
+        if max(map(len, self._waiting)) >= self.lead:
+            return Pending(reasons=(f"a copy made by duplicate is {self.lead} items ahead of one that is not pulled",))
         polled = self.upstream.poll()
         if isinstance(polled, Delivered):
             self.items += 1
@@ -358,7 +365,6 @@ class Copy(Node):
     kind = "copy"
 
     def __init__(self, duplicate: Duplicate, index: int) -> None:
-        """Takes what is copied, and which copy this is, from 0."""
         super().__init__("copy", {"index": index}, (duplicate,))
         self.duplicate = duplicate
         self.index = index

@@ -18,7 +18,7 @@ def plan_text(plan: Plan) -> str:
 
     Examples:
         >>> from rlrun.flow.concurrently import concurrently
-        >>> from rlrun.flow.sources import from_items
+        >>> from rlrun.flow.sources.items import from_items
         >>> numbers, same_numbers = from_items([1, 2]).duplicate(2)
         >>> kept = numbers.filter(bool)
         >>> print(plan_text(concurrently(kept, same_numbers.for_each(str), output=kept).describe()))

@@ -44,7 +44,7 @@ def plan_mermaid(plan: Sequence[OperatorInfo]) -> str:
         plan: What `Flow.describe` returned.
 
     Examples:
-        >>> from rlrun.flow.sources import from_items
+        >>> from rlrun.flow.sources.items import from_items
         >>> print(plan_mermaid(from_items([1, 2]).for_each(str).describe()))
         flowchart TD
             n0(["from_items"])

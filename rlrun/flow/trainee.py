@@ -1,59 +1,88 @@
-"""What operators take: a policy in training with all that belongs to it."""
+"""What one learner trains: the thing that the operators of a dataflow work on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rlrun.flow.clock import Clock
 from rlrun.flow.filters import Filters
 from rlrun.flow.policy_lag import PolicyLag
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import LearningWeights, Weights
 
 if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
-    from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.learner.replica import LearnerFactory
+    from rlrun.policy.policy import Policy
 
 
 @dataclass(frozen=True)
 class Trainee:
-    """What is trained by one learner.
+    """A policy in training: its learner, the workers that collect for it, its statistics and its clock.
+
+    All of it can be read where a dataflow is only printed; `learner`, `policy` and `spaces` come into being when they
+    are first read, so operators read them when they are pulled.
 
     Attributes:
-        learner: The parameters under their optimizers.
-        workers: Who collects experience.
-        clock: Scheduled settings and counters.
-        filters: Running moments that go out with the weights.
-        lag: How old the weights were that collected what was learned from.
+        name: Its name, unique in its training.
+        policy_names: The policies that act for it.
+        seed: Root seed of the trial.
+        fragment_length: Steps of each env slot in one fragment, T.
+        learner_factory: Picklable learner factory, for processes of their own and for workers that learn.
+        start_learner: Returns the learner, which is started at the first call.
+        get_spaces: Returns observation and action space.
+        workers: Who collects for it.
+        clock: Its counters and schedules.
+        filters: Its running statistics, of observations and returns.
+        lag: How old the weights were that collected what it learned from.
     """
 
-    learner: Learner
-    workers: WorkerSet
+    name: str
+    policy_names: tuple[str, ...]
+    seed: int
+    fragment_length: int
+    learner_factory: LearnerFactory
+    start_learner: Callable[[], Learner]
+    get_spaces: Callable[[], Spaces]
+    workers: PolicyWorkers
     clock: Clock
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
 
-    def weights(self, learning: LearningWeights | None = None) -> Weights:
-        """Returns the parameters and statistics as they are now, for who acts.
+    @property
+    def learner(self) -> Learner:
+        """Its parameters under the optimizer."""
+        return self.start_learner()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the learner learns."""
+        return self.learner.policy
+
+    @property
+    def spaces(self) -> Spaces:
+        """Observation and action space."""
+        return self.get_spaces()
+
+    def weights(self, *, optimizer: bool = False) -> Weights:
+        """Returns what acts, and learns on the workers, as of now.
 
         Args:
-            learning: What goes along for who learns on the acting side.
-        """
-        return Weights(
-            self.learner.weights_version,
-            self.learner.acting_flat(),
-            dict(self.filters.moments),
-            self.clock.env_steps,
-            dict(self.clock.schedules),
-            learning,
-        )
-
-    def learning_weights(self, *, with_optimizer: bool = False) -> Weights:
-        """Returns the same for who learns on the acting side as well.
-
-        Args:
-            with_optimizer: Whether the optimizer's state goes along.
+            optimizer: Whether those who learn on the workers are to go on from the present optimizer as well.
         """
         learner = self.learner
-        optimizer = learner.optimizer_state() if with_optimizer else {}
-        return self.weights(LearningWeights(learner.flat(), optimizer, learner.target()))
+        learning = None
+        if self.workers.learns_on_workers:
+            state = learner.optimizer_state() if optimizer else {}
+            learning = LearningWeights(learner.flat(), optimizer=state, target=learner.target())
+        return Weights(
+            version=learner.weights_version,
+            acting=learner.acting_flat(),
+            filters=dict(self.filters.moments),
+            env_steps=self.clock.env_steps,
+            schedules=dict(self.clock.schedules),
+            learning=learning,
+        )

@@ -17,7 +17,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.objective import Objective
 from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
-from rlrun.learner.replica import MakesLearner, ReplicaConfig
+from rlrun.learner.replica import LearnerFactory, ReplicaConfig
 from rlrun.policy.policy import Policy
 
 WITHOUT_IT = (
@@ -46,7 +46,7 @@ class LearnerGroup:
 
     def __init__(
         self,
-        make_learner: MakesLearner,
+        make_learner: LearnerFactory,
         num_learners: int,
         *,
         policy: Policy,

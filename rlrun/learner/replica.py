@@ -17,11 +17,15 @@ from rlrun.learner.local_learner import LocalLearner, Reduce
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
 
 
-class MakesLearner(Protocol):
-    """Makes a learner as it is at the start of the run; it can be sent to another process."""
+class LearnerFactory(Protocol):
+    """Picklable learner factory: makes a learner as it is at the start of the run."""
 
     def __call__(
-        self, *, reduce: Reduce | None, servers: ParameterServers | None, share: tuple[int, int]
+        self,
+        *,
+        reduce: Reduce | None = None,
+        servers: ParameterServers | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> LocalLearner:
         """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
         ...
@@ -41,7 +45,7 @@ class ReplicaConfig:
         timeout_s: Seconds after which a replica gives the others up.
     """
 
-    make_learner: MakesLearner
+    make_learner: LearnerFactory
     rank: int
     num_learners: int
     address: tuple[str, int] | None

@@ -12,15 +12,14 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from rlrun.algorithm import Algorithm
 from rlrun.errors import CheckpointError, Interrupted, RlrunError, TrainingFailed
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
+from rlrun.training.training import Training
 from rlrun.trial.results import read_results
 from rlrun.tune.events import Executor, RunEvent, RunFinished, Watcher
 from rlrun.tune.run import run
@@ -167,9 +166,8 @@ def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
     # Trusted, since it was made a moment ago from a spec that the user has just named.
-    restored: Algorithm[Any] = Algorithm.restore(checkpoint, trust=True, eager=True)
-    with restored as algorithm:
-        return metrics_of(algorithm.evaluate(EPISODES, env=env))
+    with Training.restore(checkpoint, trust=True, eager=True) as training:
+        return metrics_of(training.evaluate(EPISODES, env=env))
 
 
 def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, float | None]:

@@ -121,14 +121,14 @@ class DemonstratedReplay:
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            The rows; the `cells` of demonstrations are negative.
+            The rows; the `indices` of demonstrations are negative.
         """
         assert self._demonstrated is not None  # it is there since the first fragment
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
         if number == 0:
             return self._collected.sample(batch_size, env_steps)
         shown = self._demonstrated.sample(number, env_steps)
-        shown["cells"] = -1 - shown["cells"]
+        shown["indices"] = -1 - shown["indices"]
         if number == batch_size:
             self._collected.drawn_batches += 1
             return shown

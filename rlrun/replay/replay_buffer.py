@@ -13,6 +13,9 @@ from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
 from rlrun.replay.ring import ReplayRing
 
+PRIORITIES = "priorities"
+"""Column of a fragment with its steps' first priorities, [T, B]; see `InitialPriorities`."""
+
 
 class ReplayBuffer:
     """Keeps experience and draws minibatches from it.
@@ -55,15 +58,15 @@ class ReplayBuffer:
         told = 0 if self._told is None else self._told.nbytes
         return self._ring.num_bytes + told + (0 if self._priorities is None else self._priorities.num_bytes)
 
-    def add(self, lane: int, fragment: SampleBatch, priorities: NDArray[Any] | None = None) -> int:
-        """Puts a fragment [T, B] by and returns how many steps it holds.
+    def add(self, lane: int, fragment: SampleBatch) -> int:
+        """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
-            lane: Number of the worker that it comes from, from 0.
-            fragment: Its columns, with raw observations.
-            priorities: How much is to be learned from each step, [T, B], for a prioritized replay; without them it is
-                as much as from any step so far.
+            lane: Number of the stream that it continues, from 0.
+            fragment: Its columns, with raw observations. Its `priorities` [T, B], if it has any, are the first ones in
+                a prioritized replay; without them steps have the largest priority so far.
         """
+        priorities = fragment.get(PRIORITIES)
         inserted = self._ring.insert(lane, fragment)
         if self.config.prioritized:
             if self._priorities is None:
@@ -94,7 +97,7 @@ class ReplayBuffer:
 
         Returns:
             Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over the steps that are folded), `next_obs`,
-            `valid`, `weights`, and the `cells` [S] by which priorities are told.
+            `valid`, `weights`, and the `indices` [S] by which priorities are set.
 
         Raises:
             RuntimeError: If no step can be drawn yet.
@@ -129,7 +132,7 @@ class ReplayBuffer:
 
     def _gathered(self, cells: NDArray[np.int64], weights: NDArray[np.float32]) -> SampleBatch:
         batch = self._ring.gather(cells)
-        batch["weights"], batch["cells"] = weights[:, None], cells
+        batch["weights"], batch["indices"] = weights[:, None], cells
         return batch
 
     def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[Any]) -> None:

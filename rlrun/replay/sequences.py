@@ -160,7 +160,7 @@ class SequenceReplay:
             Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the steps that are
             folded), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and `starts`
             [S, burn_in + length + n_step]; `memory` [S, 2 H] before their first rows; `weights` [S, 1], and the
-            `cells` [S] by which priorities are told.
+            `indices` [S] by which priorities are set.
         """
         self.drawn_batches += 1
         weights: NDArray[np.float32]
@@ -171,7 +171,7 @@ class SequenceReplay:
         else:
             sequences = self._priorities.draw(self._generator, batch_size)
             weights = self._priorities.weights(sequences, value_at(self.config.priority_beta, env_steps))
-        return SampleBatch(self.gather(sequences), weights=weights[:, None], cells=sequences)
+        return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
         """Returns sequences [S] by their numbers, as `sample` does."""

@@ -71,7 +71,7 @@ def check_entry(
         written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
         config = check_section(algorithm.Config, written, ("config",))
         mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
-        mistakes += check_metrics(data, algorithm)
+        mistakes += check_metrics(data, algorithm(config.value or algorithm.Config()))
         if isinstance(written, Mapping):
             part = ConfigPart(data["algorithm"], algorithm.Config, written, config.spaces, not config.mistakes)
             mistakes += check_mutations(data, part)
@@ -150,7 +150,7 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
     except UsageError as error:
         return None, [Mistake(("algorithm",), str(error))]
     if not issubclass(found, Algorithm):
-        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.Algorithm")]
+        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.algorithm.Algorithm")]
     return found, []
 
 

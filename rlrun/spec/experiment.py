@@ -12,6 +12,7 @@ from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloa
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
+from rlrun.metric import Metric
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
     PlannedTrial,
@@ -28,16 +29,19 @@ from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
 
+EVALUATION_METRICS = (
+    Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes"),
+    Metric("evaluation/episode_return_std", "", "Standard deviation of those returns"),
+    Metric("evaluation/episode_return_min", "", "Lowest of those returns"),
+    Metric("evaluation/episode_return_max", "", "Highest of those returns"),
+    Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
+)
+"""What an evaluation reports."""
+
 MAX_TRIALS = 10_000
 """Most trials of one experiment, unless more are asked for."""
 
-EVALUATION_KEYS = (
-    "episode_return_mean",
-    "episode_return_std",
-    "episode_return_min",
-    "episode_return_max",
-    "episode_len_mean",
-)
+EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EVALUATION_METRICS)
 """What an evaluation reports, each name after ``evaluation/``."""
 
 

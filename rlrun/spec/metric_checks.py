@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlrun.algorithm import RESULT_KEYS, Algorithm
+from rlrun.algorithm import Algorithm
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
-from rlrun.spec.experiment import EVALUATION_KEYS, ExpectConfig
+from rlrun.metric import Metric
+from rlrun.spec.experiment import EVALUATION_METRICS, ExpectConfig
+from rlrun.training.training import Training
 
 _OTHER_NAMES = {
     "episode_reward": "episode_return_mean",
@@ -16,23 +19,24 @@ _OTHER_NAMES = {
     "total_timesteps": "env_steps",
     "timesteps": "env_steps",
 }
+ANY_ENV = EnvConfig(id="CartPole-v1")
+"""What an algorithm reports does not depend on the env; nothing is made of it."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
-def check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> list[Mistake]:
+def check_metrics(data: Mapping[str, Any], algorithm: Algorithm[Any]) -> list[Mistake]:
     """Checks that the algorithm reports every metric that an entry names.
 
     Args:
         data: The entry as it was written.
-        algorithm: Its algorithm.
+        algorithm: Its algorithm, with default settings where those of the entry are wrong.
 
     Returns:
         What is wrong, with locations in the entry.
     """
-    learner = [*algorithm.learner_metrics, *algorithm.Config.scheduled_fields()]
-    known = [*RESULT_KEYS, *(f"learner/{name}" for name in learner)]
+    known = Training(ANY_ENV, algorithm).metrics()
     if data.get("evaluation") is not None:
-        known += [f"evaluation/{name}" for name in EVALUATION_KEYS]
+        known += EVALUATION_METRICS
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section
@@ -50,7 +54,7 @@ def check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> l
         for metric, value in sections.get("stop", {}).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
-    limits = [*known, *ExpectConfig.model_fields]
+    limits = [*known, *(Metric(name, "", "") for name in ExpectConfig.model_fields)]
     return zeros + [
         Mistake(location, message, at_key=location[0] in sections)
         for location, metric in used
@@ -58,22 +62,17 @@ def check_metrics(data: Mapping[str, Any], algorithm: type[Algorithm[Any]]) -> l
     ]
 
 
-def _unknown_metric(metric: str, known: Iterable[str]) -> str:
-    names = list(known)
-    room = metric.partition("/")[0] if "/" in metric else ""
-    if metric in names or (room in ("info", "time") and metric != f"{room}/"):
+def _unknown_metric(metric: str, known: Sequence[Metric]) -> str:
+    if any(each.matches(metric) for each in known):
         return ""
-    if room == "evaluation" and metric.partition("/")[2] in EVALUATION_KEYS:
+    if any(each.matches(metric) for each in EVALUATION_METRICS):
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
+    names = [each.name for each in known if not each.is_pattern]
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
     exact = _OTHER_NAMES.get(metric) or next(iter(alike), None)
     hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
     return (
         f"no metric '{metric}' is reported{hint}"
         if hint
-        else f"no metric '{metric}' is reported; there are: {_list(names)}"
+        else f"no metric '{metric}' is reported; there are: {', '.join(each.name for each in known)}"
     )
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join([*names, "info/<number of an episode's last info>"])

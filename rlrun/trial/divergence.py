@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.checkpoint.format import Content
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.training.checkpointing import section
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
+    from rlrun.training.training import Training
 
 REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
@@ -25,28 +25,31 @@ class Diverged(TrainingFailed):
 
 
 class DivergenceGuard:
-    """Remembers an algorithm's parameters before each iteration."""
+    """Remembers a training's parameters before each iteration.
 
-    def __init__(self, algorithm: Algorithm[Any]) -> None:
-        """Watches an algorithm that has been started."""
-        self._algorithm = algorithm
+    Args:
+        training: A training that has been started.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
         self.remember()
 
     def remember(self) -> None:
-        """Takes the present parameters for those before the next iteration."""
-        trainee = self._algorithm.trainee
-        self._flat, self._moments = trainee.learner.flat(), dict(trainee.filters.moments)
+        """Keeps the present parameters as those before the next iteration."""
+        trainee = self._training.trainee
+        self._flat, self._filters = trainee.learner.flat(), trainee.filters.state()
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
         """Names the first number that is not finite, or returns None.
 
         Args:
-            result: What the algorithm returned for the iteration.
+            result: What the training returned for the iteration.
         """
         for name, value in result.items():
             if name.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
                 return f"{name} is {value}"
-        return None if self._algorithm.learner.is_finite() else "a parameter of the policy is not finite"
+        return None if self._training.trainee.learner.is_finite() else "a parameter of the policy is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
         """Returns a checkpoint with the parameters and filters from before the iteration, the rest from after it.
@@ -56,15 +59,16 @@ class DivergenceGuard:
         Args:
             spec: The resolved trial.
         """
-        content = self._algorithm.content(spec)
-        batch = self._algorithm.learner.last_batch
-        parameters = self._algorithm.learner.policy.parameters
-        learner = {
-            **content.state["learner"],
-            "filters": {name: moments.state() for name, moments in self._moments.items()},
-        }
+        content, trainee = self._training.content(spec), self._training.trainee
+        batch = trainee.learner.last_batch
+        own = {**content.state["trainees"][trainee.name], "filters": section("filters", self._filters)}
+        before = trainee.policy.parameters.named(self._flat)
         return replace(
             content,
-            tensors={**content.tensors, f"policies/{DEFAULT_POLICY}": parameters.named(self._flat)},
-            state={**content.state, "learner": learner, "last_batch": {} if batch is None else dict(batch)},
+            tensors={**content.tensors, f"policies/{trainee.name}": before},
+            state={
+                **content.state,
+                "trainees": {**content.state["trainees"], trainee.name: own},
+                "last_batch": {} if batch is None else dict(batch),
+            },
         )

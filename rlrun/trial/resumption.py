@@ -17,21 +17,23 @@ class Resumption:
         iteration: The last iteration done by then.
         skipped: Newer checkpoints that could not be used.
         rows_cut: Results of later iterations, which will be made again.
-        columns_restarted: Envs that had to begin a new episode.
+        env_slots_restarted: Envs that had to begin a new episode.
         lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
+        is_in_part: Whether the checkpoint is of an older format, which is read in part.
     """
 
     checkpoint: Path | None
     iteration: int = 0
     skipped: tuple[SkippedCheckpoint, ...] = ()
     rows_cut: int = 0
-    columns_restarted: int = 0
+    env_slots_restarted: int = 0
     lost_compiler: bool = False
+    is_in_part: bool = False
 
     @property
     def is_exact(self) -> bool:
         """Whether it goes on bit for bit as if nothing had happened."""
-        return not self.columns_restarted and not self.lost_compiler
+        return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part)
 
     @property
     def message(self) -> str:
@@ -39,8 +41,10 @@ class Resumption:
         if self.checkpoint is None:
             return "no checkpoint had been written yet: begins again"
         reasons = []
-        if self.columns_restarted:
-            reasons.append(f"{self.columns_restarted} envs could not be brought back and begin a new episode")
+        if self.env_slots_restarted:
+            reasons.append(f"{self.env_slots_restarted} envs could not be brought back and begin a new episode")
+        if self.is_in_part:
+            reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
         if self.lost_compiler:
             reasons.append("updates are not compiled any more")
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""

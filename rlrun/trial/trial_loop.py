@@ -17,13 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
 from rlrun.errors import DiskFull, RlrunError, UsageError
 from rlrun.functional.seeding import child_seed
-from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
+from rlrun.training.training import Training
 from rlrun.trial.divergence import REMEDIES, Diverged, DivergenceGuard
 from rlrun.trial.loggers.trial_logger import loggers_of
 from rlrun.trial.orders import GENERATION, TrialOrders
@@ -31,6 +30,7 @@ from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_r
 from rlrun.trial.resumption import Resumption
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.trial.trial_loggers import TrialLoggers
+from rlrun.trial.trial_training import training_of
 from rlrun.trial.user_code import failure_of_user_code
 
 EVALUATION = "evaluation/"
@@ -62,7 +62,7 @@ class TrialLoop:
         eager: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
-        """Claims the directory and builds the algorithm, or brings it back to where its newest valid checkpoint is.
+        """Claims the directory and builds the training, or brings it back to where its newest valid checkpoint is.
 
         Args:
             trial: What to run.
@@ -98,7 +98,7 @@ class TrialLoop:
         self._checkpoint_s = 0.0
         self._is_between_iterations = True
         self._announce = announce
-        self._algorithm: Algorithm[Any] | None = None
+        self._training: Training | None = None
         if not resume and self.store.paths():
             raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
         self._files.claim()
@@ -117,11 +117,11 @@ class TrialLoop:
                 self.close()
 
     @property
-    def algorithm(self) -> Algorithm[Any]:
-        """The running algorithm."""
-        if self._algorithm is None:
-            raise RuntimeError(f"{self.directory}: the trial's algorithm could not be built")
-        return self._algorithm
+    def training(self) -> Training:
+        """What runs."""
+        if self._training is None:
+            raise RuntimeError(f"{self.directory}: the trial's training could not be built")
+        return self._training
 
     def step(self) -> Row:
         """Runs one iteration, with the evaluation and the checkpoint that are due.
@@ -145,14 +145,14 @@ class TrialLoop:
         """Writes a checkpoint, unless this iteration has one already."""
         if not self._is_between_iterations:
             raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
-        if self._saved is not None and self._saved_iteration == self.algorithm.iteration:
+        if self._saved is not None and self._saved_iteration == self.training.iteration:
             return self._saved
         began = time.perf_counter()
         self._results.sync()
-        content = self.algorithm.content(self._spec)
+        content = self.training.content(self._spec)
         content = replace(content, manifest={**content.manifest, GENERATION: self.generation})
-        self._saved = self.store.save(self.algorithm.iteration, content, self.last_result)
-        self._saved_iteration = self.algorithm.iteration
+        self._saved = self.store.save(self.training.iteration, content, self.last_result)
+        self._saved_iteration = self.training.iteration
         self._write_record("RUNNING")
         self._checkpoint_s += time.perf_counter() - began
         return self._saved
@@ -172,10 +172,10 @@ class TrialLoop:
             return
         if orders.parent is not None:
             parent = read_checkpoint(orders.parent)
-            if not self.algorithm.reconfigure(orders.trial.config):
+            if not self.training.reconfigure(orders.trial.config):
                 self._rebuild(orders.trial)
-            self.algorithm.adopt(parent)
-            self._guard = DivergenceGuard(self.algorithm)
+            self.training.adopt(parent)
+            self._guard = DivergenceGuard(self.training)
         self.trial, self.generation = orders.trial, orders.generation
         self._spec = self.trial.to_data()
         self._files.write_spec(self._spec)
@@ -185,7 +185,7 @@ class TrialLoop:
     def pause(self) -> None:
         """Saves the trial and lets go of it, so that it can go on later, here or in another process."""
         if self._record.status == "RUNNING" and not self.done:
-            if self.algorithm.iteration > 0:
+            if self.training.iteration > 0:
                 self.save()
             self._write_record("PAUSED")
         self.close()
@@ -196,7 +196,7 @@ class TrialLoop:
         Returns:
             The checkpoint that a resume will go on from; None if it will begin again.
         """
-        if self._is_between_iterations and self.algorithm.iteration > 0:
+        if self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self._write_record("INTERRUPTED")
         return self._saved
@@ -218,8 +218,8 @@ class TrialLoop:
                 with suppress(OSError, RlrunError):
                     self._write_record("PENDING")
             self._results.close()
-            if self._algorithm is not None:
-                self._algorithm.close()
+            if self._training is not None:
+                self._training.close()
             self._loggers.finish(self._record.status)
         finally:
             self._files.release()
@@ -249,18 +249,20 @@ class TrialLoop:
         if newest is not None:
             path, content, skipped = newest
             self.generation = int(content.manifest.get(GENERATION, 0))
-            self._algorithm = self._built(self._trial_of(content) if self._is_news(orders) else self.trial)
+            self._training = training_of(
+                self._trial_of(content) if self._is_news(orders) else self.trial, self._announce
+            )
             self._go_on(path, content, skipped, eager=eager)
-            self._saved, self._saved_iteration = path, self.algorithm.iteration
+            self._saved, self._saved_iteration = path, self.training.iteration
         else:
-            self._algorithm = self._built(self.trial)
+            self._training = training_of(self.trial, self._announce)
             rows_cut = truncate_results(self.directory, after_iteration=0)
             if rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=rows_cut)
             if from_checkpoint is not None:
-                self.algorithm.load_weights(read_checkpoint(from_checkpoint))
-            self.algorithm.start()
-        self._guard = DivergenceGuard(self.algorithm)
+                self.training.load_weights(read_checkpoint(from_checkpoint))
+            self.training.start()
+        self._guard = DivergenceGuard(self.training)
         if orders is not None:
             self.take_orders(orders)
 
@@ -271,43 +273,34 @@ class TrialLoop:
         """Returns the trial with the settings that a checkpoint of it was made with."""
         return self.trial.replace(config=type(self.trial.config).parse(content.spec["config"]))
 
-    def _built(self, trial: TrialSpec) -> Algorithm[Any]:
-        built: Algorithm[Any] = algorithm_class(trial.algorithm)(
-            trial.env,
-            trial.config,
-            seed=trial.seed,
-            total_env_steps=_total_env_steps(trial),
-            announce=self._announce,
-        )
-        return built
-
     def _rebuild(self, trial: TrialSpec) -> None:
-        """Puts an algorithm with other settings in the place of the present one, whose envs end."""
-        before = self.algorithm
+        """Puts a training with other settings in the place of the present one, whose envs end."""
+        before = self.training
         before.close()
-        self._algorithm = self._built(trial)
-        self._algorithm.is_compiled = before.is_compiled
-        self._algorithm.start()
-        self._algorithm.iteration, self._algorithm.time_total_s = before.iteration, before.time_total_s
+        self._training = training_of(trial, self._announce)
+        self._training.is_compiled = before.is_compiled
+        self._training.start()
+        self._training.iteration, self._training.time_total_s = before.iteration, before.time_total_s
 
     def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
-        algorithm = self.algorithm
-        algorithm.load(content, eager=eager)
+        training = self.training
+        training.load(content, eager=eager)
         self._results.close()  # the files it has open are about to be replaced; it goes on in the new ones
         result = content.manifest.get(RESULT_KEY) or {}
         self.last_result = json_row(result)
         self.resumption = Resumption(
             path,
-            algorithm.iteration,
+            training.iteration,
             skipped,
-            truncate_results(self.directory, algorithm.iteration, last_row=result or None),
-            algorithm.columns_restarted,
-            lost_compiler=bool(content.manifest["compiled"]) and not algorithm.is_compiled,
+            truncate_results(self.directory, training.iteration, last_row=result or None),
+            training.env_slots_restarted,
+            lost_compiler=bool(content.manifest["compiled"]) and not training.is_compiled,
+            is_in_part=training.is_restored_in_part,
         )
         self._best_return = best_return(read_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
-        self._guard = DivergenceGuard(algorithm)
+        self._guard = DivergenceGuard(training)
         self._note_stop(self.last_result)
         self._write_record("TERMINATED" if self.done else "RUNNING")
 
@@ -315,7 +308,7 @@ class TrialLoop:
 
     def _step(self) -> Row:
         self._is_between_iterations = False
-        result = self.algorithm.train()
+        result = self.training.step()
         self._refuse_divergence(result)
         self._guard.remember()
         result |= self._evaluation(result)
@@ -339,7 +332,7 @@ class TrialLoop:
         if result["iteration"] % evaluation.every and self._reached(result) is None:
             return {**{f"{EVALUATION}{name}": None for name in EVALUATION_KEYS}, "time/evaluation_s": 0.0}
         began = time.perf_counter()
-        found = self.algorithm.evaluate(
+        found = self.training.evaluate(
             evaluation.episodes,
             seed=child_seed(self.trial.seed, "evaluation"),
             explore=evaluation.stochastic,
@@ -387,13 +380,13 @@ class TrialLoop:
     # How it ends.
 
     def _finish(self) -> None:
-        if self.trial.checkpoint.at_end and self._is_between_iterations and self.algorithm.iteration > 0:
+        if self.trial.checkpoint.at_end and self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self._write_record("TERMINATED")
 
     def _fail(self, error: Exception) -> None:
         """Records what ended the trial, and raises it anew in words for the user if the user's own code is at fault."""
-        failure = None if self._algorithm is None else failure_of_user_code(error, type(self._algorithm))
+        failure = None if self._training is None else failure_of_user_code(error, type(self._training.algorithm))
         shown = failure or error
         told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened
@@ -406,11 +399,11 @@ class TrialLoop:
             raise failure from error
 
     def _write_record(self, status: TrialStatus) -> None:
-        algorithm = self._algorithm
+        training = self._training
         self._record = replace(
             self._record,
             status=status,
-            iteration=0 if algorithm is None else algorithm.iteration,
+            iteration=0 if training is None else training.iteration,
             env_steps=int(self.last_result.get("env_steps") or 0),
             best_return=self._best_return,
             stop_reason=self.stop_reason,
@@ -418,8 +411,3 @@ class TrialLoop:
             host=platform.node() if status == "RUNNING" else "",
         )
         self._files.write_record(self._record)
-
-
-def _total_env_steps(trial: TrialSpec) -> int | None:
-    bound = trial.stop.get("env_steps")
-    return None if bound is None else int(bound)

@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlrun.algorithm import demand_compiler
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import DiskFull, Interrupted, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.training.learner_factory import demand_compiler
 from rlrun.trial.loggers.trial_logger import demand_loggers
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.driver_log import DriverLog

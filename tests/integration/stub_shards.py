@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlrun.flow.replay_shards import ReplayShard, ShardConfig
+from rlrun.replay.replay_shards import ReplayShard, ShardConfig
 
 
 @dataclass(frozen=True)

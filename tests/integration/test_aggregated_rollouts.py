@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from rlrun.flow.aggregation import aggregated_rollouts
 from stub_workers import LabError, StubConfig, actor_pids
 
-from rlrun.algorithms.impala import Impala
 from rlrun.errors import TrainingFailed
-from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.flow import Flow
 from rlrun.flow.plan import plan_text
 from rlrun.policy.weights import Weights
+from rlrun.python_api import Impala
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -223,5 +223,5 @@ def test_impala_learns_from_aggregated_batches_and_leaves_no_process() -> None:
         assert result["env_steps"] > 600
         assert result["policy_lag_max"] >= 1
         assert result["sgd_steps"] == result["weights_version"]
-        assert algorithm.trainee.filters.moments["observations/"].count > 300
+        assert algorithm.training.trainee.filters.moments["observations/"].count > 300
     wait_until(lambda: set(actor_pids()) <= others)

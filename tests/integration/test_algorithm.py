@@ -3,11 +3,11 @@ import sys
 import numpy as np
 import pytest
 
-from rlrun.algorithm import Algorithm
-from rlrun.algorithms.ppo import PPO
+from rlrun import Algorithm
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing, UsageError
+from rlrun.python_api import PPO
 
 SMALL = {
     "train_batch_size": 64,
@@ -42,11 +42,11 @@ def test_a_restored_algorithm_goes_on_bit_for_bit(env, tmp_path):
         train(algorithm, 3)
         algorithm.save(tmp_path / "checkpoint")
         expected = train(algorithm, 3)
-        weights = algorithm.learner.flat()
+        weights = algorithm.training.trainee.learner.flat()
     with PPO.restore(tmp_path / "checkpoint") as restored:
-        assert restored.columns_restarted == 0
+        assert restored.training.env_slots_restarted == 0
         assert train(restored, 3) == expected
-        np.testing.assert_array_equal(restored.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others():
@@ -62,13 +62,13 @@ def test_evaluation_uses_the_saved_filter(tmp_path):
     config = {**SMALL, "normalize_observations": True}
     with PPO("CartPole-v1", config, seed=4) as algorithm:
         train(algorithm, 3)
-        filters = algorithm.trainee.filters.moments
+        filters = algorithm.training.trainee.filters.moments
         before = algorithm.evaluate(episodes=5, seed=11)
         algorithm.save(tmp_path / "checkpoint")
     assert filters["observations/"].count == 3 * 64
     with PPO.restore(tmp_path / "checkpoint") as restored:
         np.testing.assert_array_equal(
-            restored.trainee.filters.moments["observations/"].mean, filters["observations/"].mean
+            restored.training.trainee.filters.moments["observations/"].mean, filters["observations/"].mean
         )
         after = restored.evaluate(episodes=5, seed=11)
     assert after.returns == before.returns
@@ -97,12 +97,12 @@ def test_another_env_s_weights_are_refused(tmp_path):
     with PPO("CartPole-v1", SMALL) as algorithm:
         algorithm.save(tmp_path / "checkpoint")
     with PPO("Acrobot-v1", SMALL) as other, pytest.raises(CheckpointError, match="does not fit this env and network"):
-        other.load_weights(read_checkpoint(tmp_path / "checkpoint"))
+        other.training.load_weights(read_checkpoint(tmp_path / "checkpoint"))
 
 
 def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
     with PPO("CartPole-v1", SMALL) as algorithm:
-        content = algorithm.content(
+        content = algorithm.training.content(
             {"algorithm": "ppo", "env": {"id": "os:system"}, "config": algorithm.config.to_data(), "seed": 0}
         )
     write_checkpoint(tmp_path / "evil", content)
@@ -113,7 +113,9 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
 def test_a_function_that_imports_what_it_is_told_to_is_refused_as_an_env(tmp_path):
     env = {"id": "rlrun.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
     with PPO("CartPole-v1", SMALL) as algorithm:
-        content = algorithm.content({"algorithm": "ppo", "env": env, "config": algorithm.config.to_data(), "seed": 0})
+        content = algorithm.training.content(
+            {"algorithm": "ppo", "env": env, "config": algorithm.config.to_data(), "seed": 0}
+        )
     write_checkpoint(tmp_path / "evil", content)
     with pytest.raises(CheckpointRefused, match="find_spec"):
         Algorithm.restore(tmp_path / "evil")
@@ -132,14 +134,16 @@ def test_a_truncated_checkpoint_is_named(tmp_path):
 def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monkeypatch):
     with PPO("CartPole-v1", SMALL) as algorithm:
         algorithm.train()
-        content = algorithm.content({"algorithm": "ppo", "env": algorithm.env.to_data(), "config": SMALL, "seed": 0})
+        content = algorithm.training.content(
+            {"algorithm": "ppo", "env": algorithm.env.to_data(), "config": SMALL, "seed": 0}
+        )
     content.manifest["compiled"] = True
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with PPO("CartPole-v1", SMALL) as resumed:
         with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler here.*--eager"):
-            resumed.load(content)
-        resumed.load(content, eager=True)
+            resumed.training.load(content)
+        resumed.training.load(content, eager=True)
         assert resumed.train()["iteration"] == 2
     with (
         PPO("CartPole-v1", {**SMALL, "compile": True}) as demanding,
@@ -163,7 +167,7 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     with PPO(world, config, seed=0) as algorithm:
         for _ in range(40):
             algorithm.train()
-        rollout = algorithm.workers.local.sample()
+        rollout = algorithm.training.workers.local.sample()
     values = rollout.batches["default"]["values"]
     assert values.mean() == pytest.approx(1 / (1 - 0.9), rel=0.05)
     assert rollout.batches["default"]["truncateds"].any()
@@ -187,7 +191,7 @@ def test_acting_follows_learning_and_loading(tmp_path):
             outputs.append(algorithm._acting().net.outputs(observation[None])[0])
             algorithm.train()
         assert (outputs[0] != outputs[1]).any()
-        algorithm.load_weights(read_checkpoint(tmp_path / "first"))
+        algorithm.training.load_weights(read_checkpoint(tmp_path / "first"))
         np.testing.assert_array_equal(algorithm._acting().net.outputs(observation[None])[0], outputs[0])
 
 
@@ -212,6 +216,6 @@ def test_a_closed_algorithm_starts_anew():
 def test_a_whole_checkpoint_with_a_senseless_spec_is_refused_in_one_line(change, message, tmp_path):
     with PPO("CartPole-v1", SMALL) as algorithm:
         spec = {"algorithm": "ppo", "env": "CartPole-v1", "config": algorithm.config.to_data(), "seed": 0, **change}
-        write_checkpoint(tmp_path / "odd", algorithm.content(spec))
+        write_checkpoint(tmp_path / "odd", algorithm.training.content(spec))
     with pytest.raises(CheckpointError, match=message):
         Algorithm.restore(tmp_path / "odd")

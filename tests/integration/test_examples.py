@@ -80,7 +80,7 @@ def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_pa
     own = next(index for index, line in enumerate(lines) if "ExponentialWeights" in line)
     assert lines[own].strip() == "-> ExponentialWeights(temperature=0.5, max_weight=20.0)"
     assert "Standardize" in lines[own - 1]
-    assert "TrainOneStep" in lines[own + 1]
+    assert "TrainOnBatch" in lines[own + 1]
 
 
 def test_own_settings_are_printed_with_their_docstrings(lab: Path) -> None:

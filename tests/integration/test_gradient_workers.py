@@ -15,11 +15,9 @@ import pytest
 from stub_workers import actor_pids
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.a3c import A3C
-from rlrun.algorithms.ddppo import DDPPO
-from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
+from rlrun.python_api import A3C, DDPPO, PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -44,15 +42,15 @@ def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
 def replicas(algorithm: Algorithm[Any]) -> list[dict[str, Any]]:
     """Runs a round and returns what each worker delivered."""
     delivered: list[dict[str, Any]] = []
-    receive = algorithm.workers.count
+    receive = algorithm.training.workers.count
 
     def count(rollout: Any) -> None:
         delivered.append(rollout.batches[DEFAULT_POLICY])
         receive(rollout)
 
-    algorithm.workers.count = count  # type: ignore[method-assign]
+    algorithm.training.workers.count = count  # type: ignore[method-assign]
     algorithm.train()
-    algorithm.workers.count = receive  # type: ignore[method-assign]
+    algorithm.training.workers.count = receive  # type: ignore[method-assign]
     return delivered
 
 
@@ -76,20 +74,20 @@ def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_kille
         assert result["sgd_steps"] > steps
         assert np.isfinite(result["learner/grad_norm"])
         # The other worker's fragment may be here and counted, and its gradient still wait for the next iteration.
-        assert algorithm.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
+        assert algorithm.training.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
 def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns() -> None:
     with DDPPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as algorithm:
         first = [algorithm.train() for _ in range(3)]
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
         own, other = replicas(algorithm)
         assert own["digest"] == other["digest"]
-        np.testing.assert_array_equal(own["flat"], algorithm.learner.flat())
-        assert own["steps"] == other["steps"] == algorithm.workers.env_steps - first[-1]["env_steps"]
-        weights = algorithm.trainee.learning_weights(with_optimizer=True)
+        np.testing.assert_array_equal(own["flat"], algorithm.training.trainee.learner.flat())
+        assert own["steps"] == other["steps"] == algorithm.training.workers.env_steps - first[-1]["env_steps"]
+        weights = algorithm.training.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
-        algorithm.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
+        algorithm.training.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
         with pytest.raises(
             TrainingFailed, match="the parameters of rollout worker 2 are no longer those of the others"
         ):
@@ -98,7 +96,7 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
     # With one minibatch for a whole batch, it does not matter in which order the steps of a batch stand.
     with PPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as ppo:
         expected = [ppo.train() for _ in range(3)]
-        np.testing.assert_allclose(flat, ppo.learner.flat(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(flat, ppo.training.trainee.learner.flat(), rtol=1e-4, atol=1e-5)
     for found, wanted in zip(first, expected, strict=True):
         assert found["learner/grad_norm"] == pytest.approx(wanted["learner/grad_norm"], rel=1e-3)
         for name in ("env_steps", "sgd_steps", "episodes", "episode_return_mean"):
@@ -111,16 +109,16 @@ def test_a_ddppo_run_goes_on_where_it_was_and_takes_over_the_optimizer_of_anothe
             algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(2)]
-        flat = algorithm.learner.flat()
-        algorithm.adopt(read_checkpoint(tmp_path / "checkpoint"))
-        before = algorithm.learner.optimizer_state()
+        flat = algorithm.training.trainee.learner.flat()
+        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        before = algorithm.training.trainee.learner.optimizer_state()
         algorithm.train()
-        after = algorithm.learner.optimizer_state()
+        after = algorithm.training.trainee.learner.optimizer_state()
         assert after["loss/steps"] == before["loss/steps"] + 4
         assert (after["loss/second"] >= before["loss/second"] * 0.999**4 - 1e-12).all()
     with DDPPO.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
 
 
 def test_a_ddppo_worker_that_dies_ends_the_trial_soon() -> None:

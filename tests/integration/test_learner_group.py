@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from stub_workers import actor_pids
 
-from rlrun.algorithms.ppo import PPO
 from rlrun.cli.main import cli
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
 from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner
+from rlrun.python_api import PPO
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
 PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "num_envs_per_worker": 4}

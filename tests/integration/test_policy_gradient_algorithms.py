@@ -48,10 +48,10 @@ def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
         first = [numbers(algorithm.train()) for _ in range(3)]
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(3)]
-        weights = algorithm.learner.flat()
+        weights = algorithm.training.trainee.learner.flat()
     with algorithm_class(name.split()[0]).restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
     check_progress([*first, *expected])
 
 
@@ -61,12 +61,12 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
     with made(name, env, seed=4) as algorithm:
         first = [numbers(algorithm.train()) for _ in range(3)]
         algorithm.save(tmp_path / "checkpoint")
-        weights, target = algorithm.learner.flat(), algorithm.learner.target()
+        weights, target = algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target()
     with algorithm_class(name).restore(tmp_path / "checkpoint") as restored:
-        restored.start()
-        np.testing.assert_array_equal(restored.learner.flat(), weights)
+        restored.training.start()
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
         if target is not None:
-            np.testing.assert_array_equal(restored.learner.target(), target)
+            np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
         check_progress([*first, *(numbers(restored.train()) for _ in range(3))])
 
 
@@ -74,11 +74,11 @@ def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
     found = []
     for minibatch_size in (None, 64):  # the whole batch both times; only the first way knows it beforehand
         with made("appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1) as one:
-            operators = [step.name for step in one.flow.describe()]
+            operators = [step.name for step in one.training.flow.describe()]
             assert ("AddTargetOutputs" in operators) is (minibatch_size is not None)
             for _ in range(3):
                 one.train()
-            found.append(one.learner.flat())
+            found.append(one.training.trainee.learner.flat())
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
 
 
@@ -99,5 +99,5 @@ def test_compiled_and_plain_updates_of_whole_fragments_agree():
         with made("appo", "CartPole-v1", compile=compiled) as algorithm:
             for _ in range(2):
                 algorithm.train()
-            found.append(algorithm.learner.flat())
+            found.append(algorithm.training.trainee.learner.flat())
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)

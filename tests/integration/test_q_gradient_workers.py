@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.async_dqn import AsyncDQN
-from rlrun.algorithms.gorila import Gorila
+from rlrun.python_api import AsyncDQN, Gorila
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -41,8 +40,8 @@ GORILA = {
 def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
     """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
     delivered: list[tuple[int, int, int]] = []
-    algorithm.start()
-    count = algorithm.workers.count
+    algorithm.training.start()
+    count = algorithm.training.workers.count
 
     def counted(rollout: Any) -> None:
         batch = rollout.batches[DEFAULT_POLICY]
@@ -50,7 +49,7 @@ def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
         delivered.append((rollout.worker_index, gradients, rollout.weights_versions["default"]))
         count(rollout)
 
-    algorithm.workers.count = counted  # type: ignore[method-assign]
+    algorithm.training.workers.count = counted  # type: ignore[method-assign]
     return delivered
 
 
@@ -86,12 +85,16 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         assert len(delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
         algorithm.save(tmp_path / "checkpoint")
-        flat, target, version = algorithm.learner.flat(), algorithm.learner.target(), algorithm.learner.weights_version
+        flat, target, version = (
+            algorithm.training.trainee.learner.flat(),
+            algorithm.training.trainee.learner.target(),
+            algorithm.training.trainee.learner.weights_version,
+        )
         assert np.abs(flat - target).max() > 0
     with AsyncDQN.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
-        np.testing.assert_array_equal(restored.learner.target(), target)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
         again = trained(restored, delivered)
         assert again["env_steps"] - result["env_steps"] == FRAGMENT_STEPS * len(delivered)
         assert min(acted for _, _, acted in delivered) >= version
@@ -110,7 +113,7 @@ def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keep
         assert sum(number for _, number, _ in delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
         algorithm.save(tmp_path / "checkpoint")
-        version = algorithm.learner.weights_version
+        version = algorithm.training.trainee.learner.weights_version
     with Gorila.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)
         again = trained(restored, delivered)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from stub_workers import actor_pids, with_loaded_modules
 
-from rlrun.algorithms.ppo import PPO
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.envs.vector_env import EnvError
@@ -17,6 +16,7 @@ from rlrun.flow.sources import parallel_rollouts
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from rlrun.python_api import PPO
 from rlrun.rollout.rollout_worker import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -82,7 +82,7 @@ def test_training_goes_on_when_a_worker_is_killed() -> None:
         assert result["worker_restarts"] == 1
         assert result["iteration"] == 5
         assert result["env_steps"] > 250
-        assert algorithm.trainee.filters.moments["observations/"].count == 5 * 64
+        assert algorithm.training.trainee.filters.moments["observations/"].count == 5 * 64
 
 
 def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
@@ -93,7 +93,7 @@ def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
     assert "worker 2, env 0, episode 0 with seed" in message
     assert "worlds.py" in message
     assert "ray" not in message.replace("Array", "").lower()
-    assert algorithm.workers.worker_restarts == 0
+    assert algorithm.training.workers.worker_restarts == 0
 
 
 def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:

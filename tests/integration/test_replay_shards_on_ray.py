@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rlrun.flow.sharded_replay import StoreToShards
 from stub_shards import HangingConfig
 from stub_workers import actor_pids
 
-from rlrun.algorithms.apex import Apex
+from rlrun.actors.batch_ref import BatchRef
 from rlrun.flow import left_on_workers, replay_shards
-from rlrun.flow.left_on_workers import LeaveOnWorker, LeftOnWorker
-from rlrun.flow.replay_shards import ReplayShards
-from rlrun.flow.sharded_replay import StoreToShards
+from rlrun.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.python_api import Apex
+from rlrun.replay.replay_shards import ReplayShards
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -39,7 +40,7 @@ CONFIG: dict[str, Any] = {
 
 
 def shards_of(algorithm: Apex) -> ReplayShards:
-    (store,) = [node for node in algorithm.flow._places() if isinstance(node, StoreToShards)]
+    (store,) = [node for node in algorithm.training.flow._places() if isinstance(node, StoreToShards)]
     return store.shards
 
 
@@ -61,21 +62,21 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
     others = set(actor_pids())
     with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
         delivered: list[Any] = []
-        algorithm.start()
-        count = algorithm.workers.count
+        algorithm.training.start()
+        count = algorithm.training.workers.count
 
         def counted(rollout: Any) -> None:
             delivered.append(rollout.batches[DEFAULT_POLICY])
             count(rollout)
 
-        algorithm.workers.count = counted  # type: ignore[method-assign]
+        algorithm.training.workers.count = counted  # type: ignore[method-assign]
         result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
         # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
         nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
         assert nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]  # both workers make room for the shard
         assert delivered
-        assert all(isinstance(item, LeftOnWorker) for item in delivered)
+        assert all(isinstance(item, BatchRef) for item in delivered)
         shards = shards_of(algorithm)
         assert shards._actors is not None
         ray.kill(shards._actors.shells()[0])
@@ -88,9 +89,13 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         assert result["replay/gigabytes"] > 4000 * 16 / 1e9
         assert np.isfinite(result["learner/loss"])
         algorithm.save(tmp_path / "checkpoint")
-        steps, learned, stored = algorithm.workers.env_steps, algorithm.learner.sgd_steps, shards.stored_steps
+        steps, learned, stored = (
+            algorithm.training.workers.env_steps,
+            algorithm.training.trainee.learner.sgd_steps,
+            shards.stored_steps,
+        )
     with Apex.restore(tmp_path / "checkpoint") as restored:
-        restored.start()
+        restored.training.start()
         shards = shards_of(restored)
         assert shards.stored_steps == stored
         result = restored.train()

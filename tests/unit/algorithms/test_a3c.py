@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.a3c import A3C, A3CConfig
+from rlrun.algorithms.a3c import A3CConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import SpecError
+from rlrun.python_api import A2C, A3C
 
 SMALL = {
     "num_envs_per_worker": 4,
@@ -29,7 +29,7 @@ def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize)
     for algorithm_class in (A2C, A3C):
         with algorithm_class(env, config, seed=3) as algorithm:
             results = [algorithm.train() for _ in range(5)]
-            found.append((algorithm.learner.flat(), results))
+            found.append((algorithm.training.trainee.learner.flat(), results))
     (flat, expected), (own_flat, results) = found
     np.testing.assert_allclose(own_flat, flat, rtol=1e-6, atol=1e-6)
     for own, other in zip(results, expected, strict=True):
@@ -46,9 +46,9 @@ def test_a_change_of_schedules_reaches_the_gradients():
     for entropy_coeff in (0.0, 0.5):
         with A3C("CartPole-v1", {**SMALL, "entropy_coeff": 0.0}, seed=3) as algorithm:
             algorithm.train()
-            assert algorithm.reconfigure(algorithm.config.replace(entropy_coeff=entropy_coeff))
+            assert algorithm.training.reconfigure(algorithm.config.replace(entropy_coeff=entropy_coeff))
             algorithm.train()
-            flats.append(algorithm.learner.flat())
+            flats.append(algorithm.training.trainee.learner.flat())
     assert np.abs(flats[0] - flats[1]).max() > 1e-4
 
 
@@ -56,12 +56,12 @@ def test_what_another_run_has_learned_reaches_the_gradients(tmp_path):
     with A3C("CartPole-v1", SMALL, seed=1) as other:
         other.train()
         other.save(tmp_path / "checkpoint")
-        flat = other.learner.flat()
+        flat = other.training.trainee.learner.flat()
     with A3C("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
         algorithm.train()
-        algorithm.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
         result = algorithm.train()
-        np.testing.assert_array_equal(algorithm.learner.flat(), flat)
+        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
     assert result["policy_lag_max"] == 0
 
 
@@ -70,11 +70,11 @@ def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
         for _ in range(2):
             algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
         expected = algorithm.train()
     with A3C.restore(tmp_path / "checkpoint") as restored:
-        restored.start()
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        restored.training.start()
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
         result = restored.train()
     assert result["iteration"] == 3
     for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
@@ -91,7 +91,7 @@ def test_a_gpu_for_the_driver_and_learners_beside_it_are_refused():
 
 
 def test_the_plan_tells_what_runs_on_the_workers():
-    plan = A3C("CartPole-v1", {"num_workers": 2, "standardize_advantages": True}).plan().describe()
+    plan = A3C("CartPole-v1", {"num_workers": 2, "standardize_advantages": True}).training.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "zip_with_worker",

@@ -1,9 +1,9 @@
 import numpy as np
 import torch
 
-from rlrun.algorithms.apex_ddpg import ApexDDPG
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.initial_priorities import InitialPriorities
+from rlrun.flow.operators.initial_priorities import InitialPriorities
+from rlrun.python_api import ApexDDPG
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
 SMALL = {
@@ -20,10 +20,10 @@ SMALL = {
 
 def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_actors():
     with ApexDDPG(PENDULUM, SMALL, seed=1) as algorithm:
-        algorithm.start()
-        policy = algorithm.learner.policy
+        algorithm.training.start()
+        policy = algorithm.training.trainee.learner.policy
         generator = np.random.default_rng(0)
-        flat = generator.normal(size=algorithm.learner.flat().shape).astype(np.float32)
+        flat = generator.normal(size=algorithm.training.trainee.learner.flat().shape).astype(np.float32)
         behavior = policy.behavior()
         behavior.net.load(flat)
         behavior.critic.load(flat)
@@ -54,10 +54,10 @@ def test_in_one_process_it_learns_a_minibatch_for_each_fragment_and_goes_on_bit_
         algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
         expected = algorithm.train()
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
     with ApexDDPG.restore(tmp_path / "checkpoint") as restored:
         result = restored.train()
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
     assert result["sgd_steps"] == expected["sgd_steps"] > 10
     assert abs(result["minibatches_per_env_step"] - 0.1) < 0.03
     assert np.isfinite(result["learner/critics/loss"])

@@ -1,15 +1,14 @@
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rlrun.algorithms.async_dqn import AsyncDQN, AsyncDQNConfig
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.gorila import Gorila, GorilaConfig
+from rlrun.algorithms.async_dqn import AsyncDQNConfig
+from rlrun.algorithms.gorila import GorilaConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
-from rlrun.flow.gradients import ComputeGradients
-from rlrun.policy.weights import LearningWeights
+from rlrun.flow.operators.gradients import ComputeGradients
+from rlrun.python_api import DQN, AsyncDQN, Gorila
 
 LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}
 REPLAYED = {
@@ -56,13 +55,15 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
         obs=obs, actions=actions, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid
     )
     with AsyncDQN("CartPole-v1", LINEAR, seed=1) as algorithm:
-        algorithm.start()
-        compute = ComputeGradients(partial(algorithm.make_learner, compile_updates=False), whole_fragments=True)
-        flat = algorithm.learner.flat()
+        algorithm.training.start()
+        trainee = algorithm.training.trainee
+        compute = ComputeGradients(trainee.learner_factory, whole_fragments=True)
+        flat = trainee.learner.flat()
         target = generator.normal(size=flat.shape).astype(np.float32)
-        compute.set_weights(algorithm.trainee.weights(LearningWeights(flat, target=target)))
+        weights = trainee.weights()
+        compute.set_weights(replace(weights, learning=replace(weights.learning, target=target)))
         gradients = compute(batch)
-        named = algorithm.learner.policy.parameters.named
+        named = trainee.policy.parameters.named
         weight, bias = named(flat).values()
         target_weight, target_bias = named(target).values()
         best = (obs @ target_weight.T + target_bias).max(-1)
@@ -80,11 +81,11 @@ def test_workers_learn_with_the_target_network_of_the_driver():
     config = {**LINEAR, "rollout_fragment_length": 5, "min_env_steps_per_iteration": 40, "target_update_interval": 3}
     with AsyncDQN("CartPole-v1", config, seed=1) as algorithm:
         algorithm.train()
-        assert algorithm.learner.sgd_steps % 3
-        (compute,) = algorithm.workers._workers().sampler.postprocessing["default"].operators
+        assert algorithm.training.trainee.learner.sgd_steps % 3
+        (compute,) = algorithm.training.workers._workers().sampler.postprocessing["default"].operators
         sent = compute._weights.learning
-        np.testing.assert_array_equal(sent.flat, algorithm.learner.flat())
-        np.testing.assert_array_equal(sent.target, algorithm.learner.target())
+        np.testing.assert_array_equal(sent.flat, algorithm.training.trainee.learner.flat())
+        np.testing.assert_array_equal(sent.target, algorithm.training.trainee.learner.target())
         assert np.abs(sent.flat - sent.target).max() > 0
 
 
@@ -95,10 +96,10 @@ def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
                 algorithm.train()
             algorithm.save(tmp_path / algorithm_class.__name__)
             expected = algorithm.train()
-            flat = algorithm.learner.flat()
+            flat = algorithm.training.trainee.learner.flat()
         with algorithm_class.restore(tmp_path / algorithm_class.__name__) as restored:
             result = restored.train()
-            np.testing.assert_array_equal(restored.learner.flat(), flat)
+            np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
         for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
             assert result[name] == expected[name]
 
@@ -108,7 +109,9 @@ def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
     for algorithm_class in (DQN, Gorila):
         with algorithm_class("CartPole-v1", REPLAYED, seed=3) as algorithm:
             results = [algorithm.train() for _ in range(4)]
-            found.append((algorithm.learner.flat(), algorithm.learner.target(), results))
+            found.append(
+                (algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target(), results)
+            )
     (flat, target, expected), (own_flat, own_target, results) = found
     assert expected[-1]["sgd_steps"] > 80
     np.testing.assert_allclose(own_flat, flat, rtol=1e-4, atol=1e-5)
@@ -119,31 +122,22 @@ def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
 
 def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused():
     for config_class in (AsyncDQNConfig, GorilaConfig):
-        with pytest.raises(
-            SpecError, match="'num_gpus' cannot be set here: gradients are computed on the workers' CPUs"
-        ):
+        with pytest.raises(SpecError, match="num_gpus must be 0: gradients are computed on the workers' CPUs"):
             config_class(num_gpus=1)
-        with pytest.raises(SpecError, match="'num_learners' cannot be set here"):
+        with pytest.raises(SpecError, match="num_learners must be 0"):
             config_class(num_learners=2)
-        with pytest.raises(
-            SpecError, match="'normalize_observations' cannot be set here: workers learn from observations as they came"
-        ):
+        with pytest.raises(SpecError, match="normalize_observations must be false"):
             config_class(normalize_observations=True)
-    with pytest.raises(
-        SpecError,
-        match=r"replay\.prioritized: 'prioritized' cannot be set here: gradients of the workers tell no priorities",
-    ):
+    with pytest.raises(SpecError, match=r"replay\.prioritized must be false"):
         GorilaConfig(replay={"prioritized": True})
-    with pytest.raises(
-        SpecError, match="'noisy' cannot be set here: gradients of the workers are without noise on parameters"
-    ):
+    with pytest.raises(SpecError, match="noisy must be false"):
         GorilaConfig(noisy=True)
     with pytest.raises(SpecError, match="final_epsilon_shares must give each of final_epsilons a share"):
         AsyncDQNConfig(final_epsilons=(0.1, 0.2), final_epsilon_shares=(0.5, 0.4))
 
 
 def test_the_plan_tells_what_runs_on_the_workers():
-    plan = Gorila("CartPole-v1", {"num_workers": 2, "replay": {"capacity": 1000}}).plan().describe()
+    plan = Gorila("CartPole-v1", {"num_workers": 2, "replay": {"capacity": 1000}}).training.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "each_gradient",
@@ -157,5 +151,5 @@ def test_the_plan_tells_what_runs_on_the_workers():
     (on_workers,) = plan[0].on_workers
     assert on_workers == (
         "ComputeReplayedGradients",
-        {"capacity": 500, "batch_size": 64, "training_intensity": 0.25},
+        {"capacity": 500, "minibatch_size": 64, "training_intensity": 0.25},
     )

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlrun.algorithms.ddpg import DDPG
-from rlrun.algorithms.ppo import PPO
-from rlrun.algorithms.sac import SAC
-from rlrun.algorithms.td3 import TD3
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
+from rlrun.python_api import DDPG, PPO, SAC, TD3
+from rlrun.registry import algorithm_class
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
 
 ROWS = 6
 
@@ -30,11 +29,15 @@ def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
 SCHEDULED = {"lr": 3e-4, "critic_lr": 1e-3, "alpha_lr": 3e-4}
 
 
-def batch_of(algorithm, rows=ROWS, seed=0):
+def factory_of(learning, compile_updates=False):
+    return AlgorithmLearnerFactory(learning.training.algorithm, learning.training.env, 0, compile_updates)
+
+
+def batch_of(learning, rows=ROWS, seed=0):
     """A minibatch with one invalid row, as the learner would get it."""
     rng = np.random.default_rng(seed)
-    learner = algorithm.make_learner(compile_updates=False)
-    observations, actions = algorithm._spaces
+    factory = factory_of(learning)
+    learner, (observations, actions) = factory(), factory.spaces
     continuous = actions.shape != ()
     batch = SampleBatch(
         obs=rng.normal(size=(rows, 1, *observations.shape)).astype(np.float32),
@@ -93,7 +96,7 @@ def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
     assert len(ahead) == (2 if algorithm is TD3 else 1)
     targets = row["rewards"] + row["discounts"] * ahead.min(0)
     errors = critics(named, row["obs"], row["actions"]) - targets
-    loss = learning.critics_loss(outputs, tensors(batch), {})
+    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
     expected = mean_of_valid((errors**2).sum(0) * row["weights"], batch)
     assert loss.total.item() == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=1e-5, atol=1e-6)
@@ -106,7 +109,7 @@ def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
     outputs, named, _ = networks(learner, seed=1)
     row = rows_of(batch)
     values = critics(named, row["obs"], np.tanh(layer(named, "actor", row["obs"])))[0]
-    loss = learning.actor_loss(outputs, tensors(batch), {})
+    loss = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
     assert loss.total.item() == pytest.approx(-mean_of_valid(values, batch), rel=1e-5)
 
 
@@ -115,7 +118,7 @@ def test_large_target_noise_is_clipped_before_and_after_it_is_added():
     learner, batch = batch_of(learning)
     outputs, _, target = networks(learner, seed=1)
     clean = np.tanh(layer(target, "actor", batch["next_obs"][:, 0]))
-    found = learning.next_actions(outputs, tensors(batch))[:, 0].numpy()
+    found = learning.training.algorithm.next_actions(outputs, tensors(batch))[:, 0].numpy()
     np.testing.assert_allclose(found, np.clip(clean + 0.25 * np.sign(batch["next_noise"][:, 0]), -1, 1), atol=1e-6)
 
 
@@ -136,16 +139,16 @@ def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
     next_actions, next_densities = by_hand(named, row["next_obs"], row["next_noise"])
     ahead = critics(target, row["next_obs"], next_actions).min(0) - alpha * next_densities
     errors = critics(named, row["obs"], row["actions"]) - (row["rewards"] + row["discounts"] * ahead)
-    loss = learning.critics_loss(outputs, tensors(batch), {})
+    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
     expected = mean_of_valid(0.5 * (errors**2).sum(0) * row["weights"], batch)
     assert loss.total.item() == pytest.approx(expected, rel=1e-4)
     actions, densities = by_hand(named, row["obs"], row["noise"])
     values = critics(named, row["obs"], actions).min(0)
-    actor = learning.actor_loss(outputs, tensors(batch), {})
+    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
     assert actor.total.item() == pytest.approx(mean_of_valid(alpha * densities - values, batch), rel=1e-4)
     assert actor.statistics["entropy"].item() == pytest.approx(-mean_of_valid(densities, batch), rel=1e-4)
     surplus = -mean_of_valid(densities, batch) - 0.25
-    temperature = learning.alpha_loss(outputs, tensors(batch), {})
+    temperature = learner.objectives[-1].loss(outputs, tensors(batch), {})
     assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * surplus, rel=1e-4)
 
 
@@ -176,9 +179,13 @@ def test_sac_s_losses_over_choices_are_explicit_sums():
         )
         entropies.append(-sum(p * math.log(p) for p in present))
     squares = 0.5 * (np.array(errors) ** 2).sum(1) * row["weights"][1:]
-    assert learning.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(squares.mean(), rel=1e-5)
-    assert learning.actor_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(np.mean(climbed), rel=1e-5)
-    temperature = learning.alpha_loss(outputs, tensors(batch), {})
+    assert learning.training.algorithm.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
+        squares.mean(), rel=1e-5
+    )
+    assert learning.training.algorithm.actor_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
+        np.mean(climbed), rel=1e-5
+    )
+    temperature = learner.objectives[-1].loss(outputs, tensors(batch), {})
     assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * (np.mean(entropies) - 0.25), rel=1e-4)
 
 
@@ -212,7 +219,9 @@ def test_where_an_episode_has_ended_for_good_the_next_observation_does_not_count
     learner, batch = batch_of(learning)
     outputs, *_ = networks(learner, seed=3)
     other = SampleBatch(batch, next_obs=batch["next_obs"] + 1)
-    first, second = (learning.critics_loss(outputs, tensors(each), {}).priorities for each in (batch, other))
+    first, second = (
+        learning.training.algorithm.critics_loss(outputs, tensors(each), {}).priorities for each in (batch, other)
+    )
     ended = batch["discounts"][:, 0] == 0
     assert 0 < ended.sum() < ROWS
     np.testing.assert_array_equal(first[ended], second[ended])
@@ -240,7 +249,7 @@ def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
 def test_each_learning_rate_moves_its_own_part(algorithm):
     for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
-        if rate not in algorithm.Config.model_fields:
+        if rate not in algorithm_class(algorithm.algorithm).Config.model_fields:
             continue
         learner, batch = batch_of(made(algorithm))
         before = learner.flat()
@@ -259,7 +268,7 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
 )
 def test_traced_and_eager_updates_agree(algorithm, env, changes):
     learning = made(algorithm, env, hiddens=(8,), **changes)
-    learners = [learning.make_learner(compile_updates=compiled) for compiled in (False, True)]
+    learners = [factory_of(learning, compiled)() for compiled in (False, True)]
     start = learners[0].flat()
     for seed in range(6):
         _, batch = batch_of(learning, rows=32, seed=seed)
@@ -300,13 +309,15 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
             result = running.train()
         running.save(tmp_path / "checkpoint")
         expected = [numbers(running.train()) for _ in range(2)]
-        weights, target = running.learner.flat(), running.learner.target()
+        weights, target = running.training.trainee.learner.flat(), running.training.trainee.learner.target()
     assert result["sgd_steps"] == math.floor(0.5 * (result["env_steps"] - 50))
-    assert set(algorithm.learner_metrics) <= {name.removeprefix("learner/") for name in result}
+    assert set(algorithm_class(algorithm.algorithm).learner_metrics) <= {
+        name.removeprefix("learner/") for name in result
+    }
     with algorithm.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(restored.learner.flat(), weights)
-        np.testing.assert_array_equal(restored.learner.target(), target)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from rlrun.algorithms.ddppo import DDPPO, DDPPOConfig
-from rlrun.algorithms.ppo import PPO
+from rlrun.algorithms.ddppo import DDPPOConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import SpecError
+from rlrun.python_api import DDPPO, PPO
 
 SMALL = {
     "num_envs_per_worker": 4,
@@ -34,7 +34,13 @@ def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, kl_target):
     for algorithm_class in (PPO, DDPPO):
         with algorithm_class(env, {**SMALL, "kl_target": kl_target}, seed=3) as algorithm:
             results = [numbers(algorithm.train()) for _ in range(4)]
-            found.append((algorithm.learner.flat(), algorithm.learner.optimizer_state(), results))
+            found.append(
+                (
+                    algorithm.training.trainee.learner.flat(),
+                    algorithm.training.trainee.learner.optimizer_state(),
+                    results,
+                )
+            )
     (flat, optimizer, expected), (own_flat, own_optimizer, results) = found
     np.testing.assert_allclose(own_flat, flat, rtol=1e-6, atol=1e-6)
     for name, tensor in optimizer.items():
@@ -53,10 +59,10 @@ def test_a_restored_run_goes_on_bit_for_bit(env, tmp_path):
             algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(3)]
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
     with DDPPO.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
 
 
 def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_path):
@@ -64,13 +70,13 @@ def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_
         for _ in range(2):
             other.train()
         other.save(tmp_path / "checkpoint")
-        optimizer, flat = other.learner.optimizer_state(), other.learner.flat()
+        optimizer, flat = other.training.trainee.learner.optimizer_state(), other.training.trainee.learner.flat()
     with DDPPO("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
         algorithm.train()
-        algorithm.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
         assert algorithm.train()["sgd_steps"] == 12
-        np.testing.assert_array_equal(algorithm.learner.flat(), flat)
-        own = algorithm.learner.optimizer_state()
+        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
+        own = algorithm.training.trainee.learner.optimizer_state()
         assert own["loss/steps"] == 12.0 == optimizer["loss/steps"] + 4
         # Adam forgets its running mean of squares by a thousandth in each step.
         assert (own["loss/second"] >= optimizer["loss/second"] * 0.999**4 - 1e-12).all()
@@ -79,11 +85,11 @@ def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_
 def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
     with DDPPO("CartPole-v1", SMALL, seed=2) as algorithm:
         algorithm.train()
-        assert algorithm.reconfigure(algorithm.config.replace(lr=0.0))
+        assert algorithm.training.reconfigure(algorithm.config.replace(lr=0.0))
         algorithm.train()
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
         algorithm.train()
-        np.testing.assert_array_equal(algorithm.learner.flat(), flat)
+        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,7 @@ def test_settings_that_leave_the_step_are_refused(settings, message):
 
 
 def test_the_plan_has_no_learner_in_the_middle():
-    plan = DDPPO("CartPole-v1", {"num_workers": 2}).plan().describe()
+    plan = DDPPO("CartPole-v1", {"num_workers": 2}).training.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "zip_with_worker",
@@ -112,4 +118,4 @@ def test_the_plan_has_no_learner_in_the_middle():
         "MergeFilters",
         "BroadcastWeights",
     ]
-    assert [name for name, _ in plan[0].on_workers] == ["ComputeAdvantages", "LearnTogether"]
+    assert [name for name, _ in plan[0].on_workers] == ["ComputeAdvantages", "AllReduceSGD"]

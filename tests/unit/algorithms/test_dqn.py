@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithms.dqn import DQN
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.plan import plan_text
-from rlrun.flow.replay import NormalizeReplayed
-from rlrun.off_policy import learn_from_replay, replay_of
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.python_api import DQN
+from rlrun.registry import algorithm_class
+from rlrun.training.acting import ActingPolicy
 
 SMALL = {
     "model": {"hiddens": [8], "activation": "tanh", "orthogonal_init": False},
@@ -45,8 +47,7 @@ def numbers(result):
 
 
 def action_values(algorithm, observations):
-    algorithm.act(observations[0])
-    return algorithm._acting().values(np.asarray(observations))
+    return ActingPolicy(algorithm.training.trainee).behavior().values(np.asarray(observations))
 
 
 class Pictures(gymnasium.Env):
@@ -78,11 +79,11 @@ def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
         first = [numbers(algorithm.train()) for _ in range(3)]
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(3)]
-        weights = algorithm.learner.flat()
-    assert {f"learner/{name}" for name in DQN.learner_metrics} <= set(first[-1])
+        weights = algorithm.training.trainee.learner.flat()
+    assert {f"learner/{name}" for name in algorithm_class("dqn").learner_metrics} <= set(first[-1])
     with DQN.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
 
 
 def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due():
@@ -98,19 +99,19 @@ def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due(
 
 def test_the_target_network_is_the_one_of_the_last_interval_s_end():
     with DQN("CartPole-v1", SMALL, seed=1) as algorithm:
-        algorithm.start()
-        recorded, step = [algorithm.learner.flat()], algorithm.learner.step
+        algorithm.training.start()
+        recorded, step = [algorithm.training.trainee.learner.flat()], algorithm.training.trainee.learner.step
 
         def recording(batch, *, scheduled):
             priorities = step(batch, scheduled=scheduled)
-            recorded.append(algorithm.learner.flat())
+            recorded.append(algorithm.training.trainee.learner.flat())
             return priorities
 
-        algorithm.learner.step = recording
+        algorithm.training.trainee.learner.step = recording
         for _ in range(4):
             result = algorithm.train()
             last = result["sgd_steps"] // 7 * 7
-            np.testing.assert_array_equal(algorithm.learner.target(), recorded[last])
+            np.testing.assert_array_equal(algorithm.training.trainee.learner.target(), recorded[last])
         assert last > 7
         assert len({flat.tobytes() for flat in recorded}) == len(recorded)
 
@@ -154,28 +155,28 @@ def test_images_are_learned_from():
     config = {**SMALL, "model": {"hiddens": []}, "lr": 1e-3, "gamma": 0.0, "min_env_steps_per_iteration": 200}
     with DQN(f"{__name__}:Pictures", config, seed=0) as algorithm:
         algorithm.train()
-        assert algorithm.learner.last_batch["obs"].dtype == np.uint8
+        assert algorithm.training.trainee.learner.last_batch["obs"].dtype == np.uint8
         assert algorithm.evaluate(20).mean == 5.0
 
 
-class KeepingDQN(DQN):
-    """A DQN that lets its replay be looked into."""
-
-    def learn(self, rollouts, workers):
-        """Does what DQN does."""
-        self.replay = replay_of(self.config, workers, self.seed)
-        return learn_from_replay(rollouts, self.trainee, self.replay, self.config)
+def copy_of_the_replay(algorithm):
+    """Returns a replay that holds what the one of a running algorithm holds."""
+    config, state = algorithm.config, algorithm.training.flow.state()["operators"]
+    replay = local_replay(config.replay, algorithm.training.trainee, n_step=config.n_step, gamma=config.gamma)
+    (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
+    replay.load_state(kept)
+    return replay
 
 
 def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_is_raw():
-    with KeepingDQN("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=1) as algorithm:
+    with DQN("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=1) as algorithm:
         for _ in range(3):
             algorithm.train()
-        raw = algorithm.replay.sample(64, 0)
-        moments = algorithm.trainee.filters.moments["observations/"]
+        raw = copy_of_the_replay(algorithm).experience.sample(64, 0)
+        moments = algorithm.training.trainee.filters.moments["observations/"]
         assert moments.count > 100
-        assert np.abs(algorithm.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
-        found = NormalizeReplayed(algorithm.trainee)(raw)
+        assert np.abs(algorithm.training.trainee.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
+        found = NormalizeObservations(algorithm.training.trainee)(raw)
         for name in ("obs", "next_obs"):
             expected = (raw[name] - moments.mean) / np.sqrt(moments.variance)
             np.testing.assert_allclose(found[name], expected.clip(-10, 10), rtol=1e-3, atol=1e-4)
@@ -184,20 +185,24 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
 
 def test_gradients_for_another_learner_are_noisy_too():
     with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
-        algorithm.start()
-        size = algorithm.learner.policy.parameters.slot("sigmas.0").offset  # the deviations stand behind the means
+        algorithm.training.start()
+        size = algorithm.training.trainee.learner.policy.parameters.slot(
+            "sigmas.0"
+        ).offset  # the deviations stand behind the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
-        gradients = algorithm.learner.gradients(batch, scheduled={"lr": 1e-3})[: len(algorithm.learner.flat())]
+        gradients = algorithm.training.trainee.learner.gradients(batch, scheduled={"lr": 1e-3})[
+            : len(algorithm.training.trainee.learner.flat())
+        ]
         assert np.count_nonzero(gradients[:size]) > 0
         assert np.count_nonzero(gradients[size:]) > 0
 
 
 def test_the_plan_shows_where_observations_are_normalised():
     for normalizes in (False, True):
-        plan = plan_text(DQN("CartPole-v1", {"normalize_observations": normalizes}).plan().describe())
-        assert ("NormalizeReplayed" in plan) == normalizes
+        plan = plan_text(DQN("CartPole-v1", {"normalize_observations": normalizes}).training.plan().describe())
+        assert ("NormalizeObservations" in plan) == normalizes
 
 
 @pytest.mark.usefixtures("traced_updates")
@@ -206,8 +211,8 @@ def test_traced_and_eager_updates_agree(kind):
     learners = []
     for compiled in (False, True):
         algorithm = DQN("CartPole-v1", {**SMALL, **kind, "compile": compiled}, seed=2)
-        algorithm.start()
-        learners.append(algorithm.learner)
+        algorithm.training.start()
+        learners.append(algorithm.training.trainee.learner)
     generator = np.random.default_rng(0)
     first = learners[0].flat()
     for _ in range(10):

@@ -7,6 +7,7 @@ from gymnasium.spaces import Discrete
 
 from rlrun.algorithms.dqn import DQN, DQNConfig
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError
 
 STATES, ACTIONS = 3, 2
@@ -14,8 +15,8 @@ STATES, ACTIONS = 3, 2
 
 def loss_of(table, target_table, rows, **config):
     """Returns the loss on rows (state, action, reward, discount, next state[, weight[, valid]])."""
-    algorithm = DQN("CartPole-v1", {"model": {"hiddens": []}, **config})
-    policy = algorithm.make_policy(Discrete(STATES), Discrete(ACTIONS), seed=0)
+    algorithm = DQN(DQNConfig.parse({"model": {"hiddens": []}, **config}))
+    policy = algorithm.policy(Spaces(Discrete(STATES), Discrete(ACTIONS)), seed=0)
     views, target_views = (policy.parameters.views(flat_of(numbers)) for numbers in (table, target_table))
     padded = [(*row, *(1.0, 1.0)[len(row) - 5 :]) for row in rows]
     states, actions, rewards, discounts, following, weights, valid = np.array(padded, np.float32).T[..., None]
@@ -105,8 +106,8 @@ def test_quantiles_learn_from_every_pair_with_those_of_the_next_best_action():
 
 
 def test_no_gradient_goes_through_targets():
-    algorithm = DQN("CartPole-v1", {"model": {"hiddens": []}})
-    policy = algorithm.make_policy(Discrete(STATES), Discrete(ACTIONS), seed=0)
+    algorithm = DQN(DQNConfig.parse({"model": {"hiddens": []}}))
+    policy = algorithm.policy(Spaces(Discrete(STATES), Discrete(ACTIONS)), seed=0)
     flat = flat_of(ONLINE).requires_grad_()
     views = policy.parameters.views(flat)
     row = {"obs": 0, "actions": 1, "next_obs": 1}

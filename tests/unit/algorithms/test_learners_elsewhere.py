@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from rlrun.algorithm import Algorithm
-from rlrun.algorithms.a3c import A3C
-from rlrun.algorithms.async_dqn import AsyncDQN
-from rlrun.algorithms.ddppo import DDPPO
-from rlrun.algorithms.gorila import Gorila
-from rlrun.algorithms.ppo import PPO
+from rlrun.envs.env_config import EnvConfig
+from rlrun.registry import algorithm_class
+from rlrun.training.training import Training
 
 
-@pytest.mark.parametrize("algorithm_class", [A3C, AsyncDQN, DDPPO, Gorila])
+def assembled(algorithm: str, num_workers: int, *, compile_updates: bool) -> list[str]:
+    """Puts a training together as far as nothing runs in another process; returns what was announced."""
+    announced: list[str] = []
+    kind = algorithm_class(algorithm)
+    config = kind.Config.parse({"num_workers": num_workers})
+    training = Training(EnvConfig.parse("CartPole-v1"), kind(config), announce=announced.append)
+    training._assembled(compile_updates=compile_updates)
+    return announced
+
+
+@pytest.mark.parametrize("algorithm", ["a3c", "async_dqn", "ddppo", "gorila"])
 @pytest.mark.parametrize(("num_workers", "is_compiled"), [(0, True), (2, False), (2, True)])
 def test_workers_that_compile_the_update_are_announced_before_they_do(
-    algorithm_class: type[Algorithm[Any]], num_workers: int, is_compiled: bool
+    algorithm: str, num_workers: int, is_compiled: bool
 ) -> None:
-    announced: list[str] = []
-    algorithm = algorithm_class("CartPole-v1", {"num_workers": num_workers}, announce=announced.append)
-    algorithm.is_compiled = is_compiled
-    algorithm.plan()
+    announced = assembled(algorithm, num_workers, compile_updates=is_compiled)
     assert ["compiles the update" in text for text in announced] == [True] * (is_compiled and num_workers > 0)
 
 
-def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do() -> None:
-    announced: list[str] = []
-    algorithm = PPO("CartPole-v1", {"num_learners": 2}, announce=announced.append)
-    algorithm.is_compiled = True
-    algorithm.remote_learner()
-    assert ["compiles the update" in text for text in announced] == [True]
+@pytest.mark.parametrize("algorithm", ["ppo", "apex"])
+def test_workers_that_only_collect_compile_nothing(algorithm: str) -> None:
+    assert assembled(algorithm, 2, compile_updates=True) == []

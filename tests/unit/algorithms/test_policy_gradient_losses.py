@@ -47,7 +47,7 @@ def test_the_gradient_is_the_score_times_the_advantage(algorithm):
         value_targets=torch.tensor([[5.0]]),
         valid=torch.tensor([[True]]),
     )
-    loss = algorithm("CartPole-v1").loss(outputs_of(logits, values), batch, SCHEDULED)
+    loss = algorithm(algorithm.Config()).loss(outputs_of(logits, values), batch, SCHEDULED)
     loss.total.backward()
     probabilities = logits.detach().softmax(-1)
     score = torch.tensor([[[0.0, 1.0, 0.0]]]) - probabilities  # d log softmax / d logits
@@ -64,15 +64,13 @@ def test_without_a_baseline_no_value_is_learned():
         value_targets=torch.tensor([[5.0]]),
         valid=torch.tensor([[True]]),
     )
-    PG("CartPole-v1", {"use_baseline": False}).loss(
-        outputs_of(drawn(1, 1, 3), values), batch, SCHEDULED
-    ).total.backward()
+    PG(PG.Config(use_baseline=False)).loss(outputs_of(drawn(1, 1, 3), values), batch, SCHEDULED).total.backward()
     assert values.grad.item() == 0.0
 
 
 def impala_gradients(batch, logits, values, **config):
     logits, values = logits.clone().requires_grad_(), values.clone().requires_grad_()
-    loss = Impala("CartPole-v1", config).loss(outputs_of(logits, values), batch, SCHEDULED)
+    loss = Impala(Impala.Config(**config)).loss(outputs_of(logits, values), batch, SCHEDULED)
     loss.total.backward()
     return loss, logits.grad, values.grad
 
@@ -95,7 +93,7 @@ def test_on_policy_impala_is_a2c_on_n_step_returns():
     batch["advantages"] = torch.from_numpy(np.hstack([advantages.T, pad])).float()
     batch["value_targets"] = torch.from_numpy(np.hstack([targets.T, pad])).float()
     logits, values = logits.requires_grad_(), values.requires_grad_()
-    expected = A2C("CartPole-v1").loss(outputs_of(logits, values), batch, SCHEDULED)
+    expected = A2C(A2C.Config()).loss(outputs_of(logits, values), batch, SCHEDULED)
     expected.total.backward()
     torch.testing.assert_close(found.total, expected.total)
     torch.testing.assert_close(policy_gradient, logits.grad)
@@ -125,7 +123,7 @@ def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
         empty = ~batch["valid"]
         batch["logp"] = batch["logp"].masked_fill(empty, -garbage)
         batch["rewards"] = batch["rewards"].masked_fill(empty, garbage)
-        make("CartPole-v1", {"num_epochs": 2}).loss(outputs_of(logits, values), batch, SCHEDULED).total.backward()
+        make(make.Config(num_epochs=2)).loss(outputs_of(logits, values), batch, SCHEDULED).total.backward()
         assert torch.isfinite(logits.grad).all()
         assert not logits.grad[empty].any()
         assert not values.grad[empty].any()
@@ -147,7 +145,7 @@ def appo_loss(moved, *, kl_coeff=0.0):
         target_outputs=target,
     )
     scheduled = {**SCHEDULED, "kl_coeff": torch.tensor(kl_coeff)}
-    loss = APPO("CartPole-v1", {"num_epochs": 2}).loss(outputs_of(logits, torch.zeros(1, 2)), batch, scheduled)
+    loss = APPO(APPO.Config(num_epochs=2)).loss(outputs_of(logits, torch.zeros(1, 2)), batch, scheduled)
     (gradient,) = torch.autograd.grad(loss.total, logits)
     return loss, gradient
 

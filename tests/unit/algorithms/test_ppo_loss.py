@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
@@ -24,7 +25,7 @@ def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_c
         valid=torch.tensor(valid)[:, None],
     )
     scheduled = {**SCHEDULED, "entropy_coeff": torch.tensor(entropy_coeff)}
-    return PPO("CartPole-v1", config).loss(outputs, batch, scheduled)
+    return PPO(PPOConfig(**config)).loss(outputs, batch, scheduled)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_an_empty_cell_weighs_nothing_however_narrow_the_distribution_is_there()
     logp = outputs.distribution.log_prob(actions).detach() * torch.tensor([[1.0], [0.0]])
     columns = {name: torch.tensor([[1.0], [0.0]]) for name in ("advantages", "values", "value_targets")}
     batch = SampleBatch(actions=actions, logp=logp, valid=torch.tensor([[True], [False]]), **columns)
-    loss = PPO("Pendulum-v1").loss(outputs, batch, SCHEDULED)
+    loss = PPO(PPOConfig()).loss(outputs, batch, SCHEDULED)
     loss.total.backward()
     assert loss.statistics["policy_loss"].item() == pytest.approx(-1.0)
     assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=1e-5)
@@ -102,13 +103,13 @@ def test_a_minibatch_larger_than_the_batch_is_refused():
 
 
 def test_the_plan_reads_like_the_algorithm():
-    names = [info.name for info in PPO("CartPole-v1").plan().describe()]
+    names = [info.name for info in rlrun.PPO("CartPole-v1").training.plan().describe()]
     assert names == [
         "parallel_rollouts",
         "ComputeAdvantages",
         "ConcatBatches",
         "Standardize",
-        "TrainOneStep",
+        "TrainOnBatch",
         "MergeFilters",
         "BroadcastWeights",
     ]

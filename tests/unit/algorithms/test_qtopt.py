@@ -3,11 +3,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlrun.algorithms.qtopt import QTOpt, QTOptConfig
+from rlrun.algorithms.qtopt import QTOptConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError, UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.critics import NOISE, CriticsPolicy
+from rlrun.python_api import QTOpt
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
 SMALL = {
@@ -22,8 +23,8 @@ SMALL = {
 
 
 def policy_and_flat(algorithm):
-    policy = algorithm.learner.policy
-    return policy, algorithm.learner.flat()
+    policy = algorithm.training.trainee.learner.policy
+    return policy, algorithm.training.trainee.learner.flat()
 
 
 def minibatch(generator, rows):
@@ -40,7 +41,7 @@ def minibatch(generator, rows):
 
 def test_it_acts_as_its_first_critic_values_actions():
     with QTOpt(PENDULUM, {**SMALL, "cem_samples": 64, "cem_elites": 6}, seed=1) as algorithm:
-        algorithm.start()
+        algorithm.training.start()
         policy, flat = policy_and_flat(algorithm)
         flat = flat * 3
         behavior = policy.behavior()
@@ -62,7 +63,7 @@ def test_it_acts_as_its_first_critic_values_actions():
 def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the_first_one_chooses():
     generator = np.random.default_rng(4)
     with QTOpt(PENDULUM, SMALL, seed=1) as algorithm:
-        algorithm.start()
+        algorithm.training.start()
         policy, flat = policy_and_flat(algorithm)
         batch = minibatch(generator, 6)
         batch[NOISE] = generator.standard_normal((6, 1, 2, 16, 1)).astype(np.float32)
@@ -71,7 +72,7 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
         )
         tensors = batch.map(torch.from_numpy)
         outputs = policy.outputs(views, tensors, target_views)
-        loss = algorithm.loss(outputs, tensors, {})
+        loss = algorithm.training.algorithm.loss(outputs, tensors, {})
         next_actions = outputs.target_best_actions(tensors["next_obs"], tensors[NOISE])
         assert next_actions.shape == (6, 1, 1)
         next_values = outputs.target_values(tensors["next_obs"], next_actions).numpy()
@@ -89,7 +90,7 @@ def test_traced_updates_are_those_of_eager_ones():
     for compiled in (False, True):
         with QTOpt(PENDULUM, {**SMALL, "compile": compiled}, seed=2) as algorithm:
             result = algorithm.train()
-            flats.append(algorithm.learner.flat())
+            flats.append(algorithm.training.trainee.learner.flat())
     assert result["sgd_steps"] >= 30
     np.testing.assert_allclose(flats[1], flats[0], rtol=1e-3, atol=1e-5)
 
@@ -99,10 +100,10 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
         algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
         expected = algorithm.train()
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
     with QTOpt.restore(tmp_path / "checkpoint") as restored:
         result = restored.train()
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
     for name in ("env_steps", "sgd_steps", "learner/loss"):
         assert result[name] == expected[name]
 
@@ -128,7 +129,7 @@ def test_images_are_acted_on_in_torch():
 
 def test_actions_without_bounds_to_look_between_are_refused():
     with pytest.raises(UsageError, match="a policy of critics acts in a Box of floats"):
-        QTOpt("CartPole-v1", SMALL, seed=1).start()
+        QTOpt("CartPole-v1", SMALL, seed=1).training.start()
 
 
 def test_more_elites_than_samples_are_refused():

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.r2d2 import R2D2
+import rlrun
+from rlrun.algorithms.r2d2 import R2D2, R2D2Config
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.functional.value_rescaling import EPSILON
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
@@ -22,6 +23,7 @@ from rlrun.learner.objective import Loss
 from rlrun.learner.update import OptimizerState, Parameters, Update, flattened_arguments, traceable
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.policy.recurrent_q import RecurrentQPolicy
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
 
 BURN_IN, LENGTH, N_STEP, ROWS, ACTIONS = 3, 5, 2, 4, 3
 CONFIG = {"replay": {"burn_in": BURN_IN, "length": LENGTH}, "n_step": N_STEP}
@@ -29,7 +31,7 @@ CONFIG = {"replay": {"burn_in": BURN_IN, "length": LENGTH}, "n_step": N_STEP}
 
 @pytest.fixture
 def algorithm() -> R2D2:
-    return R2D2("CartPole-v1", CONFIG)
+    return R2D2(R2D2Config.parse(CONFIG))
 
 
 @pytest.fixture
@@ -136,10 +138,10 @@ def test_what_stands_in_cells_without_a_step_changes_no_gradient(algorithm: R2D2
 
 def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
     config = {"replay": {"burn_in": 2, "length": 4, "stride": 1}, "num_envs_per_worker": 2, "epsilon": 0.3}
-    with R2D2("CartPole-v1", {**config, "rollout_fragment_length": 60, "learning_starts": 10_000}) as algorithm:
-        algorithm.start()
-        fragment = algorithm.workers.local.sample().batches["default"]  # type: ignore[union-attr]
-        policy = algorithm.learner.policy
+    with rlrun.R2D2("CartPole-v1", {**config, "rollout_fragment_length": 60, "learning_starts": 10_000}) as algorithm:
+        algorithm.training.start()
+        fragment = algorithm.training.workers.local.sample().batches["default"]  # type: ignore[union-attr]
+        policy = algorithm.training.trainee.learner.policy
         rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "starts")}
         assert rows["starts"].sum() > 2
         for t in (1, 17, 59):
@@ -158,15 +160,15 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
         "target_update_interval": 3,
         "compile": False,
     }
-    with R2D2("CartPole-v1", config, seed=3) as one:
+    with rlrun.R2D2("CartPole-v1", config, seed=3) as one:
         for _ in range(3):
             one.train()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = [one.train() for _ in range(2)]
-        weights = one.learner.flat()
-    with R2D2.restore(checkpoint) as other:
+        weights = one.training.trainee.learner.flat()
+    with rlrun.R2D2.restore(checkpoint) as other:
         found = [other.train() for _ in range(2)]
-        np.testing.assert_array_equal(other.learner.flat(), weights)
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
     names = ("env_steps", "sgd_steps", "episode_return_mean", "learner/loss", "learner/q_mean")
     assert [[result[name] for name in names] for result in found] == [
         [result[name] for name in names] for result in expected
@@ -176,18 +178,19 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
 
 def test_other_families_say_that_they_take_no_lstm() -> None:
     with pytest.raises(SpecError, match=r"config\.model\.lstm"):
-        DQN("CartPole-v1", {"model": {"lstm": 64}})
+        rlrun.DQN("CartPole-v1", {"model": {"lstm": 64}})
 
 
 def test_a_network_of_ones_own_is_refused() -> None:
     with pytest.raises(SpecError, match="'module' cannot be set here: networks with an LSTM are built by rlrun"):
-        R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
+        rlrun.R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
 
 
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     short = {"burn_in": 1, "length": 2, "stride": 1}
     model = {"hiddens": [4], "lstm": 4}
-    learner = R2D2("CartPole-v1", {"model": model, "replay": short, "n_step": 1}).make_learner(compile_updates=False)
+    algorithm = R2D2(R2D2Config.parse({"model": model, "replay": short, "n_step": 1}))
+    learner = AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=0, compile_updates=False)()
     drawn = torch.Generator().manual_seed(0)
     flat = torch.from_numpy(learner.flat())
     moments = [torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())]

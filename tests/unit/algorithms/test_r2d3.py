@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithms.r2d2 import R2D2
-from rlrun.algorithms.r2d3 import R2D3
 from rlrun.errors import UsageError
+from rlrun.python_api import R2D2, R2D3
 
 SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz")
 CONFIG: dict[str, Any] = {
@@ -37,19 +36,19 @@ def test_without_any_share_of_demonstrations_it_is_r2d2_to_the_last_bit() -> Non
         R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN, "demonstration_ratio": 0.5}, seed=2) as mixed,
     ):
         assert rows_of(plain, 2) == rows_of(shown, 2)
-        np.testing.assert_array_equal(plain.learner.flat(), shown.learner.flat())
+        np.testing.assert_array_equal(plain.training.trainee.learner.flat(), shown.training.trainee.learner.flat())
         mixed.train(), mixed.train()
-        assert not np.array_equal(plain.learner.flat(), mixed.learner.flat())
+        assert not np.array_equal(plain.training.trainee.learner.flat(), mixed.training.trainee.learner.flat())
 
 
 def test_a_resumed_run_draws_the_same_demonstrations(tmp_path: Path) -> None:
     with R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN}, seed=1) as one:
         rows_of(one, 2)
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected, weights = rows_of(one, 2), one.learner.flat()
+        expected, weights = rows_of(one, 2), one.training.trainee.learner.flat()
     with R2D3.restore(checkpoint) as other:
         assert rows_of(other, 2) == expected
-        np.testing.assert_array_equal(other.learner.flat(), weights)
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
 
 
 def test_a_checkpoint_can_be_evaluated_where_the_demonstrations_are_not(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlrun.algorithm import refuse_untrusted
 from rlrun.errors import CheckpointRefused
+from rlrun.training.checkpointing import refuse_untrusted
 
 
 def test_a_name_that_stands_twice_in_a_checkpoint_is_told_once() -> None:

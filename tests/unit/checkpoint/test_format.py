@@ -354,9 +354,9 @@ def test_a_crafted_file_with_the_right_digest_is_refused_by_name(checkpoint: Pat
 
 
 def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> None:
-    resealed(checkpoint, lambda data: data.update(format_version=2, rlrun_version="9.1.0"))
+    resealed(checkpoint, lambda data: data.update(format_version=3, rlrun_version="9.1.0"))
     with pytest.raises(
-        CheckpointError, match=r"was written by rlrun 9\.1\.0 in format version 2; this is rlrun"
+        CheckpointError, match=r"was written by rlrun 9\.1\.0 in format version 3; this is rlrun"
     ) as caught:
         read_checkpoint(checkpoint)
     assert not isinstance(caught.value, CheckpointCorrupt)

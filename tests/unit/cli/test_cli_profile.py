@@ -37,7 +37,7 @@ PLANNED = [
     "ComputeAdvantages",
     "ConcatBatches",
     "Standardize",
-    "TrainOneStep",
+    "TrainOnBatch",
     "MergeFilters",
     "BroadcastWeights",
 ]
@@ -99,7 +99,7 @@ def by_hand() -> Profile:
     waits = ((100.0, 103.5), (108.0, 109.0))
     operators = (
         OperatorTiming("parallel_rollouts", "parallel_rollouts", "source", 0.75, 4, False, ((103.5, 104.25),)),
-        OperatorTiming("TrainOneStep", "TrainOneStep", "for_each", 3.5, 2, True, ((104.5, 108.0),)),
+        OperatorTiming("TrainOnBatch", "TrainOnBatch", "for_each", 3.5, 2, True, ((104.5, 108.0),)),
     )
     receiving = sorted([*waits, *operators[0].spans])
     return Profile(
@@ -129,7 +129,7 @@ cartpole-ppo, 000-seed=0: ppo on CartPole-v1
 
 operator           share %  seconds  items  ms per item
 parallel_rollouts      7.5     0.75      4        187.5
-TrainOneStep            35      3.5      2      1,750.0
+TrainOnBatch            35      3.5      2      1,750.0
 waiting                 45      4.5      2      2,250.0
 between operators     12.5     1.25      -            -
 in all               100.0       10      -            -
@@ -166,7 +166,7 @@ def test_the_data_hold_the_same_numbers() -> None:
     assert data["learner_wait_share"] == 0.45
     assert data["between_operators_s"] == 1.25
     assert data["operators"][1] == {
-        "path": "TrainOneStep",
+        "path": "TrainOnBatch",
         "seconds": 3.5,
         "share": 0.35,
         "items": 2,
@@ -193,7 +193,7 @@ def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
     assert named == [
         ("process_name", 1, 0, "driver"),
         ("thread_name", 1, 1, "parallel_rollouts"),
-        ("thread_name", 1, 2, "TrainOneStep"),
+        ("thread_name", 1, 2, "TrainOnBatch"),
         ("thread_name", 1, 3, "waiting"),
         ("process_name", 2, 0, "rollout workers"),
         ("thread_name", 2, 2, "worker 1"),
@@ -206,7 +206,7 @@ def test_the_trace_has_a_track_for_each_operator_and_worker() -> None:
     ]
     assert spans == [
         ("parallel_rollouts", 1, 1, 3.5, 0.75),
-        ("TrainOneStep", 1, 2, 4.5, 3.5),
+        ("TrainOnBatch", 1, 2, 4.5, 3.5),
         ("waiting", 1, 3, 0.0, 3.5),
         ("waiting", 1, 3, 8.0, 1.0),
         ("fragment", 2, 2, 0.0, 3.0),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from rlrun.algorithm import Algorithm
+from rlrun.envs.env_config import EnvConfig
+from rlrun.flow.clock import Clock
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Polled, Source
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.flow.trainee import Trainee
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
 
 
 class Letters(Source):
@@ -38,3 +47,42 @@ class Letters(Source):
 def letters() -> Callable[[str], list[Flow[str]]]:
     """Makes an endless flow, whose position is saved, of each letter in a text."""
     return lambda names: [Flow(Letters(name)) for name in names]
+
+
+@pytest.fixture
+def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
+    """Makes a trainee of an algorithm with a local worker of CartPole-v1, which starts when it is first used."""
+    made: list[WorkerSet] = []
+
+    def make(algorithm: Algorithm[Any], *, seed: int = 1) -> tuple[Trainee, WorkerSet]:
+        config = algorithm.config
+        factory = AlgorithmLearnerFactory(algorithm, EnvConfig(id="CartPole-v1"), seed, compile_updates=False)
+        learner = factory()
+        workers = WorkerSet(
+            WorkerConfig(
+                env=factory.env,
+                num_envs=config.num_envs_per_worker,
+                fragment_length=config.fragment_length,
+                seed=seed,
+                behaviors={DEFAULT_POLICY: learner.policy.behavior()},
+                gamma=config.gamma,
+            ),
+            0,
+        )
+        made.append(workers)
+        trainee = Trainee(
+            name=DEFAULT_POLICY,
+            policy_names=(DEFAULT_POLICY,),
+            seed=seed,
+            fragment_length=config.fragment_length,
+            learner_factory=factory,
+            start_learner=lambda: learner,
+            get_spaces=lambda: factory.spaces,
+            workers=PolicyWorkers(workers, DEFAULT_POLICY),
+            clock=Clock({name: getattr(config, name) for name in config.scheduled_fields()}, workers),
+        )
+        return trainee, workers
+
+    yield make
+    for workers in made:
+        workers.close()

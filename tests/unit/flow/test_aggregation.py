@@ -6,38 +6,38 @@ from typing import Any
 
 import pytest
 
-from rlrun.algorithms.appo import APPO
-from rlrun.algorithms.impala import Impala
 from rlrun.errors import SpecError
-from rlrun.flow.aggregation import aggregated_rollouts
 from rlrun.flow.plan import plan_text
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.python_api import APPO, Impala
 from rlrun.rollout.aggregated_workers import shares
+from rlrun.rollout.rollout_worker import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 
 def worker_set(num_workers: int) -> WorkerSet:
-    config: Any = None  # nothing is started, so nothing is made from it
-    return WorkerSet(config, num_workers)
+    no_env: Any = None  # nothing is started, so nothing is made from it
+    return WorkerSet(WorkerConfig(no_env, 1, 10, seed=0, behaviors={}, gamma=0.99), num_workers)
 
 
 @pytest.mark.parametrize("algorithm", [Impala, APPO])
 def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(algorithm: type[Impala] | type[APPO]) -> None:
-    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4, "num_aggregators": 2}).plan().describe())
+    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4, "num_aggregators": 2}).training.plan().describe())
     assert plan.splitlines()[0] == (
         "aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size=500)"
     )
-    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4}).plan().describe())
+    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4}).training.plan().describe())
     assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"
 
 
 def test_a_local_worker_needs_no_aggregators() -> None:
-    flow = aggregated_rollouts(worker_set(0), aggregators=2, batch_size=100)
+    flow = PolicyWorkers(worker_set(0), "default").rollouts(mode="async", aggregators=2, batch_size=100)
     assert plan_text(flow.describe()) == "parallel_rollouts(workers=local, mode=async, in_flight=2)"
 
 
 def test_no_more_aggregators_than_workers_are_used() -> None:
     workers = worker_set(3)
-    flow = aggregated_rollouts(workers, aggregators=8, batch_size=100, in_flight=1)
+    flow = PolicyWorkers(workers, "default").rollouts(mode="async", aggregators=8, batch_size=100, in_flight=1)
     assert workers.deliverers == (1, 2, 3)
     assert flow.describe()[0].settings["aggregators"] == 3
 

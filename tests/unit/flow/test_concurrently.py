@@ -10,7 +10,7 @@ from rlrun.errors import UsageError
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow, FlowStalled
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
-from rlrun.flow.sources import from_items
+from rlrun.flow.sources.items import from_items
 
 
 class Replay(Source):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.episodes import CompleteEpisodes
+from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 
 T, B = 4, 3
 

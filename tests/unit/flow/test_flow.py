@@ -16,7 +16,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow, FlowStalled, Operator, StatefulOperator
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
-from rlrun.flow.sources import from_items
+from rlrun.flow.sources.items import from_items
 
 
 class Numbers(Source):
@@ -292,8 +292,8 @@ def test_a_stop_iteration_in_an_operator_is_an_error_and_not_the_end_of_the_stre
 def test_the_flow_imports_neither_torch_nor_ray_until_it_waits_for_an_actor() -> None:
     program = """
 import sys
-import rlrun.flow.concurrently, rlrun.flow.plan, rlrun.flow.sources
-flow = rlrun.flow.sources.from_items([1]).for_each(str)
+import rlrun.flow.concurrently, rlrun.flow.plan, rlrun.flow.sources.items
+flow = rlrun.flow.sources.items.from_items([1]).for_each(str)
 rlrun.flow.plan.plan_text(flow.describe())
 assert flow.take(1) == ["1"]
 print([name for name in ("ray", "torch", "gymnasium") if name in sys.modules])

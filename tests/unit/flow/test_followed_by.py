@@ -8,7 +8,7 @@ import pytest
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.flow.plan import plan_text
-from rlrun.flow.sources import from_items
+from rlrun.flow.sources.items import from_items
 
 
 class Due(Source):

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -7,20 +6,24 @@ import pytest
 from rlrun.algorithms.a2c import A2C
 from rlrun.algorithms.impala import Impala
 from rlrun.checkpoint.state_codec import decode, encode
-from rlrun.flow.decentralized import standardized_together
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import WorkerOperator
-from rlrun.flow.gradients import ApplyGradients, ComputeGradients, parallel_gradients
-from rlrun.flow.operators import ComputeAdvantages, TrainOneStep
-from rlrun.flow.sources import OperatorChain, parallel_rollouts
+from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.flow.operators.all_reduce_sgd import standardized_together
+from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.functional.masked import standardized
 
 SMALL = {"num_envs_per_worker": 3, "rollout_fragment_length": 4, "model": {"hiddens": [8]}, "lr": 0.01}
 
 
-def started(algorithm_class):
-    algorithm = algorithm_class("CartPole-v1", SMALL, seed=1)
-    algorithm.start()
-    return algorithm, partial(algorithm.make_learner, compile_updates=False)
+def learning(make_trainee, algorithm=A2C):
+    """Returns a trainee whose weights hold all that learns on the workers, and its workers."""
+    trainee, workers = make_trainee(algorithm(algorithm.Config(**SMALL)))
+    trainee.workers.learns_on_workers = True
+    workers.set_weights({"default": trainee.weights()})
+    return trainee, workers
 
 
 def saved_and_loaded(state):
@@ -29,78 +32,72 @@ def saved_and_loaded(state):
     return decode(encode(state, arrays), arrays)
 
 
-def fragment(algorithm):
-    """Returns a fragment [T, B] that the algorithm's local worker has just collected."""
-    return algorithm.workers.local.sample().batches["default"]
+def fragment(workers):
+    """Returns a fragment [T, B] with advantages that the local worker has just collected."""
+    return ComputeAdvantages(0.9, 0.9)(workers.local.sample().batches["default"])
 
 
-@pytest.mark.parametrize("algorithm_class", [A2C, Impala])
-def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(algorithm_class):
-    algorithm, make_learner = started(algorithm_class)
-    whole_fragments = algorithm_class is Impala
-    compute = ComputeGradients(make_learner, whole_fragments=whole_fragments)
-    compute.set_weights(algorithm.trainee.learning_weights())
-    batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
+@pytest.mark.parametrize("algorithm", [A2C, Impala])
+def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(make_trainee, algorithm):
+    trainee, workers = learning(make_trainee, algorithm)
+    whole_fragments = algorithm is Impala
+    compute = ComputeGradients(trainee.learner_factory, whole_fragments=whole_fragments)
+    compute.set_weights(trainee.weights())
+    batch = fragment(workers)
     batch["valid"][2, 1] = False
     gradients = compute(batch)
     assert (gradients["steps"], gradients["weights_version"]) == (11, 0)
     assert compute(batch)["sums"].tolist() == gradients["sums"].tolist()
     travelled = saved_and_loaded(dict(gradients))
-    result = ApplyGradients(algorithm.trainee)((0, travelled))
-    assert result.batch_steps == 11
-    other = make_learner()
+    assert ApplyGradients(trainee)((0, travelled)) is travelled
+    other = trainee.learner_factory()
     versions = np.zeros(batch["valid"].shape, np.int32)
-    train = TrainOneStep(replace(algorithm.trainee, learner=other), whole_fragments=whole_fragments)
-    train({**batch, "weights_version": versions})
-    np.testing.assert_allclose(algorithm.learner.flat(), other.flat(), rtol=1e-6, atol=1e-6)
-    own, expected = algorithm.learner.take_statistics(), other.take_statistics()
+    train = TrainOnBatch(replace(trainee, start_learner=lambda: other), whole_fragments=whole_fragments)
+    train(SampleBatch(batch, weights_version=versions))
+    assert trainee.learner.sgd_steps == other.sgd_steps == 1
+    np.testing.assert_allclose(trainee.learner.flat(), other.flat(), rtol=1e-6, atol=1e-6)
+    own, expected = trainee.learner.take_statistics(), other.take_statistics()
     assert own == pytest.approx(expected, rel=1e-5)
-    algorithm.close()
 
 
-def test_gradients_are_those_at_the_weights_that_acted():
-    algorithm, make_learner = started(A2C)
-    compute = ComputeGradients(make_learner)
-    batch = ComputeAdvantages(0.9, 0.9)(fragment(algorithm))
+def test_gradients_are_those_at_the_weights_that_acted(make_trainee):
+    trainee, workers = learning(make_trainee)
+    compute = ComputeGradients(trainee.learner_factory)
+    batch = fragment(workers)
     with pytest.raises(RuntimeError, match="computed at weights, and none have arrived"):
         compute(batch)
-    compute.set_weights(algorithm.trainee.learning_weights())
+    compute.set_weights(trainee.weights())
     first = compute(batch)["sums"]
-    algorithm.learner.load_flat(algorithm.learner.flat() + np.float32(0.1))
+    trainee.learner.load_flat(trainee.learner.flat() + np.float32(0.1))
     assert compute(batch)["sums"].tolist() == first.tolist()
-    compute.set_weights(algorithm.trainee.learning_weights())
+    compute.set_weights(trainee.weights())
     assert np.abs(compute(batch)["sums"] - first).max() > 1e-3
-    algorithm.close()
 
 
-def test_shares_and_lag_are_counted_per_gradient():
-    algorithm, make_learner = started(A2C)
-    algorithm.workers.indices = (1, 2, 3)
-    compute, applied = ComputeGradients(make_learner), ApplyGradients(algorithm.trainee)
-    compute.set_weights(algorithm.trainee.learning_weights())
-    gradients = compute(ComputeAdvantages(0.9, 0.9)(fragment(algorithm)))
+def test_shares_and_lag_are_counted_per_gradient(make_trainee):
+    trainee, workers = learning(make_trainee)
+    workers.indices = (1, 2, 3)
+    compute, applied = ComputeGradients(trainee.learner_factory), ApplyGradients(trainee)
+    compute.set_weights(trainee.weights())
+    gradients = compute(fragment(workers))
     for worker in (1, 2, 1, 1):
         applied((worker, gradients))
-    assert applied.take_shares() == {
+    assert applied.metrics() == {
         "gradient_share/worker_1": 0.75,
         "gradient_share/worker_2": 0.25,
         "gradient_share/worker_3": 0.0,
     }
-    assert set(applied.take_shares().values()) == {0.0}
-    assert algorithm.trainee.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
-    assert algorithm.learner.sgd_steps == 4
-    algorithm.workers.indices = (0,)
-    algorithm.close()
+    assert set(applied.metrics().values()) == {0.0}
+    assert trainee.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
+    assert trainee.learner.sgd_steps == 4
 
 
-def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint():
+def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint(make_trainee):
     states = []
     for restores in (False, True):
-        algorithm, make_learner = started(A2C)
-        algorithm.close()
-        workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
-        flow = parallel_gradients(workers, make_learner, ComputeAdvantages(0.9, 0.9))
-        workers.set_weights({"default": algorithm.trainee.learning_weights()})
+        trainee, workers = make_trainee(A2C(A2C.Config(**SMALL)))
+        flow = trainee.workers.rollouts(ComputeAdvantages(0.9, 0.9), ComputeGradients(trainee.learner_factory))
+        trainee.workers.send(trainee.weights())
         if restores:
             workers.load_state(states[0]["workers"])
             flow.load_state(states[0]["flow"])
@@ -110,7 +107,6 @@ def test_a_gradient_that_waits_in_the_source_survives_a_checkpoint():
             flow.node.receive(rollout)
             states.append(saved_and_loaded({"workers": workers.state(), "flow": flow.state()}))
         states.append([gradients["sums"].tolist() for gradients in flow.take(3)])
-        workers.close()
     assert states[1] == states[2]
 
 
@@ -137,15 +133,13 @@ class Told(WorkerOperator):
         return item
 
 
-def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there():
-    algorithm, _ = started(A2C)
-    algorithm.close()
+def test_operators_on_a_worker_learn_which_one_it_is_and_what_acts_there(make_trainee):
+    trainee, workers = make_trainee(A2C(A2C.Config(**SMALL)))
     notes = []
-    workers = algorithm._worker_set({"default": algorithm.learner.policy.behavior()})
-    flow = parallel_rollouts(workers, Told(notes), dict)
+    flow = trainee.workers.rollouts(Told(notes), dict)
     for _ in range(2):
-        workers.set_weights({"default": algorithm.trainee.learning_weights()})
-        algorithm.learner.weights_version += 1
+        trainee.workers.send(trainee.weights())
+        trainee.learner.weights_version += 1
     flow.take(1)
     workers.close()
     assert notes == [(0, "begins"), (0, 0), (0, 1), (0, "closed"), (None, "closed")]

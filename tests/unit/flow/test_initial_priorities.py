@@ -1,7 +1,9 @@
 import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.initial_priorities import InitialPriorities, StoreWithPriorities
+from rlrun.flow.operators.initial_priorities import InitialPriorities
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.replay.replay import LocalReplay
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 
@@ -54,9 +56,6 @@ def test_a_replay_draws_first_what_the_worker_thought_worth_it():
     config = ReplayConfig(capacity=100, prioritized=True, priority_alpha=1.0)
     replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
 
-    class Workers:
-        indices = (0,)
-
     no_end = np.zeros((6, 2), np.bool_)
     errors = np.zeros((6, 2), np.float32)
     errors[4, 1] = 5.0
@@ -69,5 +68,6 @@ def test_a_replay_draws_first_what_the_worker_thought_worth_it():
         valid=~no_end,
         priorities=errors,
     )
-    assert StoreWithPriorities(replay, Workers())((0, fragment)).batch_steps == 12
+    assert StoreToReplay(LocalReplay(replay, (0,)))((0, fragment)) is fragment
+    assert replay.stored_steps == 12
     assert (replay.sample(50, 0)["obs"] == fragment["obs"][4, 1]).all()

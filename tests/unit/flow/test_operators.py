@@ -1,31 +1,25 @@
-import gymnasium
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.clock import Clock
-from rlrun.flow.operators import (
-    AddTargetOutputs,
-    ComputeAdvantages,
-    ConcatBatches,
-    SendWeights,
-    Standardize,
-    TrainOneStep,
-    UpdateTargetNetwork,
-    whole_fragment_rows,
-)
-from rlrun.flow.sources import from_items
-from rlrun.flow.trainee import Trainee
+from rlrun.flow.flow import WorkerOperator
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import AddTargetOutputs, TrainOnBatch, UpdateTargetNetwork, whole_fragment_rows
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.flow.sources.items import from_items
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.learner.objective import Loss, Objective
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.learner.objective import Loss
 
 
 def fragment(time=4, columns=2, reward=1.0):
     return SampleBatch(
-        obs=np.zeros((time + 1, columns, 3), np.float32),
+        obs=np.zeros((time + 1, columns, 4), np.float32),
         values=np.zeros((time + 1, columns), np.float32),
         rewards=np.full((time, columns), reward, np.float32),
         terminateds=np.zeros((time, columns), bool),
@@ -90,43 +84,46 @@ def test_a_row_of_a_whole_fragment_ends_with_an_empty_cell_that_keeps_its_observ
     assert rows["rewards"].tolist() == [[1, 0, 1, 0], [1, 1, 1, 0]]
 
 
-class Told:
-    """Stands where the workers stand, and keeps what it was told."""
+class ValueOfRewards(Algorithm[AlgorithmConfig]):
+    """Fits values to rewards; tests drive the operators themselves."""
+
+    Config = AlgorithmConfig
+
+    def loss(self, outputs, batch, scheduled):
+        return Loss(masked_mean((outputs.values - batch["rewards"]).square(), batch["valid"].float()), {})
+
+
+class WithTarget(ValueOfRewards):
+    has_target_network = True
+
+
+@pytest.fixture
+def trainee(make_trainee):
+    return small(make_trainee)[0]
+
+
+def small(make_trainee, algorithm=ValueOfRewards, **more):
+    return make_trainee(algorithm(AlgorithmConfig(model={"hiddens": [4]}, lr=0.1, **more)))
+
+
+class SentWeights:
+    """Stands where remote workers stand, and keeps what was sent to them."""
+
+    env_steps = 70
 
     def __init__(self):
-        self.env_steps = 70
         self.sent = []
 
     def set_weights(self, weights, only=None):
         self.sent.append((only, weights["default"]))
 
 
-def small_learner(**more):
-    policy = ActorCriticPolicy(
-        gymnasium.spaces.Box(-1, 1, (3,)),
-        gymnasium.spaces.Discrete(2),
-        ModelConfig(hiddens=(4,)),
-        normalize_observations=False,
-        seed=1,
-    )
-
-    def loss(outputs, batch, scheduled):
-        valid = batch["valid"].float()
-        return Loss(masked_mean((outputs.values - batch["rewards"]).square(), valid), {})
-
-    settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 0, **more}
-    return LocalLearner(policy, [Objective("loss", loss)], **settings)
-
-
-def trainee_of(learner, workers):
-    return Trainee(learner, workers, Clock({"lr": 0.1}, workers))
-
-
-def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough():
-    learner, workers = small_learner(), Told()
-    send = SendWeights(trainee_of(learner, workers), every=2)
+def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(trainee):
+    workers = SentWeights()
+    trainee = replace(trainee, workers=PolicyWorkers(workers, "default"), clock=Clock({"lr": 0.1}, workers))
+    send = SendWeights(trainee, every=2)
     for worker, version in ((1, 0), (2, 0), (1, 1), (1, 2), (2, 3), (1, 3), (1, 1)):
-        learner.weights_version = version
+        trainee.learner.weights_version = version
         assert send((worker, "batch")) == "batch"
     assert [(only, weights.version, weights.env_steps) for only, weights in workers.sent] == [
         (1, 0, 70),
@@ -138,43 +135,67 @@ def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough():
     assert workers.sent[0][1] is workers.sent[1][1]  # one object for the object store
 
 
-def test_the_age_of_the_weights_that_acted_is_measured_in_batches():
-    learner, workers = small_learner(), Told()
-    trainee = trainee_of(learner, workers)
-    train = TrainOneStep(trainee)
-    learner.weights_version = 5
+class NoteFilters(WorkerOperator):
+    """Notes how many observations the filters of its worker's weights have seen."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def set_weights(self, weights):
+        self.counts.append({name: moments.count for name, moments in weights.filters.items()})
+
+    def __call__(self, item):
+        return item
+
+
+def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weights(make_trainee):
+    trainee, workers = small(make_trainee, normalize_observations=True)
+    sent = []
+    flow = trainee.workers.rollouts(NoteFilters(sent)).for_each(MergeFilters(trainee))
+    flow = flow.for_each(BroadcastWeights(trainee))
+    workers.set_weights({"default": trainee.weights()})
+    next(flow)
+    assert workers.take_filter_deltas("default") == {}
+    next(flow)
+    assert sent[0] == {}
+    assert sent[2] == {"observations/": trainee.filters.moments["observations/"].count}
+    assert 0 < sent[1]["observations/"] < sent[2]["observations/"]
+
+
+def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
+    train = TrainOnBatch(trainee)
+    trainee.learner.weights_version = 5
     item = fragment()
     item["weights_version"] = np.broadcast_to(np.int32([[5, 2]]), (4, 2))
-    train(item)
-    assert learner.weights_version == 6
+    assert train(item) is item
+    assert trainee.learner.weights_version == 6
     assert trainee.lag.take() == {"policy_lag_mean": 1.5, "policy_lag_max": 3}
     assert trainee.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
 
 
 @pytest.mark.parametrize("whole_fragments", [False, True])
-def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(whole_fragments):
-    learner = small_learner()
-    passes = {"num_epochs": 2, "minibatch_size": 8, "whole_fragments": whole_fragments}
-    train = TrainOneStep(trainee_of(learner, Told()), **passes)
+def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole_fragments):
+    train = TrainOnBatch(trainee, num_epochs=2, minibatch_size=8, whole_fragments=whole_fragments)
     item = fragment(time=4, columns=6)
     item["weights_version"] = np.zeros((4, 6), np.int32)
     train(item)
-    assert learner.sgd_steps == 2 * 3
-    assert learner.last_batch["valid"].shape == ((6, 5) if whole_fragments else (24, 1))
+    assert trainee.learner.sgd_steps == 2 * 3
+    assert trainee.learner.last_batch["valid"].shape == ((6, 5) if whole_fragments else (24, 1))
 
 
-def test_the_target_network_stays_behind_until_it_is_due():
-    learner, workers = small_learner(has_target=True), Told()
-    update = UpdateTargetNetwork(learner, every=2)
+def test_the_target_network_stays_behind_until_it_is_due(make_trainee):
+    trainee, _ = small(make_trainee, WithTarget)
+    learner = trainee.learner
+    update = UpdateTargetNetwork(trainee, every=2)
     item = fragment()
     item["weights_version"] = np.zeros((4, 2), np.int32)
-    first = AddTargetOutputs(learner)(item)["target_outputs"]
+    first = AddTargetOutputs(trainee)(item)["target_outputs"]
     assert first.shape == (4, 2, 2)
-    train = TrainOneStep(trainee_of(learner, workers))
+    train = TrainOnBatch(trainee)
     start = learner.flat()
     update(train(item))
     np.testing.assert_array_equal(learner.target(), start)
-    restored = UpdateTargetNetwork(learner, every=2)
+    restored = UpdateTargetNetwork(trainee, every=2)
     restored.load_state(update.state())
     restored(train(item))
     np.testing.assert_array_equal(learner.target(), learner.flat())

@@ -32,7 +32,7 @@ class ConcatBatches(Named):
         return {"train_batch_size": 2048}
 
 
-class TrainOneStep(Named):
+class TrainOnBatch(Named):
     pass
 
 
@@ -54,14 +54,14 @@ def is_long(item: Any) -> bool:
 
 def chain() -> Flow[Any]:
     rollouts: Flow[Any] = Flow(Rollouts("sync"))
-    return rollouts.for_each(ComputeAdvantages()).combine(ConcatBatches()).filter(is_long).for_each(TrainOneStep())
+    return rollouts.for_each(ComputeAdvantages()).combine(ConcatBatches()).filter(is_long).for_each(TrainOnBatch())
 
 
 def two_branches() -> Flow[Any]:
     rollouts: Flow[Any] = Flow(Rollouts("async", (("ComputeAdvantages", {"gamma": 0.99}),)))
     for_dqn, for_ppo = rollouts.duplicate(2)
     store = for_dqn.for_each(SelectPolicy("dqn")).for_each(StoreToReplay())
-    update = for_ppo.for_each(SelectPolicy("ppo")).for_each(TrainOneStep())
+    update = for_ppo.for_each(SelectPolicy("ppo")).for_each(TrainOnBatch())
     return concurrently(store, update, weights=(1, 4), output=update).zip_with_worker()
 
 
@@ -73,7 +73,7 @@ parallel_rollouts(workers=2, mode=sync)
 -> ComputeAdvantages(gamma=0.99, gae_lambda=0.95)
 -> ConcatBatches(train_batch_size=2048)
 -> filter(is_long)
--> TrainOneStep"""
+-> TrainOnBatch"""
     )
 
 
@@ -90,7 +90,7 @@ concurrently(weights=[1, 4])
 │  -> (goes no further)
 └─ copy 1 of #1
    -> SelectPolicy(policy=ppo)
-   -> TrainOneStep
+   -> TrainOnBatch
 -> zip_with_worker"""
     )
 
@@ -108,7 +108,7 @@ concurrently(weights=[1, 1])
 │  │  -> ComputeAdvantages(gamma=0.99, gae_lambda=0.95)
 │  │  -> ConcatBatches(train_batch_size=2048)
 │  │  -> filter(is_long)
-│  │  -> TrainOneStep
+│  │  -> TrainOnBatch
 │  │  -> duplicate(copies=2) #1
 │  │  -> StoreToReplay
 │  │  -> duplicate(copies=2) #2

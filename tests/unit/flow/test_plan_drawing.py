@@ -13,7 +13,7 @@ from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.nodes import Polled, Source
 from rlrun.flow.plan_drawing import plan_mermaid, plan_svg
 from rlrun.flow.plan_graph import plan_graph
-from rlrun.flow.sources import from_items
+from rlrun.flow.sources.items import from_items
 from rlrun.registry import BUILT_IN
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.recent_batches import ReplayRecent
-from rlrun.flow.sources import from_items
+from rlrun.flow.operators.replay_recent import ReplayRecent
+from rlrun.flow.sources.items import from_items
 
 
 def numbered(number):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from rlrun.algorithms.apex import Apex
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.left_on_workers import LeaveOnWorker
-from rlrun.flow.replay_shards import ReplayShard, ReplayShards, ShardConfig
+from rlrun.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.python_api import Apex
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_shards import ReplayShard, ReplayShards, ShardConfig
 
 SMALL = {
     "num_envs_per_worker": 2,
@@ -19,13 +19,6 @@ SMALL = {
     "replay": {"capacity": 400, "prioritized": True},
     "compile": False,
 }
-
-
-class Workers:
-    """As much of a worker set as shards look at."""
-
-    def __init__(self, indices):
-        self.indices = indices
 
 
 def fragments(number):
@@ -47,34 +40,32 @@ def fragments(number):
 
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioritized):
-    settings = {"num_lanes": 2, "n_step": 3, "gamma": 0.9, "seed": 5}
+    settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, prioritized=prioritized)
-    shard, replay = ReplayShard(ShardConfig(config, **settings)), ReplayBuffer(config, **settings)
-    told = np.array([3, 4]), np.ones(2, np.float32)
-    assert shard.sample(2, 4, 0, told) is None  # told of what another one before it held
-    told, told_of_each = None, []
+    shard = ReplayShard(ShardConfig(config, num_streams=2, **settings))
+    replay = ReplayBuffer(config, num_lanes=2, **settings)
+    new = np.array([3, 4]), np.ones(2, np.float32)
+    assert shard.sample(2, 4, 0, new) is None  # priorities of what a shard before it held
+    new, new_of_each = None, []
     for number, fragment in enumerate(fragments(12)):
-        priorities = np.abs(fragment["rewards"])
-        assert shard.add(number % 2, SampleBatch(fragment, priorities=priorities)) == (
-            replay.add(number % 2, fragment, priorities),
-            replay.num_bytes,
-        )
-        for told_of_one in told_of_each:
-            replay.update_priorities(*told_of_one)
-        portion = shard.sample(3, 16, 10 * number, told)
+        fragment["priorities"] = np.abs(fragment["rewards"])
+        assert shard.add(number % 2, fragment) == (replay.add(number % 2, fragment), replay.num_bytes)
+        for new_of_one in new_of_each:
+            replay.update_priorities(*new_of_one)
+        portion = shard.sample(3, 16, 10 * number, new)
         expected = [replay.sample(16, 10 * number) for _ in range(3)]
         for index, minibatch in enumerate(expected):
             assert portion.keys() == minibatch.keys()
             for name in minibatch:
                 np.testing.assert_array_equal(portion[name][index], minibatch[name])
-        told_of_each = [(one["cells"], np.arange(i, i + 16, dtype=np.float32)) for i, one in enumerate(expected)]
-        told = tuple(np.concatenate(parts) for parts in zip(*told_of_each, strict=True))
-    shard.update_priorities(*told)
-    for told_of_one in told_of_each:
-        replay.update_priorities(*told_of_one)
-    another = ReplayShard(ShardConfig(config, **{**settings, "seed": 6}))
+        new_of_each = [(one["indices"], np.arange(i, i + 16, dtype=np.float32)) for i, one in enumerate(expected)]
+        new = tuple(np.concatenate(parts) for parts in zip(*new_of_each, strict=True))
+    shard.update_priorities(*new)
+    for new_of_one in new_of_each:
+        replay.update_priorities(*new_of_one)
+    another = ReplayShard(ShardConfig(config, num_streams=2, **{**settings, "seed": 6}))
     another.load_state(shard.state())
-    np.testing.assert_array_equal(another.sample(1, 9, 0, None)["cells"][0], replay.sample(9, 0)["cells"])
+    np.testing.assert_array_equal(another.sample(1, 9, 0, None)["indices"][0], replay.sample(9, 0)["indices"])
 
 
 def test_a_small_fragment_travels_itself():
@@ -87,27 +78,28 @@ def test_workers_and_capacity_are_shared_out_to_the_shards():
         "n_step": 1,
         "gamma": 0.9,
         "seed": 1,
+        "minibatches_in_flight": 4,
         "minibatches_per_fragment": 1,
         "timeout_s": 10.0,
         "max_restarts": 1,
     }
-    shards = ReplayShards(ReplayConfig(capacity=100), 2, Workers((1, 2, 3)), **settings)
+    shards = ReplayShards(ReplayConfig(capacity=100), 2, (1, 2, 3), **settings)
     assert shards._places == {1: (0, 0), 2: (0, 1), 3: (1, 0)}
     configs = [shards._shard_config(shard) for shard in range(2)]
-    assert [(own.num_lanes, own.replay.capacity) for own in configs] == [(2, 50), (1, 50)]
+    assert [(own.num_streams, own.replay.capacity) for own in configs] == [(2, 50), (1, 50)]
     assert configs[0].seed != configs[1].seed
-    assert ReplayShards(ReplayConfig(), 5, Workers((1, 2)), **settings).num_shards == 2
+    assert ReplayShards(ReplayConfig(), 5, (1, 2), **settings).num_shards == 2
 
 
 def test_in_one_process_so_many_minibatches_follow_each_fragment_and_none_before_learning_starts():
     for minibatches in (1, 3):
         config = {**SMALL, "asynchrony": {"minibatches_per_fragment": minibatches, "weights_age": 5}}
         with Apex("CartPole-v1", config, seed=2) as algorithm:
-            stored = 0
+            learner, stored = algorithm.training.trainee.learner, 0
             while stored < 200:
-                before = algorithm.learner.sgd_steps if stored else 0
-                stored += next(algorithm.flow).batch_steps
-                learned = algorithm.learner.sgd_steps - before
+                before = learner.sgd_steps
+                stored += int(next(algorithm.training.flow)["valid"].sum())
+                learned = learner.sgd_steps - before
                 # An item comes out before the minibatches that follow it.
                 assert learned in ((0,) if stored < 40 else (0, minibatches) if stored < 60 else (minibatches,))
 
@@ -126,30 +118,36 @@ def test_a_restored_run_in_one_process_whose_weights_are_never_old_goes_on_bit_f
             algorithm.train()
         algorithm.save(tmp_path / "checkpoint")
         expected = algorithm.train()
-        flat = algorithm.learner.flat()
+        flat = algorithm.training.trainee.learner.flat()
     with Apex.restore(tmp_path / "checkpoint") as restored:
         result = restored.train()
-        np.testing.assert_array_equal(restored.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
     for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
         assert result[name] == expected[name]
 
 
 def test_the_plan_tells_what_runs_beside_what():
-    (joined,) = Apex("CartPole-v1", {"num_workers": 3, "asynchrony": {"replay_shards": 2}}).plan().describe()
+    config = {"num_workers": 3, "asynchrony": {"replay_shards": 2}}
+    (joined,) = Apex("CartPole-v1", config).training.plan().describe()
     collecting, learning = joined.branches
     assert [info.name for info in collecting] == [
         "parallel_rollouts",
-        "StoreToShards",
+        "zip_with_worker",
+        "StoreToReplay",
         "MergeFilters",
         "zip_with_worker",
         "SendWeights",
     ]
-    assert [name for name, _ in collecting[0].on_workers] == ["InitialPriorities", "YieldToLearning", "LeaveOnWorker"]
+    assert [name for name, _ in collecting[0].on_workers] == [
+        "InitialPriorities",
+        "LowerProcessPriority",
+        "LeaveOnWorker",
+    ]
+    assert collecting[2].settings == {"shards": 2, "capacity": 2_000_000}
     assert [info.name for info in learning] == [
-        "replay",
-        "TrainBeside",
-        "zip_with_worker",
-        "TellPriorities",
+        "replay_minibatches",
+        "TrainOnMinibatch",
+        "UpdatePriorities",
         "UpdateTargetNetwork",
     ]
-    assert learning[0].settings == {"shards": 2, "batch_size": 512, "learning_starts": 50_000, "in_flight": 32}
+    assert learning[0].settings == {"minibatch_size": 512, "training_intensity": 1000.0, "learning_starts": 50_000}

@@ -21,6 +21,16 @@ def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
     assert clock.scheduled() == {"lr": 0.5, "clip": 0.5}
 
 
+def test_an_iterations_env_steps_are_those_since_it_began():
+    workers = Workers()
+    clock = Clock({}, workers)
+    workers.env_steps = 30
+    assert clock.env_steps_this_iteration == 30
+    clock.begin_iteration()
+    workers.env_steps = 34
+    assert (clock.env_steps_this_iteration, clock.env_steps) == (4, 34)
+
+
 def test_filters_add_up_what_workers_have_seen_and_come_back_from_a_checkpoint():
     filters, restored = Filters(), Filters()
     filters.merge({"returns": Moments.of(np.array([1.0, 2.0]), 1)})

@@ -66,7 +66,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
     replay.add(0, fragment())
     batches = [replay.sample(32, 0) for _ in range(500)]
     counts = np.array([are_shown(batch).sum() for batch in batches])
-    assert all(len(batch["cells"]) == len(batch["weights"]) == 32 for batch in batches)
+    assert all(len(batch["indices"]) == len(batch["weights"]) == 32 for batch in batches)
     assert counts.sum() == pytest.approx(500 * 32 * 0.25, abs=4 * np.sqrt(500 * 32 * 0.25 * 0.75))
     assert counts.var() == pytest.approx(32 * 0.25 * 0.75, rel=0.25)  # row by row, not so many in each minibatch
     assert replay.drawn_batches == 500
@@ -95,11 +95,11 @@ def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment())
     batch = replay.sample(400, 0)
-    cells = batch["cells"]
+    cells = batch["indices"]
     own, demonstrated = cells[cells >= 0][0], cells[cells < 0][0]
     replay.update_priorities(cells, np.where((cells == own) | (cells == demonstrated), 1e6, 1e-9))
     again = replay.sample(400, 0)
-    assert set(again["cells"].tolist()) == {own, demonstrated}
+    assert set(again["indices"].tolist()) == {own, demonstrated}
     assert again["weights"].min() == pytest.approx(1.0)
 
 
@@ -117,7 +117,7 @@ def test_a_resumed_replay_draws_the_same(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment())
     batch = replay.sample(8, 0)
-    replay.update_priorities(batch["cells"], np.arange(8, dtype=np.float32))
+    replay.update_priorities(batch["indices"], np.arange(8, dtype=np.float32))
     saved = pickle.loads(pickle.dumps(replay.state()))
     other = replay_of(shown, 0.5)
     other.load_state(saved)

@@ -151,7 +151,7 @@ def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
         truncateds=np.zeros(shape, np.bool_),
         valid=np.ones(shape, np.bool_),
     )
-    replay.add(0, fragment, np.ones(shape))
+    replay.add(0, SampleBatch(fragment, priorities=np.ones(shape, np.float32)))
     assert 7.0e9 < 100 * replay.num_bytes < 7.2e9
 
 

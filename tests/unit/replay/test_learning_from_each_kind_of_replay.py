@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlrun.algorithms.dqn import DQN
+from rlrun.python_api import DQN
 from rlrun.trial.results import is_timing
 
 CONFIG = {
@@ -30,8 +30,8 @@ def learned(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations:
     """Trains; returns the weights at the end, and all results but times and sizes."""
     with DQN(env, {**CONFIG, "model": model, "replay": replay}, seed=1) as algorithm:
         results = [algorithm.train() for _ in range(iterations)]
-        first = algorithm.make_learner(compile_updates=False).flat()
-        weights = algorithm.learner.flat()
+        trainee = algorithm.training.trainee
+        first, weights = trainee.learner_factory().flat(), trainee.learner.flat()
     assert results[-1]["env_steps"] >= 200 * iterations
     assert results[-1]["sgd_steps"] == int(0.5 * (results[-1]["env_steps"] - 150))
     assert np.abs(weights - first).max() > 0.01

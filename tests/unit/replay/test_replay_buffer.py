@@ -34,6 +34,11 @@ def fragment(first: int, length: int, columns: int = 1, ends: tuple[int, ...] = 
     )
 
 
+def with_priorities(batch: SampleBatch, errors: Any) -> SampleBatch:
+    """Returns the steps with first priorities of their own."""
+    return SampleBatch(batch, priorities=np.asarray(errors, np.float32))
+
+
 def prioritized(capacity: int, *, n_step: int = 1, **settings: Any) -> ReplayBuffer:
     config = ReplayConfig(capacity=capacity, prioritized=True, **settings)
     return ReplayBuffer(config, num_lanes=1, n_step=n_step, gamma=0.9, seed=3)
@@ -62,7 +67,7 @@ def test_a_minibatch_has_all_a_learner_needs(is_prioritized: bool) -> None:
         "next_obs": (32, 1, 1),
         "valid": (32, 1),
         "weights": (32, 1),
-        "cells": (32,),
+        "indices": (32,),
     }
     ends = obs == 13.0
     assert (batch["rewards"][ends, 0] == 13.0).all()
@@ -85,9 +90,9 @@ def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
 
 def test_errors_that_come_with_steps_are_their_priorities_once_they_are_ready() -> None:
     replay = prioritized(100, n_step=3, priority_alpha=1.0, priority_epsilon=1e-9)
-    replay.add(0, fragment(0, 3), np.array([[4.0], [2.0], [1.0]]))
+    replay.add(0, with_priorities(fragment(0, 3), [[4.0], [2.0], [1.0]]))
     assert frequencies(replay, 100) == {0.0: 1.0}
-    replay.add(0, fragment(3, 2), np.array([[9.0], [9.0]]))
+    replay.add(0, with_priorities(fragment(3, 2), [[9.0], [9.0]]))
     assert frequencies(replay) == pytest.approx({0.0: 4 / 7, 1.0: 2 / 7, 2.0: 1 / 7}, abs=0.01)
     replay.add(0, fragment(5, 2))
     assert frequencies(replay) == pytest.approx(
@@ -103,7 +108,7 @@ def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
     drawn = replay.sample(50, 0)
     replay.add(0, fragment(6, 7))
     assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
-    replay.update_priorities(drawn["cells"], np.full(50, 1e9, np.float32))
+    replay.update_priorities(drawn["indices"], np.full(50, 1e9, np.float32))
     # The cell of step 3 has the newest observation in it, and no step.
     assert set(frequencies(replay)) <= {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     assert 13.0 not in replay.sample(500, 0)["obs"]
@@ -114,7 +119,7 @@ def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
     replay.add(0, fragment(0, 400))
     errors = np.random.default_rng(0).exponential(1.0, 400).astype(np.float32)
     replay.update_priorities(np.arange(400), errors)
-    counts = np.bincount(np.concatenate([replay.sample(50, 0)["cells"] for _ in range(2000)]), minlength=400)
+    counts = np.bincount(np.concatenate([replay.sample(50, 0)["indices"] for _ in range(2000)]), minlength=400)
     probabilities = (errors + 0.01) ** 0.6
     expected = probabilities / probabilities.sum() * 100_000
     # Each part of the priorities' sum gives one draw, so that counts vary less than independent draws would.
@@ -126,7 +131,7 @@ def test_each_equal_part_of_the_priorities_gives_one_draw() -> None:
     replay = prioritized(100)
     replay.add(0, fragment(0, 64))
     for _ in range(5):
-        assert sorted(replay.sample(64, 0)["cells"].tolist()) == list(range(64))
+        assert sorted(replay.sample(64, 0)["indices"].tolist()) == list(range(64))
 
 
 def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
@@ -137,7 +142,7 @@ def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
     powers = (errors.astype(np.float64) + 0.25) ** 0.5
     for env_steps, beta in ((0, 0.4), (50, 0.7), (100, 1.0), (1000, 1.0)):
         batch = replay.sample(8, env_steps)
-        weights = (20 * powers[batch["cells"]] / powers.sum()) ** -beta
+        weights = (20 * powers[batch["indices"]] / powers.sum()) ** -beta
         np.testing.assert_allclose(batch["weights"][:, 0], weights / weights.max(), rtol=1e-6)
 
 
@@ -154,10 +159,10 @@ def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
     is_prioritized=st.booleans(),
     n_step=st.integers(1, 3),
     before=st.integers(0, 12),
-    tells=st.booleans(),
+    with_errors=st.booleans(),
 )
 def test_a_saved_replay_goes_on_draw_for_draw(
-    seed: int, is_prioritized: bool, n_step: int, before: int, tells: bool
+    seed: int, is_prioritized: bool, n_step: int, before: int, with_errors: bool
 ) -> None:
     def replay() -> ReplayBuffer:
         config = ReplayConfig(capacity=60, prioritized=is_prioritized)
@@ -167,11 +172,11 @@ def test_a_saved_replay_goes_on_draw_for_draw(
         drawn = []
         for i in range(begin, end):
             rng = np.random.default_rng(i)
-            errors = rng.random((4, 2)) if tells else None
-            replay.add(i % 2, fragment(4 * (i // 2), 4, 2, ends=(i % 3,)), errors)
+            new = fragment(4 * (i // 2), 4, 2, ends=(i % 3,))
+            replay.add(i % 2, with_priorities(new, rng.random((4, 2))) if with_errors else new)
             if replay.num_ready:
                 drawn.append(replay.sample(16, i))
-                replay.update_priorities(drawn[-1]["cells"], rng.random(16).astype(np.float32))
+                replay.update_priorities(drawn[-1]["indices"], rng.random(16).astype(np.float32))
         return drawn
 
     one = replay()
@@ -251,7 +256,7 @@ def test_it_draws_as_cpprb_does() -> None:
     counts, their_weights = np.zeros((2, 500)), np.zeros(500)
     for _ in range(1000):
         batch, sample = ours.sample(100, 0), theirs.sample(100, 0.7)
-        counts += [np.bincount(batch["cells"], minlength=500), np.bincount(sample["indexes"], minlength=500)]
+        counts += [np.bincount(batch["indices"], minlength=500), np.bincount(sample["indexes"], minlength=500)]
         # Theirs are normalised by the largest of all weights, ours by the largest in the minibatch.
         their_weights[sample["indexes"]] = sample["weights"]
     powers = (errors + 0.01) ** 0.6
@@ -259,5 +264,5 @@ def test_it_draws_as_cpprb_does() -> None:
     for side in counts:
         assert ((side - expected) ** 2 / expected).sum() < 499 + 4 * np.sqrt(2 * 499)
     batch = ours.sample(100, 0)
-    ratios = batch["weights"][:, 0] / their_weights[batch["cells"]]
+    ratios = batch["weights"][:, 0] / their_weights[batch["indices"]]
     np.testing.assert_allclose(ratios, ratios[0], rtol=1e-4)

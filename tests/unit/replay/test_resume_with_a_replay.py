@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.dqn import DQN
+from rlrun.python_api import DQN
 from rlrun.trial.results import is_timing
 
 CONFIG = {

@@ -139,14 +139,14 @@ def test_nothing_can_be_drawn_before_a_whole_sequence_is_there() -> None:
         assert replay.num_ready == 0
     replay.add(0, stream.fragment(1))
     assert replay.num_ready == 1
-    assert replay.sample(5, 0)["cells"].tolist() == [0] * 5
+    assert replay.sample(5, 0)["indices"].tolist() == [0] * 5
     assert replay.stored_steps == sum(int(row["valid"].sum()) for row in stream.rows)
 
 
 def test_every_sequence_is_drawn_equally_often() -> None:
     replay, stream = replay_of(1000, prioritized=False), Stream(0, 2)
     replay.add(0, stream.fragment(60))
-    counts = np.bincount(replay.sample(40_000, 0)["cells"], minlength=replay.num_ready)
+    counts = np.bincount(replay.sample(40_000, 0)["indices"], minlength=replay.num_ready)
     assert len(counts) == replay.num_ready == 2 * 17
     expected = 40_000 / len(counts)
     assert ((counts - expected) ** 2 / expected).sum() < 63.9  # chi-square, 33 degrees of freedom, p = 0.001
@@ -158,18 +158,18 @@ def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() ->
     assert replay.num_ready == 3
     replay.update_priorities(np.array([0, 1, 2]), np.array([1.0, 2.0, 5.0], np.float32))
     batch = replay.sample(8000, 0)
-    np.testing.assert_allclose(np.bincount(batch["cells"]) / 8000, [1 / 8, 2 / 8, 5 / 8], atol=1e-3)
-    weights = {cell: weight for cell, (weight,) in zip(batch["cells"].tolist(), batch["weights"], strict=True)}
+    np.testing.assert_allclose(np.bincount(batch["indices"]) / 8000, [1 / 8, 2 / 8, 5 / 8], atol=1e-3)
+    weights = {cell: weight for cell, (weight,) in zip(batch["indices"].tolist(), batch["weights"], strict=True)}
     assert weights == pytest.approx({0: 1.0, 1: 2**-0.5, 2: 5**-0.5})
     replay.add(0, stream.fragment(3))
-    counts = np.bincount(replay.sample(13_000, 0)["cells"])
+    counts = np.bincount(replay.sample(13_000, 0)["indices"])
     np.testing.assert_allclose(counts / 13_000, [1 / 13, 2 / 13, 5 / 13, 5 / 13], atol=1e-3)
 
 
 def test_what_is_learned_of_a_sequence_that_is_gone_changes_nothing() -> None:
     replay, stream = replay_of(60), Stream(0, 1)
     replay.add(0, stream.fragment(40))
-    drawn = replay.sample(20, 0)["cells"]
+    drawn = replay.sample(20, 0)["indices"]
     replay.add(0, stream.fragment(40))
     before = replay.num_ready
     replay.update_priorities(drawn, np.full(20, 1e9, np.float32))
@@ -212,7 +212,7 @@ def test_a_replay_that_is_not_saved_begins_empty_and_goes_on_with_its_draws() ->
     fresh = replay_of(1000)
     fresh.add(0, more)
     fresh.sample(4, 0)
-    np.testing.assert_array_equal(other.sample(9, 0)["cells"], fresh.sample(9, 0)["cells"])
+    np.testing.assert_array_equal(other.sample(9, 0)["indices"], fresh.sample(9, 0)["indices"])
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
@@ -220,7 +220,7 @@ def test_a_resumed_replay_goes_on_the_same(prioritized: bool) -> None:
     replay, stream = replay_of(200, prioritized=prioritized), Stream(0, 2)
     for _ in range(12):
         replay.add(0, stream.fragment(7))
-    drawn = replay.sample(4, 0)["cells"]
+    drawn = replay.sample(4, 0)["indices"]
     replay.update_priorities(drawn, np.arange(4, dtype=np.float32))
     other = replay_of(200, prioritized=prioritized)
     other.load_state(pickle.loads(pickle.dumps(replay.state())))

@@ -10,7 +10,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.flow.flow import Operator
-from rlrun.flow.sources import OperatorChain
+from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights

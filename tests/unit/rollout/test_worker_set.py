@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow, StatefulOperator
 from rlrun.flow.plan import plan_text
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.functional.moments import Moments
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
@@ -24,6 +24,7 @@ from rlrun.rollout.worker_set import WorkerSet
 class StubConfig:
     worker_index: int = 0
     first_fragment: int = 0
+    behaviors: tuple[()] = ()
 
 
 class StubWorker:
@@ -86,6 +87,10 @@ def local_set() -> WorkerSet:
     return WorkerSet(StubConfig(), 0, factory=f"{__name__}:StubWorker")
 
 
+def policy_workers(workers: WorkerSet) -> PolicyWorkers:
+    return PolicyWorkers(workers, "default")
+
+
 def weights(version: int) -> dict[str, Weights]:
     return {"default": Weights(version, np.zeros(3, np.float32))}
 
@@ -97,9 +102,9 @@ def rows(flow: Flow[SampleBatch], number: int) -> list[list[int]]:
 def test_making_and_printing_a_set_starts_no_worker() -> None:
     StubWorker.made = 0
     workers = local_set()
-    flow = parallel_rollouts(workers, CountItems(), mode="async", in_flight=3)
+    flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
     assert plan_text(flow.describe()) == (
-        "parallel_rollouts(workers=local, mode=async, in_flight=3)\n   on each worker: CountItems"
+        "policy_workers(workers).rollouts(=local, mode=async, in_flight=3)\n   on each worker: CountItems"
     )
     assert StubWorker.made == 0
     workers.start()
@@ -110,7 +115,7 @@ def test_making_and_printing_a_set_starts_no_worker() -> None:
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_moment(mode: Any) -> None:
     workers = local_set()
-    flow = parallel_rollouts(workers, mode=mode)
+    flow = policy_workers(workers).rollouts(mode=mode)
     workers.set_weights(weights(4))
     assert rows(flow, 1) == [[0, 4]]
     workers.set_weights(weights(5))
@@ -132,7 +137,7 @@ def test_the_local_worker_is_at_hand_and_closed_with_the_set() -> None:
 
 def test_episodes_and_filter_statistics_are_taken_once() -> None:
     workers = local_set()
-    parallel_rollouts(workers).take(2)
+    policy_workers(workers).rollouts().take(2)
     assert workers.take_episodes() == [Episode(1.0, 3, {"energy": 0.5}), Episode(2.0, 3, {"energy": 0.5})]
     assert workers.take_episodes() == []
     ((name, delta),) = workers.take_filter_deltas("default").items()
@@ -142,7 +147,7 @@ def test_episodes_and_filter_statistics_are_taken_once() -> None:
 
 def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
     workers, again = local_set(), local_set()
-    flow, restored = parallel_rollouts(workers, CountItems()), parallel_rollouts(again, CountItems())
+    flow, restored = policy_workers(workers).rollouts(CountItems()), policy_workers(again).rollouts(CountItems())
     flow.take(3)
     assert again.load_state(workers.state()) == 2
     restored.load_state(flow.state())
@@ -164,7 +169,7 @@ def test_operators_on_workers_are_named_before_the_workers_start() -> None:
     workers = local_set()
     workers.start()
     with pytest.raises(RuntimeError, match="have to be named before"):
-        parallel_rollouts(workers, CountItems())
+        policy_workers(workers).rollouts(CountItems())
 
 
 def test_an_error_on_the_local_worker_names_the_operator_at_fault() -> None:
@@ -172,14 +177,14 @@ def test_an_error_on_the_local_worker_names_the_operator_at_fault() -> None:
         raise KeyError("advantages")
 
     with pytest.raises(KeyError) as caught:
-        parallel_rollouts(local_set(), broken).take(1)
+        policy_workers(local_set()).rollouts(broken).take(1)
     assert caught.value.__notes__ == ["raised by the operator broken on the worker"]
 
 
 def test_a_local_set_imports_neither_ray_nor_torch() -> None:
     program = """
 import sys
-import rlrun.flow.sources, rlrun.rollout.rollout_worker, rlrun.rollout.worker_set
+import rlrun.flow.policy_workers, rlrun.rollout.rollout_worker, rlrun.rollout.worker_set
 class Config: pass
 print([name for name in ("ray", "torch") if name in sys.modules])
 """

@@ -261,7 +261,12 @@ ENTRIES = [
     Case(
         "algorithm not an Algorithm",
         algorithm("collections:OrderedDict"),
-        [("spec.yaml:2:14: try.algorithm: 'collections:OrderedDict' is no Algorithm: derive it from rlrun.Algorithm")],
+        [
+            (
+                "spec.yaml:2:14: try.algorithm: 'collections:OrderedDict' is no Algorithm: "
+                "derive it from rlrun.algorithm.Algorithm"
+            )
+        ],
     ),
     Case(
         "no env",

@@ -109,13 +109,14 @@ def test_modules_beside_the_file_can_be_named(file: Path) -> None:
             from pydantic import Field
             from rlrun.algorithms.ppo import PPO, PPOConfig
             from rlrun.config import PositiveInt
+            from rlrun.metric import Metric
 
             class Config(PPOConfig):
                 patience: PositiveInt = 3
 
             class Patient(PPO):
                 Config = Config
-                learner_metrics = ("boredom",)
+                learner_metrics = (Metric("boredom", "", "How bored it is"),)
 
             def world():
                 return gymnasium.make("CartPole-v1")

@@ -17,32 +17,46 @@ USERS_FILE = '''
 import math
 
 from rlrun.algorithms.ppo import PPO
+from rlrun.flow.flow import Operator
 
 
 class Diverges(PPO):
     """Its parameters turn into NaN in the third iteration."""
 
-    def train(self):
-        result = super().train()
-        if result["iteration"] == 3:
-            self.learner.load_flat(self.learner.flat() * math.nan)
-        return result
+    def learn(self, fragments, trainee):
+        def diverge(item):
+            if trainee.learner.weights_version == 3:
+                trainee.learner.load_flat(trainee.learner.flat() * math.nan)
+            return item
+
+        return super().learn(fragments, trainee).for_each(diverge)
+
+
+class InfiniteLoss(Operator):
+    def __call__(self, item):
+        return item
+
+    def metrics(self):
+        return {"learner/policy_loss": math.inf}
 
 
 class ReportsInfinity(PPO):
-    def train(self):
-        return super().train() | {"learner/policy_loss": math.inf}
+    def learn(self, fragments, trainee):
+        return super().learn(fragments, trainee).for_each(InfiniteLoss())
 
 
 class Fails(PPO):
-    def train(self):
-        if self.iteration == 2:
-            raise_from_here()
-        return super().train()
+    def learn(self, fragments, trainee):
+        def fail(fragment):
+            if trainee.learner.weights_version == 2:
+                raise_from_here()
+            return fragment
+
+        return super().learn(fragments.for_each(fail), trainee)
 
 
 class CannotBeBuilt(PPO):
-    def objectives(self):
+    def objectives(self, policy):
         return 1 // 0
 
 
@@ -51,16 +65,18 @@ def raise_from_here():
 
 
 class IsInterrupted(PPO):
-    """Ctrl-C comes in the middle of the fourth iteration, when its experience is half collected."""
+    """Ctrl-C comes in the middle of the fourth iteration, when its experience is collected and not learned from."""
 
     pressed = False
 
-    def train(self):
-        if self.iteration == 3 and not IsInterrupted.pressed:
-            IsInterrupted.pressed = True
-            self.workers.local.sample()
-            raise KeyboardInterrupt
-        return super().train()
+    def learn(self, fragments, trainee):
+        def interrupt(fragment):
+            if trainee.learner.weights_version == 3 and not IsInterrupted.pressed:
+                IsInterrupted.pressed = True
+                raise KeyboardInterrupt
+            return fragment
+
+        return super().learn(fragments.for_each(interrupt), trainee)
 '''
 
 

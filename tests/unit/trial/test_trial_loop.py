@@ -21,7 +21,7 @@ Curve = Callable[[Path], list[dict[str, Any]]]
 
 def run(loop: TrialLoop, until: int | None = None) -> None:
     """Runs a loop to its stop or to an iteration."""
-    while not loop.done and (until is None or loop.algorithm.iteration < until):
+    while not loop.done and (until is None or loop.training.iteration < until):
         loop.step()
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_is_skipped_and_said(tmp_path: Path, small_trial: M
         assert loop.resumption is not None
         assert "skipped " in loop.resumption.message
         assert "iteration_000006: state.npz is truncated" in loop.resumption.message
-        assert loop.algorithm.iteration == 4
+        assert loop.training.iteration == 4
         assert not loop.done
         run(loop)
     assert curve(tmp_path) == whole
@@ -188,16 +188,16 @@ def test_weights_of_another_run_are_a_beginning_with_counters_at_zero(tmp_path: 
     config = {"normalize_observations": True}
     with TrialLoop(small_trial(stop={"iteration": 2}, config=config), tmp_path / "donor") as donor:
         run(donor)
-        weights = donor.algorithm.trainee.weights()
+        weights, flat = donor.training.trainee.weights(), donor.training.trainee.learner.flat()
     start = tmp_path / "donor" / "checkpoints" / "iteration_000002"
     trial = small_trial(seed=5, stop={"iteration": 1}, config=config)
     with TrialLoop(trial, tmp_path / "t", from_checkpoint=start) as loop:
-        taken = loop.algorithm.trainee.weights()
+        taken = loop.training.trainee.weights()
         np.testing.assert_array_equal(taken.acting, weights.acting)
         assert taken.filters.keys() == weights.filters.keys() != set()
-        assert loop.algorithm.iteration == 0
+        assert loop.training.iteration == 0
     with TrialLoop(trial, tmp_path / "t", resume=True) as loop:  # before its first checkpoint
-        np.testing.assert_array_equal(loop.algorithm.learner.flat(), weights.acting)
+        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
         assert loop.step()["iteration"] == 1
 
 
@@ -269,11 +269,11 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
         shutil.copytree(tmp_path / "t", tmp_path / "killed")
         own = curve(tmp_path / "t")
         loop.take_orders(orders)
-        learner = loop.algorithm.learner
+        learner = loop.training.trainee.learner
         taken = learner.policy.parameters.named(learner.flat())
         np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
-        assert loop.algorithm.workers.env_steps == counted
-        assert loop.algorithm.config == orders.trial.config
+        assert loop.training.workers.env_steps == counted
+        assert loop.training.algorithm.config == orders.trial.config
         run(loop)
     rows = curve(tmp_path / "t")
     assert rows[:3] == own
@@ -311,9 +311,9 @@ def test_orders_of_a_generation_are_carried_out_once(tmp_path: Path, small_trial
         orders = TrialOrders(1, trial, loop.save())
         loop.take_orders(orders)
         run(loop, until=4)
-        steps = loop.algorithm.workers.env_steps
+        steps = loop.training.workers.env_steps
         loop.take_orders(orders)
-        assert (loop.generation, loop.algorithm.workers.env_steps) == (1, steps)
+        assert (loop.generation, loop.training.workers.env_steps) == (1, steps)
 
 
 def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:
@@ -355,7 +355,7 @@ def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
 ) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path / "same") as loop:
         run(loop)
-        before = loop.algorithm.learner.flat()
+        before = loop.training.trainee.learner.flat()
     diverges = small_trial(algorithm="my_lab:Diverges")
     with TrialLoop(diverges, tmp_path / "t") as loop, pytest.raises(TrainingFailed) as caught:
         run(loop)
@@ -365,7 +365,7 @@ def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
     assert (record(tmp_path / "t").status, record(tmp_path / "t").error) == ("ERROR", message)
     assert [row["iteration"] for row in read_results(tmp_path / "t")] == [1, 2]
     with TrialLoop(small_trial(), tmp_path / "again", from_checkpoint=tmp_path / "t" / "failed") as loop:
-        np.testing.assert_array_equal(loop.algorithm.learner.flat(), before)
+        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), before)
 
 
 @pytest.mark.usefixtures("users_file")
@@ -386,12 +386,12 @@ def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
         run(loop)
     lines = str(caught.value).splitlines()
     assert lines[0] == f"Fails failed in {users_file}:"
-    assert lines[-1] == "KeyError: 'my own mistake'"
+    assert lines[-2:] == ["KeyError: 'my own mistake'", "raised by the operator fail"]
     assert "trial_loop.py" not in str(caught.value)
     assert record(tmp_path / "t").status == "ERROR"
     assert record(tmp_path / "t").error == str(caught.value)
     assert "KeyError: 'my own mistake'" in (tmp_path / "t" / "error.txt").read_text()
-    with TrialLoop(small_trial(), tmp_path / "t", resume=True):
+    with TrialLoop(trial, tmp_path / "t", resume=True):
         assert not (tmp_path / "t" / "error.txt").exists()
         assert record(tmp_path / "t").error == ""
 

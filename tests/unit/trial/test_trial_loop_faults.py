@@ -44,7 +44,7 @@ def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(tmp_path: 
     assert (record.status, record.error) == ("INTERRUPTED", message)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["iteration_000002"]
     with TrialLoop(trial, tmp_path, resume=True) as loop:
-        assert loop.algorithm.iteration == 2
+        assert loop.training.iteration == 2
         while not loop.done:
             loop.step()
     assert [row["iteration"] for row in read_results(tmp_path)] == [1, 2, 3, 4]
@@ -89,7 +89,7 @@ def test_episodes_that_cannot_be_brought_back_are_said(tmp_path: Path, small_tri
         loop.step()
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.resumption is not None
-        assert loop.resumption.columns_restarted > 0
+        assert loop.resumption.env_slots_restarted > 0
         assert "envs could not be brought back and begin a new episode" in loop.resumption.message
         assert loop.step()["iteration"] == 2
     for _ in range(2):  # once inexact, the trial stays inexact
@@ -116,7 +116,7 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
         loop.save()
-        flat, filters = loop.algorithm.learner.flat(), loop.algorithm.trainee.filters.moments
+        flat, filters = loop.training.trainee.learner.flat(), loop.training.trainee.filters.moments
     with TrialLoop(trial, tmp_path, resume=True) as loop:
-        np.testing.assert_array_equal(loop.algorithm.learner.flat(), flat)
-        assert loop.algorithm.trainee.filters.moments.keys() == filters.keys()
+        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
+        assert loop.training.trainee.filters.moments.keys() == filters.keys()

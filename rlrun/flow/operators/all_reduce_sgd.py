@@ -1,10 +1,10 @@
-"""Learning on the workers themselves, without a learner in the middle."""
+"""SGD on the workers themselves, along the sum of their gradients, without a learner in the middle."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,16 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
-from rlrun.flow.operators import LearnResult
 from rlrun.functional.schedules import values_at
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
     from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.replica import LearnerFactory
     from rlrun.policy.weights import LearningWeights, Weights
 
 Doubles = NDArray[np.float64]
-
-
-class MakesLearner(Protocol):
-    """Makes a learner as it is at the start of the run; it can be sent to a worker."""
-
-    def __call__(self, *, reduce: AllReduce | None) -> LocalLearner:
-        """Returns a learner whose gradients are added up over all workers by `reduce`."""
-        ...
 
 
 class Replica(TypedDict):
@@ -50,11 +42,22 @@ class Replica(TypedDict):
     learner: dict[str, Any]
 
 
-class LearnTogether(WorkerOperator, StatefulOperator):
+class AllReduceSGD(WorkerOperator, StatefulOperator):
     """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
 
     All workers hold the same parameters and optimizer state, and keep them the same, bit for bit: each applies the same
     sum of gradients. They sample and learn in step, so all have to be asked for a fragment at the same time.
+
+    Args:
+        make_learner: Picklable learner factory.
+        num_workers: Workers that learn together; with one, or none but the local one, a worker learns alone.
+        num_epochs: Passes over each batch.
+        minibatch_size: Steps in a minibatch, over all workers.
+        standardize: A column to shift and scale to mean 0 and standard deviation 1 over all workers' batches, or None.
+        stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
+        timeout_s: Seconds after which a worker gives the others up, at their meeting and in each step; whoever asks the
+            workers may be less patient.
+        member: On a worker: its number from 0, and where the workers meet.
 
     Source:
         Wijmans et al., arXiv:1911.00357, section 3.
@@ -64,7 +67,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
 
     def __init__(
         self,
-        make_learner: MakesLearner,
+        make_learner: LearnerFactory,
         num_workers: int,
         *,
         num_epochs: int,
@@ -74,19 +77,6 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         timeout_s: float,
         member: tuple[int, tuple[str, int]] | None = None,
     ) -> None:
-        """Takes how to learn, and with how many others.
-
-        Args:
-            make_learner: Makes each worker's learner.
-            num_workers: Workers that learn together; with one, or none but the local one, a worker learns alone.
-            num_epochs: Passes over each batch.
-            minibatch_size: Steps in a minibatch, over all workers.
-            standardize: A column to shift and scale to mean 0 and deviation 1 over all workers' batches, None for none.
-            stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
-            timeout_s: Seconds after which a worker gives the others up, at their meeting and in each step; whoever asks
-                the workers may be less patient.
-            member: On a worker: its number from 0, and where the workers meet.
-        """
         self.make_learner = make_learner
         self.num_workers = max(num_workers, 1)
         self.num_epochs = num_epochs
@@ -107,7 +97,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **standardize, **stop}
 
-    def for_worker(self, worker: int) -> LearnTogether:
+    def for_worker(self, worker: int) -> AllReduceSGD:
         """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
         if self.num_workers == 1:
             return self
@@ -116,7 +106,7 @@ class LearnTogether(WorkerOperator, StatefulOperator):
 
             self._meeting = AllReduce(0, self.num_workers, timeout_s=self.timeout_s)
             self._address = self._meeting.offer()
-        return LearnTogether(
+        return AllReduceSGD(
             self.make_learner,
             self.num_workers,
             num_epochs=self.num_epochs,
@@ -132,9 +122,9 @@ class LearnTogether(WorkerOperator, StatefulOperator):
         self._started()
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes statistics, schedules and env steps; the parameters only together with an optimizer's state."""
+        """Keeps schedules and env steps; the parameters only together with an optimizer's state."""
         self._weights = weights
-        if weights.learning is not None:
+        if weights.learning is not None and weights.learning.optimizer:
             self._goes_on_from = weights.learning
 
     def __call__(self, item: SampleBatch) -> Replica:
@@ -217,18 +207,18 @@ class LearnTogether(WorkerOperator, StatefulOperator):
 
 
 class MirrorReplicas(Operator):
-    """Keeps the driver's learner as the workers' are, for checkpoints and evaluation.
+    """Keeps the trainee's learner as the workers' are, for checkpoints and evaluation.
 
-    It takes pairs of worker and `Replica` and passes one result on when the last worker of a round has told that its
-    parameters are the same as the first one's.
+    It works on pairs of worker and `Replica`, and passes on the replica of the last worker of a round, which has told
+    that its parameters are the same as the first one's.
     """
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
         self._statistics: list[dict[str, float]] = []
 
-    def __call__(self, item: tuple[int | None, Replica]) -> Iterable[LearnResult]:
-        """Takes over one worker's replica.
+    def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
+        """Mirrors one worker's replica.
 
         Raises:
             TrainingFailed: The workers' parameters have drifted apart.
@@ -244,13 +234,13 @@ class MirrorReplicas(Operator):
             self._statistics.append(replica["learner"]["statistics"])
         elif replica["digest"] != zlib.crc32(learner.flat().tobytes()):
             raise TrainingFailed(f"the parameters of rollout worker {worker} are no longer those of the others")
-        return [LearnResult(replica["steps"])] if worker == self.trainee.workers.indices[-1] else []
+        return [replica] if worker == self.trainee.workers.indices[-1] else []
 
-    def take_statistics(self) -> dict[str, float]:
-        """Returns the means of the workers' statistics since the last call, by name."""
+    def metrics(self) -> dict[str, float]:
+        """Returns the means of the statistics of the workers' losses since the last call."""
         taken, self._statistics = self._statistics, []
         names = taken[0] if taken else {}
-        return {name: float(np.mean([statistics[name] for statistics in taken])) for name in names}
+        return {f"learner/{name}": float(np.mean([statistics[name] for statistics in taken])) for name in names}
 
 
 def standardized_together(

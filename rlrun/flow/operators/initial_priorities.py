@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
-from rlrun.flow.operators import LearnResult
-from rlrun.flow.replay import StoreToReplay
 from rlrun.replay.n_step import folded
-
-if TYPE_CHECKING:
-    from rlrun.replay.replay_buffer import ReplayBuffer
-    from rlrun.rollout.worker_set import WorkerSet
-
-PRIORITIES = "priorities"
-"""Column of a fragment that says how much is to be learned from each of its steps, [T, B]."""
+from rlrun.replay.replay_buffer import PRIORITIES
 
 
 class InitialPriorities(Operator):
@@ -59,18 +51,3 @@ class InitialPriorities(Operator):
         errors = np.abs(found.rewards + found.discounts * ahead - taken)
         batch[PRIORITIES] = np.where(valid, errors, 0).astype(np.float32)
         return batch
-
-
-class StoreWithPriorities(StoreToReplay):
-    """Puts each fragment by with the priorities that it came with, if any; takes pairs of worker and fragment."""
-
-    def __init__(self, replay: ReplayBuffer, workers: WorkerSet) -> None:
-        """Takes where to, and whose fragments they are."""
-        super().__init__(replay, workers)
-        self._buffer = replay
-
-    def __call__(self, item: tuple[int | None, SampleBatch]) -> LearnResult:
-        """Returns how many steps were put by."""
-        worker, fragment = item
-        lane = 0 if worker is None else self._lanes[worker]
-        return LearnResult(self._buffer.add(lane, fragment, fragment.get(PRIORITIES)))

@@ -1,0 +1,32 @@
+"""Batches that stay in the object store of the machine they were made on, while only references to them travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.data.sample_batch import SampleBatch
+
+
+@dataclass(frozen=True)
+class BatchRef:
+    """A fragment that stays in the object store of its worker's machine until somebody fetches it.
+
+    Attributes:
+        reference: Ray's reference to it.
+        steps: Env steps in it.
+    """
+
+    reference: Any
+    steps: int
+
+    def fetch(self) -> SampleBatch | None:
+        """Returns the fragment; None if it was lost together with its worker."""
+        import ray
+        from ray.exceptions import ObjectLostError
+
+        try:
+            batch: SampleBatch = ray.get(self.reference)
+        except ObjectLostError:
+            return None
+        return batch

@@ -1,0 +1,25 @@
+"""Metrics that the losses of several algorithms report."""
+
+from __future__ import annotations
+
+from rlrun.metric import Metric
+
+GRAD_NORM = Metric("grad_norm", "", "Norm of the gradient before it is clipped")
+ENTROPY = Metric("entropy", "nats", "Mean entropy of the action distribution")
+KL = Metric("kl", "nats", "Mean KL divergence of the present policy from the one before the update")
+CLIP_FRACTION = Metric("clip_fraction", "", "Part of the steps whose probability ratio is beyond clip_param")
+MEAN_RATIO = Metric("mean_ratio", "", "Mean importance ratio of the learner's policy to the one that acted")
+
+POLICY_GRADIENT_METRICS = (
+    Metric("policy_loss", "", "Loss of the policy"),
+    Metric("value_loss", "", "Mean squared error of the values"),
+    ENTROPY,
+    GRAD_NORM,
+)
+
+TD_METRICS = (
+    Metric("loss", "", "Loss of the TD errors, weighted by importance where the replay is prioritized"),
+    Metric("q_mean", "", "Mean value of the actions that were taken"),
+    Metric("td_error", "", "Mean absolute TD error"),
+    GRAD_NORM,
+)

@@ -1,0 +1,51 @@
+"""Fragments put together to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rlrun.data.sample_batch import SampleBatch, concatenated
+from rlrun.flow.flow import StatefulOperator
+
+
+class ConcatBatches(StatefulOperator):
+    """Puts fragments side by side until a batch is full.
+
+    Args:
+        train_batch_size: Steps [T * B] that fill a batch.
+        exact: Whether a batch has exactly so many, and what is beyond them waits for the next; T divides them.
+    """
+
+    def __init__(self, train_batch_size: int, *, exact: bool = False) -> None:
+        self.train_batch_size = train_batch_size
+        self.exact = exact
+        self._waiting: list[SampleBatch] = []
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"train_batch_size": self.train_batch_size}
+
+    def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
+        """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, or several; nothing otherwise."""
+        self._waiting.append(item)
+        if sum(batch.num_rows for batch in self._waiting) < self.train_batch_size:
+            return []
+        full = concatenated(self._waiting)
+        self._waiting = []
+        if not self.exact:
+            return [full]
+        length, columns = full["valid"].shape
+        each = self.train_batch_size // length
+        *cuts, rest = range(0, columns + 1, each)
+        if rest < columns:
+            self._waiting = [full.map(lambda leaf: leaf[:, rest:])]
+        return [full.map(lambda leaf, start=start: leaf[:, start : start + each]) for start in cuts]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the fragments that wait."""
+        return {"waiting": [dict(batch) for batch in self._waiting]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self._waiting = [SampleBatch(batch) for batch in state["waiting"]]

@@ -1,0 +1,137 @@
+"""Gradients that the workers compute and the trial's process applies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Operator, WorkerOperator
+from rlrun.flow.operators.training import whole_fragment_rows
+from rlrun.functional.schedules import values_at
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.replica import LearnerFactory
+    from rlrun.policy.weights import Weights
+
+
+class Gradients(TypedDict):
+    """What a worker delivers instead of a batch; plain data, so that a checkpoint can hold it.
+
+    Attributes:
+        sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
+        statistics: The names of each objective's statistics in it.
+        steps: Env steps that were taken for it.
+        weights_version: Version of the weights at which it was computed, which are those that acted.
+    """
+
+    sums: NDArray[np.float32]
+    statistics: list[list[str]]
+    steps: int
+    weights_version: int
+
+
+class ComputeGradients(WorkerOperator):
+    """Turns a batch into the gradient of the losses at the weights that acted; runs on a worker.
+
+    The learner that it needs, and with it torch, comes into being on the worker. Scheduled settings arrive with the
+    weights; they have their values at the env steps of the weights and the batch.
+
+    Args:
+        make_learner: Picklable learner factory.
+        whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
+            consecutive steps need it, instead of a single step.
+    """
+
+    learns = True
+
+    def __init__(self, make_learner: LearnerFactory, *, whole_fragments: bool = False) -> None:
+        self.make_learner = make_learner
+        self.whole_fragments = whole_fragments
+        self._learner: LocalLearner | None = None
+        self._weights: Weights | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"whole_fragments": True} if self.whole_fragments else {}
+
+    @property
+    def env_steps(self) -> int:
+        """Env steps that had been taken when the present weights were made."""
+        return 0 if self._weights is None else self._weights.env_steps
+
+    def begin(self) -> None:
+        """Makes the learner."""
+        self._started()
+
+    def set_weights(self, weights: Weights) -> None:
+        """Keeps the weights that act from now on."""
+        self._weights = weights
+
+    def __call__(self, item: SampleBatch) -> Gradients:
+        """Returns the gradient over a batch [T, B]."""
+        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().cleared().rows(1)
+        return self.gradients_of(rows, int(item["valid"].sum()))
+
+    def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:
+        """Returns the gradient over rows [S, L] that become known with so many new env steps."""
+        weights = self._weights
+        if weights is None or weights.learning is None:
+            raise RuntimeError("gradients are computed at weights, and none have arrived")
+        learner = self._started()
+        learner.load_flat(weights.learning.flat)
+        if weights.learning.target is not None:
+            learner.load_target(weights.learning.target)
+        return Gradients(
+            sums=learner.gradients(rows, scheduled=values_at(weights.schedules, weights.env_steps + steps)),
+            statistics=[list(names) for names in learner.statistics_of_gradients],
+            steps=steps,
+            weights_version=weights.version,
+        )
+
+    def _started(self) -> LocalLearner:
+        if self._learner is None:
+            self._learner = self.make_learner()
+        return self._learner
+
+
+class ApplyGradients(Operator):
+    """Moves the parameters along each gradient; works on pairs of worker and gradient.
+
+    `gradient_share/worker_<index>` in the results is the part of an iteration's gradients that a worker delivered.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._applied: Counter[int | None] = Counter()
+
+    def __call__(self, item: tuple[int | None, Gradients]) -> Gradients:
+        """Moves the parameters once; returns the gradient."""
+        worker, gradients = item
+        learner = self.trainee.learner
+        self._applied[worker] += 1
+        self.trainee.lag.add(learner.weights_version, np.array(gradients["weights_version"]))
+        learner.apply_gradients(
+            gradients["sums"],
+            [tuple(names) for names in gradients["statistics"]],
+            scheduled=self.trainee.clock.scheduled(),
+        )
+        return gradients
+
+    declared_metrics = (
+        Metric("gradient_share/worker_<index>", "", "Part of this iteration's gradients that a worker delivered"),
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns each worker's share of the gradients since the last call."""
+        applied, self._applied = self._applied, Counter()
+        total = max(applied.total(), 1)
+        return {f"gradient_share/worker_{index}": applied[index] / total for index in self.trainee.workers.indices}

@@ -1,0 +1,164 @@
+"""SGD on batches and minibatches, and the target network that follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Operator, StatefulOperator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+T = TypeVar("T")
+
+
+class TrainOnBatch(Operator):
+    """Runs epochs of minibatch SGD on a batch.
+
+    Args:
+        trainee: What learns.
+        num_epochs: Passes over the batch.
+        minibatch_size: Steps in a minibatch; None for the whole batch.
+        whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
+            consecutive steps need it, instead of a single step.
+        stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
+    """
+
+    learns = True
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        *,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        whole_fragments: bool = False,
+        stop: tuple[str, float] | None = None,
+    ) -> None:
+        self.trainee = trainee
+        self.num_epochs = num_epochs
+        self.minibatch_size = minibatch_size
+        self.whole_fragments = whole_fragments
+        self.stop = stop
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
+        rows = {"whole_fragments": True} if self.whole_fragments else {}
+        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **stop}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Moves the parameters; returns the batch as it is."""
+        trainee = self.trainee
+        trainee.lag.add(trainee.learner.weights_version, item["weights_version"])
+        length, slots = item["valid"].shape
+        learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
+        trainee.learner.learn(
+            whole_fragment_rows(learned) if self.whole_fragments else learned.steps().cleared().rows(1),
+            num_epochs=self.num_epochs,
+            # A fragment's row has one cell more than steps.
+            minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
+            scheduled=trainee.clock.scheduled(),
+            stop=self.stop,
+        )
+        return item
+
+    def _minibatch_rows(self, length: int, slots: int) -> int:
+        if not self.whole_fragments:
+            return self.minibatch_size or length * slots
+        return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)
+
+
+def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
+    """Cuts a batch [T, B] into one row for each of its slots, closed by the observation behind its last step."""
+    closed = batch.closed()
+    return closed.cleared(keep=("obs",)).rows(closed["valid"].shape[0])
+
+
+class TrainedMinibatch(NamedTuple):
+    """A minibatch of a replay that was learned from.
+
+    Attributes:
+        indices: Where its rows are kept in the replay, [S].
+        priorities: The rows' new priorities, [S]; empty if the loss gives none.
+    """
+
+    indices: NDArray[np.int64]
+    priorities: NDArray[np.float32]
+
+
+class TrainOnMinibatch(Operator):
+    """Runs one step of SGD on a minibatch of a replay, and reports how many that were for each env step."""
+
+    learns = True
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._minibatches = 0
+
+    def __call__(self, item: SampleBatch) -> TrainedMinibatch:
+        """Moves the parameters."""
+        self._minibatches += 1
+        rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
+        priorities = self.trainee.learner.step(rows, scheduled=self.trainee.clock.scheduled())
+        return TrainedMinibatch(item["indices"], priorities)
+
+    declared_metrics = (
+        Metric("minibatches_per_env_step", "minibatches", "Minibatches for each env step of this iteration"),
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns minibatches since the last call for each env step of the iteration."""
+        minibatches, self._minibatches = self._minibatches, 0
+        return {"minibatches_per_env_step": minibatches / max(self.trainee.clock.env_steps_this_iteration, 1)}
+
+
+class AddTargetOutputs(Operator):
+    """Adds what the target network puts out for each observation, `target_outputs` [T, B, K]."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with one column more."""
+        return SampleBatch(item, target_outputs=self.trainee.learner.target_outputs(item.steps()))
+
+
+class UpdateTargetNetwork(StatefulOperator):
+    """Moves the target network towards the parameters after every so many items.
+
+    Args:
+        trainee: Whose target network.
+        every: Items, such as minibatches, between two updates.
+        tau: Which part of the way it moves; 1 copies the parameters.
+    """
+
+    def __init__(self, trainee: Trainee, every: int, tau: float = 1.0) -> None:
+        self.trainee = trainee
+        self.every = every
+        self.tau = tau
+        self._items = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau})}
+
+    def __call__(self, item: T) -> T:
+        """Returns the item as it is."""
+        self._items += 1
+        if self._items % self.every == 0:
+            self.trainee.learner.update_target(self.tau)
+        return item
+
+    def state(self) -> dict[str, Any]:
+        """Returns the number of items."""
+        return {"items": self._items}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._items = int(state["items"])

@@ -1,0 +1,68 @@
+"""Weights on their way to the workers, and what the workers' filters have seen on its way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rlrun.flow.flow import Operator
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.policy.weights import Weights
+
+T = TypeVar("T")
+
+
+class MergeFilters(Operator):
+    """Adds what the workers have seen since the last time to the trainee's running statistics."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def __call__(self, item: T) -> T:
+        """Returns the item as it is."""
+        self.trainee.filters.merge(self.trainee.workers.take_filter_deltas())
+        return item
+
+
+class BroadcastWeights(Operator):
+    """Sends the present weights and statistics to all workers."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def __call__(self, item: T) -> T:
+        """Returns the item as it is."""
+        self.trainee.workers.send(self.trainee.weights())
+        return item
+
+
+class SendWeights(Operator):
+    """Sends the present weights to the worker that has just delivered; works on pairs of worker and item.
+
+    Args:
+        trainee: Whose weights, and to whose workers.
+        every: How many batches a worker's weights may lag behind.
+    """
+
+    def __init__(self, trainee: Trainee, every: int = 1) -> None:
+        self.trainee = trainee
+        self.every = every
+        self._sent: dict[int | None, int] = {}
+        self._latest: Weights | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every} if self.every > 1 else {}
+
+    def __call__(self, item: tuple[int | None, T]) -> T:
+        """Returns the item without its worker."""
+        worker, batch = item
+        version = self.trainee.learner.weights_version
+        age = version - self._sent.get(worker, -self.every)
+        if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
+            if self._latest is None or self._latest.version != version:  # one object is stored once for all workers
+                self._latest = self.trainee.weights()
+            self.trainee.workers.send(self._latest, worker)
+            self._sent[worker] = version
+        return batch

@@ -1,0 +1,43 @@
+"""Rollouts by way of aggregators: a tree whose leaves are the workers, whose root is the driver.
+
+Plain asynchronous rollouts cost the driver an answer, a question and often a message with weights for every fragment.
+With aggregators between them it has those for every batch: fragments travel from a worker to its aggregator and are put
+together there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.flow.nodes import Delivered
+from rlrun.flow.sources.rollouts import AsyncRollouts
+
+if TYPE_CHECKING:
+    from rlrun.rollout.worker_set import WorkerSet
+
+
+class AggregatedRollouts(AsyncRollouts):
+    """Batches of aggregators in the order in which they are ready."""
+
+    source_name = "aggregated_rollouts"
+
+    def __init__(self, workers: WorkerSet, policy: str, in_flight: int, settings: dict[str, Any]) -> None:
+        super().__init__(workers, policy, (), in_flight, settings)
+
+    def receive_all(self) -> None:
+        """Counts the fragments of the batches that have arrived, and asks those again whose batch is not full yet."""
+        for joined in self.workers.joined():
+            for rollout in joined.fragments:
+                self.workers.count(rollout)
+            if joined.batch is None:
+                self.workers.request(joined.aggregator)
+            else:
+                self.here.append(Delivered(joined.batch, joined.aggregator))
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the waiting batches back; those of an aggregator that there is none of any more come from nobody."""
+        super().load_state(state)
+        known = self.workers.deliverers
+        self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

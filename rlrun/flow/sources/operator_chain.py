@@ -1,0 +1,79 @@
+"""Operators one after another, as a rollout worker applies them to its fragments before they travel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from rlrun.flow.flow import StatefulOperator, WorkerOperator, learns, operator_label
+
+if TYPE_CHECKING:
+    from rlrun.policy.weights import Weights
+
+
+class OperatorChain:
+    """Operators one after another, as a worker applies them."""
+
+    def __init__(self, operators: Iterable[Callable[[Any], Any]]) -> None:
+        self.operators = tuple(operators)
+        self._sgd_s = 0.0
+
+    def described(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """Returns name and settings of each operator, for the printed plan."""
+        return tuple(operator_label(operator) for operator in self.operators)
+
+    def __call__(self, item: Any) -> Any:
+        """Passes an item through all of them, and names the one that raises."""
+        for operator in self.operators:
+            began = time.perf_counter()
+            try:
+                item = operator(item)
+            except Exception as error:
+                error.add_note(f"raised by the operator {operator_label(operator)[0]} on the worker")
+                raise
+            if learns(operator):
+                self._sgd_s += time.perf_counter() - began
+        return item
+
+    def take_sgd_s(self) -> float:
+        """Returns the seconds of the operators that learn since the last call."""
+        taken, self._sgd_s = self._sgd_s, 0.0
+        return taken
+
+    def for_worker(self, worker: int) -> OperatorChain:
+        """Returns the chain that is sent to a worker."""
+        return OperatorChain(
+            operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
+            for operator in self.operators
+        )
+
+    def begin(self) -> None:
+        """Lets the operators prepare themselves on the worker."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.begin()
+
+    def set_weights(self, weights: Weights) -> None:
+        """Tells the operators that want to know it which weights act from now on."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.set_weights(weights)
+
+    def close(self) -> None:
+        """Lets the operators free what they hold."""
+        for operator in self.operators:
+            if isinstance(operator, WorkerOperator):
+                operator.close()
+
+    def state(self) -> dict[str, Any]:
+        """Returns what they remember, by position."""
+        remembering = enumerate(self.operators)
+        return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        for position, remembered in state.items():
+            operator = self.operators[int(position)]
+            if isinstance(operator, StatefulOperator):
+                operator.load_state(remembered)

@@ -1,0 +1,64 @@
+"""Minibatches out of a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.flow.operators.replay import NormalizeObservations
+from rlrun.replay.replay import ReplayRatio
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.replay.replay import Replay
+
+
+def replay_minibatches(
+    replay: Replay,
+    trainee: Trainee,
+    *,
+    minibatch_size: int,
+    training_intensity: float,
+    learning_starts: int,
+    normalize_observations: bool = False,
+) -> Flow[SampleBatch]:
+    """Delivers minibatches of kept experience, `training_intensity` for every env step: counted, not drawn.
+
+    Args:
+        replay: Where they are sampled.
+        trainee: Whose env steps schedules follow.
+        minibatch_size: Rows in each.
+        training_intensity: Minibatches for every step that is stored after learning starts.
+        learning_starts: Steps that are stored before the first minibatch.
+        normalize_observations: Whether observations, which a replay keeps raw, are normalised by present statistics.
+    """
+    ratio = ReplayRatio(training_intensity, learning_starts)
+    minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio))
+    return minibatches.for_each(NormalizeObservations(trainee)) if normalize_observations else minibatches
+
+
+class ReplayMinibatches(Source):
+    """Minibatches out of a replay; see `replay_minibatches`."""
+
+    def __init__(self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio) -> None:
+        super().__init__(
+            "replay_minibatches",
+            {
+                "minibatch_size": minibatch_size,
+                "training_intensity": ratio.training_intensity,
+                "learning_starts": ratio.learning_starts,
+            },
+        )
+        self.replay = replay
+        self.clock = trainee.clock
+        self.minibatch_size = minibatch_size
+        self.ratio = ratio
+
+    def next_item(self) -> Polled:
+        """Returns the next minibatch, if the stored steps allow one and it is here."""
+        minibatch = self.replay.sample(self.minibatch_size, self.clock.env_steps, self.ratio)
+        if minibatch is None:
+            return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))
+        return Delivered(minibatch)

@@ -1,0 +1,128 @@
+"""Fragments of rollout workers: in rounds, or as they are ready."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, saved_items
+from rlrun.rollout.rollout import DEFAULT_POLICY, with_weights_version
+
+if TYPE_CHECKING:
+    from rlrun.rollout.rollout import Rollout
+    from rlrun.rollout.worker_set import WorkerSet
+
+RolloutMode = Literal["sync", "async"]
+"""Whether a round of fragments waits for all workers, or fragments come as they are ready."""
+
+
+class RolloutSource(Source):
+    """What both kinds of rollouts share: fragments that are here and not pulled yet, which a checkpoint keeps."""
+
+    source_name = "parallel_rollouts"
+
+    def __init__(self, workers: WorkerSet, policy: str, settings: Mapping[str, Any], on_workers: Any) -> None:
+        shown = {"policy": policy} if policy != DEFAULT_POLICY else {}
+        super().__init__(self.source_name, {"workers": workers.num_workers or "local", **settings, **shown})
+        self.on_workers = on_workers
+        self.workers = workers
+        self.policy = policy
+        self.here: deque[Delivered] = deque()
+
+    def receive(self, rollout: Rollout) -> None:
+        """Counts a fragment and keeps its batch until it is pulled."""
+        self.workers.count(rollout)
+        item = rollout.batches[self.policy]
+        if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
+            item = with_weights_version(item, rollout.weights_versions[self.policy])
+        self.here.append(Delivered(item, rollout.worker_index))
+
+    @property
+    def stateful(self) -> bool:
+        """Always, because of the batches that wait."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns the batches that wait."""
+        return {"here": saved_items(self.here)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives them back."""
+        self.here = deque(loaded_items(state["here"]))
+
+
+class SyncRollouts(RolloutSource):
+    """Rounds of one fragment from every worker."""
+
+    def __init__(self, workers: WorkerSet, policy: str, on_workers: Any) -> None:
+        super().__init__(workers, policy, {"mode": "sync"}, on_workers)
+        self._round: dict[int, Rollout] | None = None
+
+    def next_item(self) -> Polled:
+        """Returns the next batch of a finished round, or waits for the round that it has asked for."""
+        if self.here:
+            return self.here.popleft()
+        if self._round is None:
+            for worker in self.workers.indices:
+                self.workers.request(worker)
+            self._round = {}
+        self._round.update((rollout.worker_index, rollout) for rollout in self.workers.arrived())
+        if len(self._round) < len(self.workers.indices):
+            return Pending(*self.workers.awaited(), barrier=True)
+        for worker in self.workers.indices:
+            self.receive(self._round[worker])
+        self._round = None
+        return self.here.popleft()
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the waiting batches back; a round under way is dropped, as the workers drop their requests."""
+        super().load_state(state)
+        self._round = None
+
+
+class AsyncRollouts(RolloutSource):
+    """Fragments in the order in which they are ready.
+
+    A worker is asked for `in_flight` fragments, and for one more whenever one of its own has been pulled. So those that
+    are asked for, under way and here are never more than that, however slowly they are pulled.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerSet,
+        policy: str,
+        on_workers: Any,
+        in_flight: int,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        shown = {"mode": "async", "in_flight": in_flight, **(settings or {})}
+        super().__init__(workers, policy, shown, on_workers)
+        self.in_flight = in_flight
+        self._to_ask: list[int] | None = None
+
+    def next_item(self) -> Polled:
+        """Returns the next batch that is here, after asking for another one in place of the last."""
+        for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
+            self.workers.request(worker)
+        self._to_ask = []
+        if not self.here:
+            self.receive_all()
+        if not self.here:
+            return Pending(*self.workers.awaited())
+        delivered = self.here.popleft()
+        self._to_ask += [delivered.worker] if delivered.worker is not None else []
+        return delivered
+
+    def receive_all(self) -> None:
+        """Receives what has arrived."""
+        for rollout in self.workers.arrived():
+            self.receive(rollout)
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the waiting batches back; what was in flight is asked for again."""
+        super().load_state(state)
+        wanted = Counter(dict.fromkeys(self.workers.deliverers, self.in_flight))
+        wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)
+        self._to_ask = list(wanted.elements())

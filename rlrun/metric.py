@@ -1,0 +1,44 @@
+"""A metric: a number that results report, declared once by who measures it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number in results, with its unit and what it means.
+
+    Attributes:
+        name: Its name; `<...>` in it stands for any text, such as a worker's index.
+        unit: What it is counted in, "" for a plain number.
+        meaning: What it says.
+
+    Examples:
+        >>> share = Metric("gradient_share/worker_<index>", "", "Part of the gradients that a worker delivered")
+        >>> share.matches("gradient_share/worker_2"), share.matches("gradient_share/worker_")
+        (True, False)
+    """
+
+    name: str
+    unit: str
+    meaning: str
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it stands for several names."""
+        return "<" in self.name
+
+    def matches(self, reported: str) -> bool:
+        """Whether a key of a result is this metric."""
+        if not self.is_pattern:
+            return reported == self.name
+        parts = re.split(r"(<[^>]*>)", self.name)
+        pattern = "".join(".+" if part.startswith("<") else re.escape(part) for part in parts)
+        return re.fullmatch(pattern, reported) is not None
+
+    def below(self, prefix: str) -> Metric:
+        """Returns the metric with a prefix before its name, such as `learner/`."""
+        return dataclasses.replace(self, name=f"{prefix}{self.name}")

@@ -1,0 +1,258 @@
+"""Algorithms from Python, a class each: `PPO("CartPole-v1", {"lr": 1e-3})` trains, acts, is saved and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import CheckpointError
+from rlrun.registry import algorithm_class
+from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.training.checkpointing import saved_training
+from rlrun.training.learner_factory import silent
+from rlrun.training.training import Training
+
+
+class TrainedAlgorithm:
+    """An algorithm in an env, trained step by step: `rlrun.PPO` and its siblings name the algorithm.
+
+    Nothing is started before the first `train`, `act`, `evaluate` or `save`. As a context manager it leaves no process
+    behind.
+
+    Args:
+        env: The environment: an id, or a mapping or config with more.
+        config: Settings; those left out have their defaults.
+        seed: Root seed.
+        total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such a
+            run.
+        announce: Called with a sentence when something is about to take long.
+
+    Attributes:
+        algorithm: The algorithm's name in a spec, or `package.module:Class` of one's own.
+        training: What runs.
+
+    Raises:
+        SpecError: With everything that is wrong in `env` or `config`.
+    """
+
+    algorithm: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        env: EnvConfig | Mapping[str, Any] | str,
+        config: AlgorithmConfig | Mapping[str, Any] | None = None,
+        *,
+        seed: int = 0,
+        total_env_steps: int | None = None,
+        announce: Callable[[str], None] = silent,
+    ) -> None:
+        found = algorithm_class(self.algorithm)
+        self.training = Training(
+            env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env"),
+            found(config if isinstance(config, AlgorithmConfig) else found.Config.parse(config or {}, path="config")),
+            seed=seed,
+            total_env_steps=total_env_steps,
+            announce=announce,
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        path: Path | str,
+        *,
+        trust: bool = False,
+        eager: bool = False,
+        announce: Callable[[str], None] = silent,
+    ) -> Self:
+        """Returns what a checkpoint describes, where it left off.
+
+        Args:
+            path: The checkpoint's directory.
+            trust: Whether import paths of one's own that it names may be followed.
+            eager: Whether a run that began with compiled updates may go on without.
+            announce: Called with a sentence when something is about to take long.
+
+        Raises:
+            CheckpointCorrupt: A file of it is missing, truncated or altered.
+            CheckpointRefused: It names import paths, and `trust` is False.
+            CheckpointError: It is not a checkpoint, or of another algorithm.
+            CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
+        """
+        content = read_checkpoint(Path(path))
+        saved = saved_training(content, path, trust=trust)
+        found, wanted = type(saved.algorithm), algorithm_class(cls.algorithm) if cls.algorithm else Algorithm
+        if not issubclass(found, wanted):
+            raise CheckpointError(f"{path}: a checkpoint of {found.__name__}, not of {wanted.__name__}")
+        restored = cls.__new__(cls)
+        restored.training = Training(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
+        restored.training.load(content, eager=eager)
+        return restored
+
+    @property
+    def config(self) -> Any:
+        """The settings."""
+        return self.training.algorithm.config
+
+    def train(self) -> dict[str, Any]:
+        """Runs one iteration and returns its result, flat.
+
+        Raises:
+            TrainingFailed: An env, a plugin or a worker failed for good.
+        """
+        return self.training.step()
+
+    def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False) -> Any:
+        """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
+
+        Args:
+            observation: What the env shows.
+            explore: Whether the action is drawn.
+            episode_start: Whether an episode begins with it, which only recurrent policies need to know.
+        """
+        return self.training.act(observation, explore, episode_start=episode_start)
+
+    def evaluate(
+        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
+    ) -> EvaluationResult:
+        """Runs exactly so many episodes with the present weights and the saved normalisation.
+
+        Args:
+            episodes: How many; their seeds are fixed beforehand.
+            seed: Seed of the episodes.
+            explore: Whether actions are drawn instead of the likeliest ones.
+            env: Another environment than the one trained on.
+
+        Raises:
+            UsageError: The policy does not fit that environment.
+        """
+        return self.training.evaluate(episodes, seed=seed, explore=explore, env=env)
+
+    def save(self, path: Path | str) -> Path:
+        """Writes a checkpoint and returns its directory; it is there whole or not at all."""
+        return self.training.save(path)
+
+    def close(self) -> None:
+        """Ends the workers and learners; the next call would start everything anew."""
+        self.training.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class A2C(TrainedAlgorithm):
+    """Advantage actor-critic."""
+
+    algorithm = "a2c"
+
+
+class A3C(TrainedAlgorithm):
+    """Asynchronous advantage actor-critic."""
+
+    algorithm = "a3c"
+
+
+class Apex(TrainedAlgorithm):
+    """Ape-X DQN: DQN over a distributed prioritized replay."""
+
+    algorithm = "apex"
+
+
+class ApexDDPG(TrainedAlgorithm):
+    """Ape-X DPG: DDPG over a distributed prioritized replay."""
+
+    algorithm = "apex_ddpg"
+
+
+class APPO(TrainedAlgorithm):
+    """Asynchronous PPO."""
+
+    algorithm = "appo"
+
+
+class AsyncDQN(TrainedAlgorithm):
+    """Asynchronous n-step Q-learning."""
+
+    algorithm = "async_dqn"
+
+
+class DDPG(TrainedAlgorithm):
+    """Deep deterministic policy gradient."""
+
+    algorithm = "ddpg"
+
+
+class DDPPO(TrainedAlgorithm):
+    """Decentralized distributed PPO."""
+
+    algorithm = "ddppo"
+
+
+class DQN(TrainedAlgorithm):
+    """Deep Q-network, up to Rainbow."""
+
+    algorithm = "dqn"
+
+
+class Gorila(TrainedAlgorithm):
+    """DQN with actors that learn."""
+
+    algorithm = "gorila"
+
+
+class Impala(TrainedAlgorithm):
+    """Importance weighted actor-learner architecture."""
+
+    algorithm = "impala"
+
+
+class PG(TrainedAlgorithm):
+    """REINFORCE."""
+
+    algorithm = "pg"
+
+
+class PPO(TrainedAlgorithm):
+    """Proximal policy optimization."""
+
+    algorithm = "ppo"
+
+
+class QTOpt(TrainedAlgorithm):
+    """Q-learning with continuous actions and no actor."""
+
+    algorithm = "qtopt"
+
+
+class R2D2(TrainedAlgorithm):
+    """Recurrent Q-learning over a replay of sequences."""
+
+    algorithm = "r2d2"
+
+
+class R2D3(TrainedAlgorithm):
+    """R2D2 with demonstrations."""
+
+    algorithm = "r2d3"
+
+
+class SAC(TrainedAlgorithm):
+    """Soft actor-critic."""
+
+    algorithm = "sac"
+
+
+class TD3(TrainedAlgorithm):
+    """Twin delayed DDPG."""
+
+    algorithm = "td3"

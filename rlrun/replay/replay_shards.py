@@ -1,0 +1,376 @@
+"""A replay in shards: actors between workers that fill them and a learner, neither of which waits for the other."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.actors.actor_place import Call
+from rlrun.actors.batch_ref import BatchRef
+from rlrun.actors.supervised_actors import SupervisedActors
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import CheckpointError
+from rlrun.functional.seeding import child_seed
+from rlrun.metric import Metric
+from rlrun.replay.replay import GIGABYTES, Awaited, ReplayRatio
+from rlrun.replay.replay_buffer import ReplayBuffer
+
+if TYPE_CHECKING:
+    from rlrun.replay.replay_config import ReplayConfig
+
+NewPriorities = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Indices [N] of a shard's replay and their new priorities [N]; of an index that comes twice the last one counts."""
+
+SHARD = "rlrun.replay.replay_shards:ReplayShard"
+"""What makes a shard from its config."""
+
+PORTIONS = 4
+"""Messages in which the minibatches in flight are asked for: the learner has three of four portions to go on with until
+the next is here, and few messages to send."""
+
+UNSTORED_FRAGMENTS = 8
+"""Fragments on their way into one shard, from which on no further ones are welcome."""
+
+RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were made anew, empty")
+
+SHARD_BIT = 40
+"""Bit from which on an index says which shard it belongs to; below it stands its place in that shard."""
+
+
+@dataclass(frozen=True)
+class ShardConfig:
+    """What a shard is made from; picklable.
+
+    Attributes:
+        replay: Settings of its own part of the replay.
+        num_streams: Workers whose fragments it keeps.
+        n_step: Steps of an n-step transition.
+        gamma: Discount.
+        seed: Seed of its draws.
+    """
+
+    replay: ReplayConfig
+    num_streams: int
+    n_step: int
+    gamma: float
+    seed: int
+
+
+class ReplayShard:
+    """A replay buffer in an actor, for the fragments of some of the workers."""
+
+    def __init__(self, config: ShardConfig) -> None:
+        self._buffer = ReplayBuffer(
+            config.replay,
+            num_lanes=config.num_streams,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            seed=config.seed,
+        )
+
+    def add(self, stream: int, fragment: SampleBatch | BatchRef) -> tuple[int, int]:
+        """Stores a fragment.
+
+        Returns:
+            How many steps it holds, 0 if it was lost together with its worker; and the bytes that are set aside.
+        """
+        batch = fragment.fetch() if isinstance(fragment, BatchRef) else fragment
+        steps = 0 if batch is None else self._buffer.add(stream, batch)
+        return steps, self._buffer.num_bytes
+
+    def sample(
+        self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
+    ) -> SampleBatch | None:
+        """Samples minibatches, after the new priorities of earlier ones were set.
+
+        Args:
+            number: How many, N.
+            minibatch_size: Rows in each, S.
+            env_steps: Env steps so far, for schedules.
+            priorities: What is known by now.
+
+        Returns:
+            Their columns [N, S, ...]; None if there is nothing to sample.
+        """
+        if priorities is not None:
+            self.update_priorities(*priorities)
+        return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities of rows; a shard made anew knows nothing of them."""
+        if self._buffer.num_ready:
+            self._buffer.update_priorities(indices, priorities)
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything that is kept."""
+        return self._buffer.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._buffer.load_state(state)
+
+    def close(self) -> None:
+        """Ends nothing: what it keeps goes with it."""
+
+
+class ReplayShards:
+    """A replay in several actors; a worker's fragments always go to the same one, so that its stream stays whole.
+
+    The actors start when they are first used, in the Ray that the remote workers run in. One that dies, or does not
+    answer in time, is made anew and is empty then.
+
+    Args:
+        config: Settings; the capacity is shared out to the shards.
+        num_shards: How many shards.
+        workers: Indices of the workers whose fragments are stored.
+        n_step: Steps of an n-step transition.
+        gamma: Discount.
+        seed: Root seed of the draws.
+        minibatches_in_flight: Minibatches that each shard is asked for ahead of time.
+        minibatches_per_fragment: Minibatches that are sampled before the next fragment is welcome.
+        timeout_s: Seconds after which a shard that has not answered is made anew.
+        max_restarts: Shards made anew before the failure becomes the trial's.
+
+    Attributes:
+        num_shards: How many they are, at most one for each worker.
+        stored_steps: Steps stored in all of them since they were empty, also those that were lost with a shard.
+        sampled_minibatches: Minibatches asked for since then.
+    """
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        num_shards: int,
+        workers: Sequence[int],
+        *,
+        n_step: int,
+        gamma: float,
+        seed: int,
+        minibatches_in_flight: int,
+        minibatches_per_fragment: int,
+        timeout_s: float,
+        max_restarts: int,
+    ) -> None:
+        self.num_shards = min(num_shards, len(workers))
+        self.stored_steps = 0
+        self.sampled_minibatches = 0
+        self._config = config
+        self._n_step = n_step
+        self._gamma = gamma
+        self._seed = seed
+        self._in_flight = minibatches_in_flight
+        self._minibatches_per_fragment = minibatches_per_fragment
+        self._timeout_s = timeout_s
+        self._max_restarts = max_restarts
+        self._earlier_restarts = 0
+        self._places = {worker: divmod(i, self.num_shards) for i, worker in enumerate(workers)}
+        self._actors: SupervisedActors | None = None
+        self._turn = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stored: deque[Call] = deque()
+        self._drawn: deque[Call] = deque()
+        self._here: deque[tuple[int, SampleBatch, int]] = deque()
+        self._unstored: Counter[int] = Counter()
+        self._undrawn: Counter[int] = Counter()
+        self._num_bytes: Counter[int] = Counter()
+        self._new_priorities: dict[int, list[NewPriorities]] = {}
+        self._empty: set[int] = set()
+        self._owed = 0
+
+    @property
+    def restarts(self) -> int:
+        """How many shards were made anew, over all sessions of the trial."""
+        return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
+
+    @property
+    def accepts_fragments(self) -> bool:
+        """Whether fragments are welcome: every shard keeps up, and so does learning where there is something to learn.
+
+        Learning keeps up when `minibatches_per_fragment` minibatches were sampled since the last fragment.
+        """
+        keeps_up = max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
+        return keeps_up and not (self._owed and sum(self._undrawn.values()))
+
+    @property
+    def has_minibatch(self) -> bool:
+        """Whether a minibatch that was asked for is here already."""
+        return bool(self._here)
+
+    def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
+        """Has a fragment stored in its worker's shard; does not wait for that."""
+        assert worker is not None  # shards keep the fragments of remote workers
+        stream, shard = self._places[worker]
+        self._unstored[shard] += 1
+        self._empty.discard(shard)
+        self._owed = self._minibatches_per_fragment
+        self._started().ask(shard, "add", stream, fragment).inbox = self._stored
+
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
+        """Returns a minibatch that is here, after asking for others where enough were sampled; None if none is here."""
+        if not self._here or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
+            self.attend()  # which costs as much as some minibatches do: not before each of them
+            self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
+        if not self._here:
+            return None
+        shard, batches, number = self._here.popleft()
+        self._undrawn[shard] -= 1
+        self._owed = max(self._owed - 1, 0)
+        minibatch = SampleBatch(batches).map(lambda leaf: leaf[number])
+        return SampleBatch(minibatch, indices=minibatch["indices"] + (shard << SHARD_BIT))
+
+    def _may_be_asked(self, shard: int) -> bool:
+        return shard not in self._empty and self._undrawn[shard] + self._portion <= self._in_flight
+
+    @property
+    def _portion(self) -> int:
+        """Minibatches that are asked for in one message."""
+        return -(-self._in_flight // PORTIONS)
+
+    def _request(self, minibatch_size: int, env_steps: int, allowed: int) -> None:
+        """Asks for minibatches: of every shard that has something, so many ahead of time.
+
+        It asks for a portion of them at once, and the shards in turn, so that each has its share where few are allowed.
+
+        Args:
+            minibatch_size: Rows in each.
+            env_steps: Env steps so far, for schedules.
+            allowed: How many may have been sampled in all.
+        """
+        passed_over = 0
+        while passed_over < self.num_shards and self.sampled_minibatches < allowed:
+            shard, self._turn = self._turn, (self._turn + 1) % self.num_shards
+            if not self._may_be_asked(shard):
+                passed_over += 1
+                continue
+            passed_over, number = 0, min(self._portion, allowed - self.sampled_minibatches)
+            self._undrawn[shard] += number
+            self.sampled_minibatches += number
+            priorities = self._take_new_priorities(shard)
+            call = self._started().ask(shard, "sample", number, minibatch_size, env_steps, priorities)
+            call.inbox = self._drawn
+
+    def attend(self) -> None:
+        """Receives what the shards have answered; never waits.
+
+        Raises:
+            TrainingFailed: If more shards died than may be made anew.
+        """
+        self._started().attend()
+        while self._stored:
+            call = self._stored.popleft()
+            steps, self._num_bytes[call.actor] = call.answer
+            self.stored_steps += steps
+            self._unstored[call.actor] -= 1
+        while self._drawn:
+            call = self._drawn.popleft()
+            number = call.arguments[0]
+            if call.answer is not None:
+                self._here.extend((call.actor, call.answer, i) for i in range(number))
+                continue
+            self._undrawn[call.actor] -= number
+            self.sampled_minibatches -= number
+            if not self._unstored[call.actor]:  # asked again when there is something new
+                self._empty.add(call.actor)
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Keeps new priorities until their shard is asked for the next minibatches, which it then samples by them."""
+        if len(priorities):
+            shard = int(indices[0]) >> SHARD_BIT
+            self._new_priorities.setdefault(shard, []).append((indices - (shard << SHARD_BIT), priorities))
+
+    def _take_new_priorities(self, shard: int) -> NewPriorities | None:
+        waiting = self._new_priorities.pop(shard, None)
+        if waiting is None:
+            return None
+        indices, priorities = zip(*waiting, strict=True)
+        return np.concatenate(indices), np.concatenate(priorities)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"shards": self.num_shards, "capacity": self._config.capacity}
+
+    declared_metrics = (GIGABYTES, RESTARTS)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how much memory, or disk, the shards have set aside, and how many of them were made anew."""
+        return {
+            GIGABYTES.name: self._num_bytes.total() / 1e9,
+            RESTARTS.name: float(self.restarts),
+        }
+
+    def awaited(self) -> Awaited:
+        """Returns the Ray references, and the moment, of which one has to come before there is news."""
+        return self._started().awaited()
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything that is kept; minibatches under way are not."""
+        actors = self._started()
+        for shard in range(self.num_shards):
+            if (priorities := self._take_new_priorities(shard)) is not None:
+                actors.post(shard, "update_priorities", *priorities)
+        states = actors.answers([actors.ask(i, "state", may_take_long=True) for i in range(self.num_shards)])
+        self.attend()
+        under_way = sum(self._undrawn.values())
+        return {
+            "stored_steps": self.stored_steps,
+            "sampled_minibatches": self.sampled_minibatches - under_way,
+            "restarts": self.restarts,
+            "shards": states,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `state` returned.
+
+        Raises:
+            CheckpointError: If it is of another number of shards.
+        """
+        states = state["shards"]
+        if len(states) != self.num_shards:
+            raise CheckpointError(
+                f"the checkpoint was saved with {len(states)} replay shards and cannot be continued with "
+                f"{self.num_shards}"
+            )
+        actors = self._started()
+        actors.forget()
+        self._forget()
+        actors.answers([actors.ask(i, "load_state", own, may_take_long=True) for i, own in enumerate(states)])
+        self.stored_steps, self.sampled_minibatches = int(state["stored_steps"]), int(state["sampled_minibatches"])
+        if any(own["kept"] is None for own in states):  # too large for the checkpoint: it is filled anew
+            self.stored_steps = self.sampled_minibatches = 0
+        self._earlier_restarts = int(state["restarts"]) - actors.restarts
+
+    def close(self) -> None:
+        """Ends the actors."""
+        if self._actors:
+            self._actors.close()
+        self._actors = None
+        self._forget()
+
+    def _shard_config(self, shard: int) -> ShardConfig:
+        return ShardConfig(
+            self._config.replace(capacity=max(self._config.capacity // self.num_shards, 1)),
+            sum(own == shard for _, own in self._places.values()),
+            self._n_step,
+            self._gamma,
+            child_seed(self._seed, "replay", shard),
+        )
+
+    def _started(self) -> SupervisedActors:
+        if self._actors is None:
+            self._actors = SupervisedActors(
+                SHARD,
+                range(self.num_shards),
+                self._shard_config,
+                what="replay shard",
+                num_cpus=0.0,  # its work is little beside that of the workers and the learner
+                timeout_s=self._timeout_s,
+                max_restarts=self._max_restarts,
+            )
+        return self._actors

@@ -1,0 +1,1 @@
+"""Training: one or several trainees under their algorithms, run, saved and restored."""

@@ -1,0 +1,181 @@
+"""A trainee's learner as it is at the start of a run: made in any process, from nothing but data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rlrun.envs.make import spaces_of
+from rlrun.errors import CompilerMissing
+from rlrun.functional.seeding import child_seed
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
+    from rlrun.algorithm_config import AlgorithmConfig
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.learner import Learner
+    from rlrun.learner.local_learner import LocalLearner, Reduce
+    from rlrun.learner.parameter_server import ParameterServers
+    from rlrun.policy.policy import Policy
+
+COMPILE_PAYS_FROM_SGD_STEPS = 20_000
+"""Updates from which compiling them costs less than it saves, cold cache included."""
+
+COMPILED_ELSEWHERE = (
+    "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "
+    "20 s, minutes for networks with memory)"
+)
+
+BEGAN_COMPILED = (
+    "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
+    "or let it go on with plain updates (--eager; the last digits will differ from here on)"
+)
+
+
+def silent(message: str) -> None:
+    """Announces nothing: whoever learns in a process of its own has nobody to tell."""
+
+
+@dataclass(frozen=True)
+class AlgorithmLearnerFactory:
+    """Picklable learner factory; a call returns the same learner in every process.
+
+    Attributes:
+        algorithm: Its policy, objectives and settings.
+        env: The environment, whose spaces the policy is built for.
+        seed: Root seed of the trial.
+        compile_updates: Whether updates run compiled.
+    """
+
+    algorithm: Algorithm[Any]
+    env: EnvConfig
+    seed: int
+    compile_updates: bool
+
+    @cached_property
+    def spaces(self) -> Spaces:
+        """Observation and action space."""
+        return spaces_of(self.env)
+
+    def policy(self) -> Policy:
+        """Returns the policy with its first parameters."""
+        return self.algorithm.policy(self.spaces, child_seed(self.seed, "parameters"))
+
+    def __call__(
+        self,
+        *,
+        reduce: Reduce | None = None,
+        servers: ParameterServers | None = None,
+        share: tuple[int, int] = (0, 1),
+        announce: Callable[[str], None] = silent,
+    ) -> LocalLearner:
+        """Returns a learner as it is at the start of the run.
+
+        Args:
+            reduce: Adds up gradients over the learners that learn together.
+            servers: Hold the optimizer instead of the learner.
+            share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
+            announce: Called with a sentence when something is about to take long.
+        """
+        from rlrun.learner.device import available_device, limit_threads
+        from rlrun.learner.local_learner import LocalLearner
+
+        algorithm, config = self.algorithm, self.algorithm.config
+        limit_threads(config.torch_threads)
+        policy = self.policy()
+        return LocalLearner(
+            policy,
+            algorithm.objectives(policy),
+            device=available_device(config.num_gpus),
+            compile_updates=self.compile_updates,
+            identity=self._identity(),
+            seed=child_seed(self.seed, "minibatches"),
+            microbatch_size=config.microbatch_size,
+            reduce=reduce,
+            servers=servers,
+            share=share,
+            precision=config.precision,
+            has_target=algorithm.has_target_network,
+            announce=announce,
+        )
+
+    def _identity(self) -> str | None:
+        """Returns what determines the learner's updates, or None if code outside of rlrun takes part in them."""
+        algorithm, config = self.algorithm, self.algorithm.config
+        named = [algorithm.name(), algorithm.policy_family, config.model.module or ""]
+        if any(":" in name for name in named):
+            return None
+        scheduled = config.scheduled_fields()  # their values come in with each update
+        settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
+        return json.dumps([*named, settings, *scheduled, *map(str, self.spaces)], sort_keys=True)
+
+
+def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], None]) -> Learner:
+    """Returns the learner of a run: in this process, or several in processes of their own.
+
+    Args:
+        factory: Makes one.
+        announce: Called with a sentence when something is about to take long.
+    """
+    config = factory.algorithm.config
+    if not config.num_learners:
+        return factory(announce=announce)
+    from rlrun.learner.device import limit_threads
+    from rlrun.learner.learner_group import LearnerGroup
+
+    limit_threads(config.torch_threads)
+    policy = factory.policy()
+    return LearnerGroup(
+        factory,
+        config.num_learners,
+        policy=policy,
+        num_parameter_servers=config.num_parameter_servers,
+        objectives=factory.algorithm.objectives(policy),
+        num_cpus_per_learner=config.cpus_per_learner,
+        num_gpus_per_learner=config.gpus_per_learner,
+        timeout_s=config.worker_timeout_s,
+        cpus_beside=config.num_workers * config.num_cpus_per_worker,
+    )
+
+
+def compiling_pays(config: AlgorithmConfig, total_env_steps: int | None) -> bool:
+    """Whether updates are compiled: decided once, by the spec alone and by whether a compiler is there.
+
+    Args:
+        config: The algorithm's settings.
+        total_env_steps: How long the run is meant to be, None if that is not known.
+
+    Raises:
+        CompilerMissing: The settings demand it, and there is no C++ compiler.
+    """
+    if config.compile == "auto":
+        from rlrun.learner.compilation import compiler
+
+        pays = total_env_steps is not None and (
+            total_env_steps * config.sgd_steps_per_env_step >= COMPILE_PAYS_FROM_SGD_STEPS
+        )
+        return pays and compiler() is not None
+    if config.compile:
+        demand_compiler(
+            "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+        )
+    return config.compile
+
+
+def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
+    """Refuses to go on where updates cannot be compiled.
+
+    Args:
+        otherwise: What to say then; by default what holds for a run that began compiled.
+
+    Raises:
+        CompilerMissing: There is no C++ compiler.
+    """
+    from rlrun.learner.compilation import compiler
+
+    if compiler() is None:
+        raise CompilerMissing(otherwise)

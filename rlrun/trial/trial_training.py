@@ -1,0 +1,27 @@
+"""From what a trial is to the training that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlrun.registry import algorithm_class
+from rlrun.spec.experiment import TrialSpec
+from rlrun.training.learner_factory import silent
+from rlrun.training.training import Training
+
+
+def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> Training:
+    """Returns the training of a trial, which starts nothing yet.
+
+    Args:
+        trial: What to run.
+        announce: Called with a sentence when something is about to take long.
+    """
+    bound = trial.stop.get("env_steps")
+    return Training(
+        trial.env,
+        algorithm_class(trial.algorithm)(trial.config),
+        seed=trial.seed,
+        total_env_steps=None if bound is None else int(bound),
+        announce=announce,
+    )

@@ -1,0 +1,73 @@
+"""Every metric is declared once, and what results hold is what was declared."""
+
+import pytest
+
+import rlrun
+from rlrun.algorithms.ppo import PPO
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Operator
+from rlrun.metric import Metric
+from rlrun.registry import BUILT_IN
+from rlrun.training.training import Training
+
+SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
+ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
+REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
+RUNS = {
+    "A2C": ("CartPole-v1", ON_POLICY),
+    "A3C": ("CartPole-v1", ON_POLICY),
+    "APPO": ("CartPole-v1", ON_POLICY),
+    "Apex": ("CartPole-v1", REPLAY),
+    "ApexDDPG": ("Pendulum-v1", REPLAY),
+    "AsyncDQN": ("CartPole-v1", {**SMALL, "min_env_steps_per_iteration": 60}),
+    "DDPG": ("Pendulum-v1", REPLAY),
+    "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "minibatch_size": 32}),
+    "DQN": ("CartPole-v1", REPLAY),
+    "Gorila": ("CartPole-v1", REPLAY),
+    "Impala": ("CartPole-v1", ON_POLICY),
+    "PG": ("CartPole-v1", ON_POLICY),
+    "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
+    "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
+    "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
+    "SAC": ("Pendulum-v1", REPLAY),
+    "TD3": ("Pendulum-v1", REPLAY),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
+    env, config = RUNS[name]
+    with getattr(rlrun, name)(env, config) as algorithm:
+        declared = algorithm.training.metrics()
+        result = [algorithm.train() for _ in range(2)][-1]
+    undeclared = [key for key in result if not any(metric.matches(key) for metric in declared)]
+    missing = [metric.name for metric in declared if not metric.is_pattern and metric.name not in result]
+    assert undeclared == []
+    assert missing == []
+
+
+def test_every_built_in_algorithm_is_run_above_but_the_one_that_needs_a_file() -> None:
+    classes = {path.rpartition(":")[2] for path in BUILT_IN.values()}
+    assert classes - set(RUNS) == {"R2D3"}
+
+
+def test_two_parts_that_report_one_name_are_an_error() -> None:
+    class Twice(Operator):
+        declared_metrics = (Metric("sgd_steps", "", "Something else"),)
+
+        def __call__(self, item: object) -> object:
+            return item
+
+    class Clashing(PPO):
+        def learn(self, fragments, trainee):
+            return super().learn(fragments, trainee).for_each(Twice())
+
+    training = Training(EnvConfig(id="CartPole-v1"), Clashing(Clashing.Config()))
+    with pytest.raises(UsageError, match="two parts of it report a metric 'sgd_steps'"):
+        training.metrics()
+
+
+def test_declaring_starts_nothing() -> None:
+    training = Training(EnvConfig(id="nobody:makes_this_env"), PPO(PPO.Config()))
+    assert "learner/kl" in {metric.name for metric in training.metrics()}

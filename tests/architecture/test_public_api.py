@@ -10,19 +10,27 @@ import sys
 import pytest
 
 import rlrun
+from rlrun.registry import BUILT_IN, algorithm_class
 
-NAMES = {"Algorithm", "Experiment", "PPO", "RlrunError", "TrialResult", "load_experiments", "resume", "run"}
+ALGORITHMS = {name: algorithm_class(name).__name__ for name in BUILT_IN}
+NAMES = {"Algorithm", "Experiment", "RlrunError", "TrialResult", "load_experiments", "resume", "run"}
 
 
-def test_the_public_names_are_these() -> None:
-    assert set(rlrun.__all__) == NAMES
-    assert set(dir(rlrun)) >= NAMES
+def test_the_public_names_are_these_and_a_class_for_each_algorithm() -> None:
+    assert set(rlrun.__all__) == NAMES | set(ALGORITHMS.values())
+    assert set(dir(rlrun)) >= set(rlrun.__all__)
+
+
+def test_a_class_trains_the_algorithm_whose_plugin_has_its_name() -> None:
+    assert {name: getattr(rlrun, found).algorithm for name, found in ALGORITHMS.items()} == {
+        name: name for name in ALGORITHMS
+    }
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
     for name in rlrun.__all__:
         found = getattr(rlrun, name)
-        assert found.__name__ == name
+        assert found.__name__ == ("TrainedAlgorithm" if name == "Algorithm" else name)
         assert inspect.getdoc(found), name
 
 

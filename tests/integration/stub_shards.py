@@ -26,9 +26,9 @@ class HangsOnce(ReplayShard):
         self.note = config.note
         self.asked = 0
 
-    def sample(self, number: int, batch_size: int, env_steps: int, told: Any) -> Any:
+    def sample(self, number: int, minibatch_size: int, env_steps: int, priorities: Any) -> Any:
         self.asked += 1
         if self.asked == 10 and not self.note.exists():
             self.note.touch()
             time.sleep(3600)
-        return super().sample(number, batch_size, env_steps, told)
+        return super().sample(number, minibatch_size, env_steps, priorities)

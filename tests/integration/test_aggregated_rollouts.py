@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-from rlrun.flow.aggregation import aggregated_rollouts
 from stub_workers import LabError, StubConfig, actor_pids
 
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Flow
 from rlrun.flow.plan import plan_text
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
 from rlrun.python_api import Impala
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -44,6 +45,11 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
     yield make
     for workers in sets:
         workers.close()
+
+
+def aggregated_rollouts(workers: WorkerSet, aggregators: int, batch_size: int) -> Flow[Any]:
+    view = PolicyWorkers(workers, DEFAULT_POLICY)
+    return view.rollouts(mode="async", aggregators=aggregators, batch_size=batch_size)
 
 
 def weights(version: int) -> dict[str, Weights]:

@@ -135,7 +135,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
     with PPO("CartPole-v1", SMALL) as algorithm:
         algorithm.train()
         content = algorithm.training.content(
-            {"algorithm": "ppo", "env": algorithm.env.to_data(), "config": SMALL, "seed": 0}
+            {"algorithm": "ppo", "env": algorithm.training.env.to_data(), "config": SMALL, "seed": 0}
         )
     content.manifest["compiled"] = True
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -188,11 +188,12 @@ def test_acting_follows_learning_and_loading(tmp_path):
         outputs = []
         for _ in range(2):
             algorithm.act(observation)
-            outputs.append(algorithm._acting().net.outputs(observation[None])[0])
+            outputs.append(algorithm.training._started().acting.behavior().net.outputs(observation[None])[0])
             algorithm.train()
         assert (outputs[0] != outputs[1]).any()
         algorithm.training.load_weights(read_checkpoint(tmp_path / "first"))
-        np.testing.assert_array_equal(algorithm._acting().net.outputs(observation[None])[0], outputs[0])
+        behavior = algorithm.training._started().acting.behavior()
+        np.testing.assert_array_equal(behavior.net.outputs(observation[None])[0], outputs[0])
 
 
 def test_a_closed_algorithm_starts_anew():

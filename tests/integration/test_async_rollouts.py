@@ -11,7 +11,8 @@ from stub_workers import StubConfig
 
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -33,6 +34,10 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
         workers.close()
 
 
+def rollouts(workers: WorkerSet, in_flight: int = 2) -> Flow[Any]:
+    return PolicyWorkers(workers, DEFAULT_POLICY).rollouts(mode="async", in_flight=in_flight)
+
+
 def pulled(flow: Flow[Any], number: int) -> list[tuple[int, int]]:
     """Returns (worker, fragment) of the next batches."""
     return [(int(batch["row"][0]), int(batch["row"][1])) for batch in flow.take(number)]
@@ -44,7 +49,7 @@ def fragments_made(workers: WorkerSet) -> list[int]:
 
 
 def test_a_worker_ten_times_slower_does_not_slow_the_others(make_set: MakeSet) -> None:
-    flow = parallel_rollouts(make_set(3, seconds={1: 1.5, 2: 0.15, 3: 0.15}), mode="async")
+    flow = rollouts(make_set(3, seconds={1: 1.5, 2: 0.15, 3: 0.15}))
     started: set[int] = set()
     while started != {1, 2, 3}:
         started |= {worker for worker, _ in pulled(flow, 1)}
@@ -61,7 +66,7 @@ def test_no_more_than_the_requests_in_flight_are_made_however_slowly_the_driver_
     make_set: MakeSet,
 ) -> None:
     workers = make_set(2)
-    flow = parallel_rollouts(workers, mode="async", in_flight=3)
+    flow = rollouts(workers, in_flight=3)
     taken: Counter[int] = Counter()
     for _ in range(4):
         ((last, _),) = pulled(flow, 1)
@@ -82,7 +87,7 @@ def test_a_fragment_that_is_here_when_its_worker_dies_is_not_made_again(make_set
 
 
 def test_a_driver_that_waits_for_fragments_takes_no_cpu(make_set: MakeSet) -> None:
-    flow = parallel_rollouts(make_set(2, seconds={1: 1.0, 2: 1.0}), mode="async", in_flight=1)
+    flow = rollouts(make_set(2, seconds={1: 1.0, 2: 1.0}), in_flight=1)
     flow.take(2)
     began, polls = time.process_time(), flow.timings()[0].items
     flow.take(2)
@@ -91,8 +96,8 @@ def test_a_driver_that_waits_for_fragments_takes_no_cpu(make_set: MakeSet) -> No
 
 
 def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: MakeSet) -> None:
-    slow = parallel_rollouts(make_set(1, seconds={1: 0.5}), mode="async")
-    fast = parallel_rollouts(make_set(2), mode="async").for_each(lambda batch: {"row": batch["row"] + 1000})
+    slow = rollouts(make_set(1, seconds={1: 0.5}))
+    fast = rollouts(make_set(2)).for_each(lambda batch: {"row": batch["row"] + 1000})
     both = concurrently(slow, fast)
     first: set[bool] = set()
     while len(first) < 2:
@@ -108,7 +113,7 @@ def test_two_asynchronous_sources_run_side_by_side_at_their_own_speed(make_set: 
 
 def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set: MakeSet) -> None:
     workers = make_set(2)
-    flow = parallel_rollouts(workers, mode="async", in_flight=2)
+    flow = rollouts(workers, in_flight=2)
     taken: list[tuple[int, int]] = []
     while not flow.state()["operators"]["parallel_rollouts"]["here"]:
         time.sleep(0.2)  # fragments of both workers are ready, so that one of them is left waiting
@@ -116,7 +121,7 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
     saved, saved_flow = workers.state(), flow.state()
     (waiting,) = saved_flow["operators"]["parallel_rollouts"]["here"]
     again = make_set(2)
-    restored = parallel_rollouts(again, mode="async", in_flight=2)
+    restored = rollouts(again, in_flight=2)
     again.load_state(saved)
     restored.load_state(saved_flow)
     assert again.env_steps == 10 * (len(taken) + 1)

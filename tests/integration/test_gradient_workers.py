@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from stub_workers import actor_pids
 
-from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
-from rlrun.python_api import A3C, DDPPO, PPO
+from rlrun.python_api import A3C, DDPPO, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -39,7 +38,7 @@ def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
-def replicas(algorithm: Algorithm[Any]) -> list[dict[str, Any]]:
+def replicas(algorithm: TrainedAlgorithm) -> list[dict[str, Any]]:
     """Runs a round and returns what each worker delivered."""
     delivered: list[dict[str, Any]] = []
     receive = algorithm.training.workers.count

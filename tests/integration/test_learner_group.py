@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +14,33 @@ import pytest
 from click.testing import CliRunner
 from stub_workers import actor_pids
 
+from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import TrainingFailed
 from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.python_api import PPO
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
 PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "num_envs_per_worker": 4}
 
 
-class PPOWithTarget(PPO):
+class PPOWithTarget(ppo.PPO):
     has_target_network = True
 
 
 def scheduled_after(env_steps: int) -> dict[str, float]:
-    config = PPO.Config.parse(PPO_CONFIG)
+    config = ppo.PPOConfig.parse(PPO_CONFIG)
     return values_at({name: getattr(config, name) for name in config.scheduled_fields()}, env_steps)
 
 
-def made_by() -> Any:
-    return partial(PPOWithTarget("CartPole-v1", PPO_CONFIG, seed=3).make_learner, compile_updates=False)
+def made_by() -> AlgorithmLearnerFactory:
+    algorithm = PPOWithTarget(ppo.PPOConfig.parse(PPO_CONFIG))
+    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, compile_updates=False)
 
 
 def batch_of(rows: int, seed: int = 0) -> SampleBatch:
@@ -190,6 +193,14 @@ def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_b
     with PPO.restore(tmp_path / "checkpoint") as restored:
         assert restored.act(np.zeros(4, np.float32)) == action
         assert [numbers(restored.train()) for _ in range(2)] == expected[2:]
+
+
+def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do(running_ray: None) -> None:
+    announced: list[str] = []
+    with PPO("CartPole-v1", {**PPO_CONFIG, "num_learners": 1}, announce=announced.append) as algorithm:
+        algorithm.training.is_compiled = True
+        algorithm.training.start()
+    assert ["compiles the update" in text for text in announced] == [True]
 
 
 def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> None:

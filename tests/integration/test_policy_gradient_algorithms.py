@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlrun.learner.compilation import compiler
-from rlrun.registry import algorithm_class
+from rlrun.python_api import A2C, APPO, PG, PPO, Impala
 
 SMALL = {
     "num_envs_per_worker": 4,
@@ -25,6 +25,7 @@ ASYNCHRONOUS = {
     "ppo": {"asynchronous": True, "num_epochs": 2, "minibatch_size": 32},
 }
 ALGORITHMS = SYNCHRONOUS | ASYNCHRONOUS
+CLASSES = {"pg": PG, "a2c": A2C, "impala": Impala, "appo": APPO, "ppo": PPO}
 ENVS = {
     "discrete": "CartPole-v1",
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
@@ -33,8 +34,7 @@ ENVS = {
 
 
 def made(name, env, seed=0, **changes):
-    algorithm = name.split()[0]
-    return algorithm_class(algorithm)(env, {**SMALL, **ALGORITHMS[name], **changes}, seed=seed)
+    return CLASSES[name.split()[0]](env, {**SMALL, **ALGORITHMS[name], **changes}, seed=seed)
 
 
 def numbers(result):
@@ -49,7 +49,7 @@ def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(3)]
         weights = algorithm.training.trainee.learner.flat()
-    with algorithm_class(name.split()[0]).restore(tmp_path / "checkpoint") as restored:
+    with CLASSES[name.split()[0]].restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(3)] == expected
         np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
     check_progress([*first, *expected])
@@ -62,7 +62,7 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
         first = [numbers(algorithm.train()) for _ in range(3)]
         algorithm.save(tmp_path / "checkpoint")
         weights, target = algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target()
-    with algorithm_class(name).restore(tmp_path / "checkpoint") as restored:
+    with CLASSES[name].restore(tmp_path / "checkpoint") as restored:
         restored.training.start()
         np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
         if target is not None:

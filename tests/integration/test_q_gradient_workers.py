@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithm import Algorithm
-from rlrun.python_api import AsyncDQN, Gorila
+from rlrun.python_api import AsyncDQN, Gorila, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -37,7 +36,7 @@ GORILA = {
 }
 
 
-def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
+def delivered_by(algorithm: TrainedAlgorithm) -> list[tuple[int, int, int]]:
     """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
     delivered: list[tuple[int, int, int]] = []
     algorithm.training.start()
@@ -53,7 +52,7 @@ def delivered_by(algorithm: Algorithm[Any]) -> list[tuple[int, int, int]]:
     return delivered
 
 
-def trained(algorithm: Algorithm[Any], delivered: list[tuple[int, int, int]]) -> dict[str, Any]:
+def trained(algorithm: TrainedAlgorithm, delivered: list[tuple[int, int, int]]) -> dict[str, Any]:
     """Trains until both workers have delivered ten fragments."""
     result = algorithm.train()
     while min(sum(worker == index for worker, _, _ in delivered) for index in (1, 2)) < 10:
@@ -85,11 +84,8 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         assert len(delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
         algorithm.save(tmp_path / "checkpoint")
-        flat, target, version = (
-            algorithm.training.trainee.learner.flat(),
-            algorithm.training.trainee.learner.target(),
-            algorithm.training.trainee.learner.weights_version,
-        )
+        learner = algorithm.training.trainee.learner
+        flat, target, version = learner.flat(), learner.target(), learner.weights_version
         assert np.abs(flat - target).max() > 0
     with AsyncDQN.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)

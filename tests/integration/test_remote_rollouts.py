@@ -12,11 +12,12 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import TrainingFailed
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.python_api import PPO
+from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.rollout_worker import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -44,11 +45,11 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     env = EnvConfig(id="CartPole-v1")
     policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
     config = WorkerConfig(
-        env=env, num_envs=2, fragment_length=8, seed=0, behaviors={"default": policy.behavior()}, gamma=0.9
+        env=env, num_envs=2, fragment_length=8, seed=0, behaviors={DEFAULT_POLICY: policy.behavior()}, gamma=0.9
     )
     workers = WorkerSet(config, 1)
-    flow = parallel_rollouts(workers, with_loaded_modules)
-    workers.set_weights({"default": Weights(0, policy.parameters.gather(policy.module).numpy())})
+    flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(with_loaded_modules)
+    workers.set_weights({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())})
     (batch,) = flow.take(1)
     workers.close()
     assert batch["modules"].tolist() == ["gymnasium"]

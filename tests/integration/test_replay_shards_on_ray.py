@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rlrun.flow.sharded_replay import StoreToShards
 from stub_shards import HangingConfig
 from stub_workers import actor_pids
 
 from rlrun.actors.batch_ref import BatchRef
-from rlrun.flow import left_on_workers, replay_shards
+from rlrun.flow import policy_workers
+from rlrun.flow.nodes import OperatorNode
 from rlrun.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.python_api import Apex
+from rlrun.replay import replay_shards
 from rlrun.replay.replay_shards import ReplayShards
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
@@ -40,8 +42,10 @@ CONFIG: dict[str, Any] = {
 
 
 def shards_of(algorithm: Apex) -> ReplayShards:
-    (store,) = [node for node in algorithm.training.flow._places() if isinstance(node, StoreToShards)]
-    return store.shards
+    operators = [node.operator for node in algorithm.training.flow._places() if isinstance(node, OperatorNode)]
+    (store,) = [operator for operator in operators if isinstance(operator, StoreToReplay)]
+    assert isinstance(store.replay, ReplayShards)
+    return store.replay
 
 
 def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
@@ -58,7 +62,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 ) -> None:
     import ray
 
-    monkeypatch.setattr(left_on_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
+    monkeypatch.setattr(policy_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
     others = set(actor_pids())
     with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
         delivered: list[Any] = []

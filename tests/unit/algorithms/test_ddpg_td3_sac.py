@@ -311,7 +311,7 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
         expected = [numbers(running.train()) for _ in range(2)]
         weights, target = running.training.trainee.learner.flat(), running.training.trainee.learner.target()
     assert result["sgd_steps"] == math.floor(0.5 * (result["env_steps"] - 50))
-    assert set(algorithm_class(algorithm.algorithm).learner_metrics) <= {
+    assert {metric.name for metric in algorithm_class(algorithm.algorithm).learner_metrics} <= {
         name.removeprefix("learner/") for name in result
     }
     with algorithm.restore(tmp_path / "checkpoint") as restored:

@@ -80,7 +80,7 @@ def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
         algorithm.save(tmp_path / "checkpoint")
         expected = [numbers(algorithm.train()) for _ in range(3)]
         weights = algorithm.training.trainee.learner.flat()
-    assert {f"learner/{name}" for name in algorithm_class("dqn").learner_metrics} <= set(first[-1])
+    assert {f"learner/{metric.name}" for metric in algorithm_class("dqn").learner_metrics} <= set(first[-1])
     with DQN.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(3)] == expected
         np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
@@ -164,7 +164,7 @@ def copy_of_the_replay(algorithm):
     config, state = algorithm.config, algorithm.training.flow.state()["operators"]
     replay = local_replay(config.replay, algorithm.training.trainee, n_step=config.n_step, gamma=config.gamma)
     (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
-    replay.load_state(kept)
+    replay.load_state(kept["operator"])
     return replay
 
 
@@ -186,15 +186,12 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
 def test_gradients_for_another_learner_are_noisy_too():
     with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
         algorithm.training.start()
-        size = algorithm.training.trainee.learner.policy.parameters.slot(
-            "sigmas.0"
-        ).offset  # the deviations stand behind the means
+        learner = algorithm.training.trainee.learner
+        size = learner.policy.parameters.slot("sigmas.0").offset  # the standard deviations stand behind the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
-        gradients = algorithm.training.trainee.learner.gradients(batch, scheduled={"lr": 1e-3})[
-            : len(algorithm.training.trainee.learner.flat())
-        ]
+        gradients = learner.gradients(batch, scheduled={"lr": 1e-3})[: len(learner.flat())]
         assert np.count_nonzero(gradients[:size]) > 0
         assert np.count_nonzero(gradients[size:]) > 0
 

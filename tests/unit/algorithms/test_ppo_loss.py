@@ -90,7 +90,9 @@ def test_invalid_rows_do_not_count():
 
 
 def test_every_statistic_is_among_the_metrics_that_the_algorithm_names():
-    assert {*loss_of(ratio=1.0, advantage=0.0).statistics, "grad_norm"} == set(PPO.learner_metrics)
+    assert {*loss_of(ratio=1.0, advantage=0.0).statistics, "grad_norm"} == {
+        metric.name for metric in PPO.learner_metrics
+    }
 
 
 def test_settings_with_a_schedule_are_found_by_their_type():

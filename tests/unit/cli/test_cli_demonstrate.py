@@ -76,7 +76,7 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
             found.columns["valid"], found.observations[""], found.columns["actions"], strict=True
         ):
             if valid:
-                assert algorithm.act(observation, starts=first) == action
+                assert algorithm.act(observation, episode_start=first) == action
             first = not valid
 
 

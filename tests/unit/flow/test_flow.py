@@ -346,3 +346,44 @@ def test_an_operator_says_whether_its_time_is_that_of_sgd() -> None:
         ("combine", True),
         ("for_each", True),
     ]
+
+
+class WaitsForRoom(Operator):
+    """Stores items, three at the most."""
+
+    def __init__(self) -> None:
+        self.stored: list[int] = []
+        self.is_closed = False
+
+    def __call__(self, item: int) -> int:
+        self.stored.append(item)
+        return item
+
+    def pending(self) -> Pending | None:
+        return Pending(reasons=("there is no room",)) if len(self.stored) == 3 else None
+
+    def metrics(self) -> dict[str, float]:
+        return {"stored": float(len(self.stored))}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up() -> None:
+    store, source = WaitsForRoom(), Numbers()
+    flow = Flow(source).for_each(store)
+    assert flow.take(3) == [0, 1, 2]
+    with pytest.raises(FlowStalled, match="there is no room"):
+        next(flow)
+    assert source.next == 3
+    store.stored.clear()
+    assert next(flow) == 3
+
+
+def test_a_flow_reports_and_closes_what_its_operators_hold() -> None:
+    store = WaitsForRoom()
+    flow = from_items([1, 2]).for_each(store).for_each(str)
+    assert flow.take(2) == ["1", "2"]
+    assert flow.metrics() == {"stored": 2.0}
+    flow.close()
+    assert store.is_closed

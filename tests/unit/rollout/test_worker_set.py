@@ -104,7 +104,7 @@ def test_making_and_printing_a_set_starts_no_worker() -> None:
     workers = local_set()
     flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
     assert plan_text(flow.describe()) == (
-        "policy_workers(workers).rollouts(=local, mode=async, in_flight=3)\n   on each worker: CountItems"
+        "parallel_rollouts(workers=local, mode=async, in_flight=3)\n   on each worker: CountItems"
     )
     assert StubWorker.made == 0
     workers.start()

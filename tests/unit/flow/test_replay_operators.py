@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from rlrun.algorithms.dqn import DQN, DQNConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import FlowStalled
+from rlrun.flow.nodes import Delivered
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainedMinibatch, TrainOnMinibatch
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.items import from_items
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.functional.moments import Moments
+from rlrun.replay.replay import LocalReplay, ReplayRatio
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_config import ReplayConfig
+
+EVERY_STEP = ReplayRatio(training_intensity=1.0, learning_starts=0)
+
+
+@pytest.fixture
+def trainee(make_trainee):
+    return make_trainee(DQN(DQNConfig(model={"hiddens": [4]}, num_envs_per_worker=2, rollout_fragment_length=3)))[0]
+
+
+def fragment(first, length=3):
+    """Returns steps of one env slot whose observations count on from a number."""
+    shape = (length, 1)
+    numbers = np.arange(first, first + length + 1, dtype=np.float32)[:, None, None]
+    return SampleBatch(
+        obs=np.repeat(numbers, 4, axis=-1),
+        actions=np.zeros(shape, np.int64),
+        rewards=np.ones(shape, np.float32),
+        terminateds=np.zeros(shape, bool),
+        truncateds=np.zeros(shape, bool),
+        valid=np.ones(shape, bool),
+    )
+
+
+def replay_of(workers, **settings):
+    config = ReplayConfig(capacity=40, **settings)
+    return LocalReplay(ReplayBuffer(config, num_lanes=len(workers), n_step=1, gamma=0.9, seed=0), workers)
+
+
+def test_each_workers_fragments_are_one_stream_and_go_on_unchanged():
+    replay = replay_of((4, 7))
+    first = {4: 0, 7: 100}
+    pairs = [(worker, fragment(first[worker] + 3 * i)) for i in range(2) for worker in (4, 7)]
+    stored = list(from_items(pairs).for_each(StoreToReplay(replay)))
+    assert all(item is given for item, (_, given) in zip(stored, pairs, strict=True))
+    assert replay.stored_steps == 12
+    drawn = replay.sample(400, 0, EVERY_STEP)
+    seen = set(zip(drawn["obs"][:, 0, 0].tolist(), drawn["next_obs"][:, 0, 0].tolist(), strict=True))
+    # A step is followed by the next one of its own worker, also where a fragment ends.
+    assert seen == {(n, n + 1) for start in (0, 100) for n in range(start, start + 6)}
+
+
+def test_a_replay_and_its_draws_are_the_state_of_the_operator_that_fills_it():
+    replay, restored = replay_of((0,)), replay_of((0,))
+    store, other = StoreToReplay(replay), StoreToReplay(restored)
+    store((0, fragment(0)))
+    other.load_state(store.state())
+    for each in (store, other):
+        each((0, fragment(3)))
+    assert restored.stored_steps == 6
+    drawn, again = replay.sample(5, 0, EVERY_STEP), restored.sample(5, 0, EVERY_STEP)
+    np.testing.assert_array_equal(again["indices"], drawn["indices"])
+    np.testing.assert_array_equal(again["obs"], drawn["obs"])
+    assert store.metrics() == {"replay/gigabytes": replay.experience.num_bytes / 1e9}
+    assert store.pending() is None
+
+
+def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learning_starts(trainee):
+    replay = replay_of((0,))
+    store = StoreToReplay(replay)
+    minibatches = replay_minibatches(replay, trainee, minibatch_size=5, training_intensity=0.5, learning_starts=4)
+    counts = []
+    for i in range(4):
+        store((0, fragment(3 * i)))
+        counts.append(0)
+        while isinstance(polled := minibatches.node.poll(), Delivered):
+            assert polled.value["rewards"].shape == (5, 1)
+            counts[-1] += 1
+    with pytest.raises(FlowStalled, match="the replay waits for more steps"):
+        next(minibatches)
+    assert np.cumsum(counts).tolist() == [0, 1, 2, 4]  # half of the steps after the first 4, rounded down
+
+
+def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_present_statistics(trainee):
+    replay = replay_of((0,))
+    StoreToReplay(replay)((0, fragment(0)))
+    settings = {"minibatch_size": 3, "training_intensity": 1.0, "learning_starts": 0}
+    raw = replay_minibatches(replay, trainee, **settings)
+    normalized = replay_minibatches(replay, trainee, **settings, normalize_observations=True)
+    trainee.filters.merge({"observations/": Moments(100.0, np.full(4, 1.0), np.full(4, 400.0))})
+    assert set(next(raw)["obs"].ravel()) <= {0.0, 1.0, 2.0}
+    batch = next(normalized)
+    assert set(batch["obs"].ravel().round(4)) <= {-0.5, 0.0, 0.5}
+    np.testing.assert_allclose(batch["next_obs"], batch["obs"] + 0.5, atol=1e-6)
+
+
+def test_errors_that_were_learned_from_decide_what_is_drawn_next(trainee):
+    replay = replay_of((0,), prioritized=True, priority_alpha=1.0, priority_epsilon=1e-9)
+    StoreToReplay(replay)((0, fragment(0)))
+    item = TrainedMinibatch(np.array([0, 1, 2]), np.array([0.0, 2.0, 0.0], np.float32))
+    assert UpdatePriorities(replay)(item) is item
+    assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}
+    assert UpdatePriorities(replay)(TrainedMinibatch(np.array([0, 1, 2]), np.zeros(0, np.float32)))  # a loss gives none
+    assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}
+
+
+def test_a_minibatch_is_one_step_of_sgd_with_an_error_for_each_row(trainee):
+    config = ReplayConfig(capacity=100)
+    replay = local_replay(config, trainee, n_step=1, gamma=0.9)
+    train = TrainOnMinibatch(trainee)
+    store = trainee.workers.rollouts().zip_with_worker().for_each(StoreToReplay(replay))
+    settings = {"minibatch_size": 7, "training_intensity": 0.5, "learning_starts": 0}
+    flow = store.followed_by(replay_minibatches(replay, trainee, **settings).for_each(train))
+    trainee.workers.send(trainee.weights())
+    trainee.clock.begin_iteration()
+    before = trainee.learner.flat()
+    flow.take(4)
+    steps = trainee.clock.env_steps
+    assert trainee.learner.sgd_steps == steps // 2
+    assert (trainee.learner.flat() != before).any()
+    assert flow.metrics()["minibatches_per_env_step"] == pytest.approx((steps // 2) / steps)
+    assert flow.metrics()["minibatches_per_env_step"] == 0.0
+    minibatch = replay.experience.sample(7, 0)
+    trained = train(minibatch)
+    np.testing.assert_array_equal(trained.indices, minibatch["indices"])
+    assert trained.priorities.shape == (7,)

@@ -224,13 +224,13 @@ class TrialSpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Makes a trial from what `to_data` returned, its config typed by its algorithm.
+        """Makes a trial from what `to_data` returned, here or in an earlier version, its config typed by its algorithm.
 
         Raises:
             SpecError: If the data is not valid.
             UsageError: If there is no such algorithm.
         """
-        config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path="config")
+        config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path="config")
         return cls.parse({**data, "config": config})
 
 

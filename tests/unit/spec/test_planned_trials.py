@@ -47,6 +47,13 @@ def test_a_trial_of_an_earlier_version_stands_alone() -> None:
     assert (old.configuration, old.population, old.max_restarts, old.loggers.names) == (2, None, 0, ())
 
 
+def test_settings_of_a_trial_of_an_earlier_version_have_their_names_of_now() -> None:
+    (trial,) = experiment(algorithm="dqn", config={"minibatch_size": 16}).trials()
+    data = trial.to_data()
+    data["config"] |= {"train_batch_size": data["config"].pop("minibatch_size"), "num_learners": 0}
+    assert TrialSpec.from_data(data) == trial
+
+
 def test_each_seed_is_a_population() -> None:
     trials = experiment(**POPULATION, seeds=[4, 7]).trials()
     assert [trial.name for trial in trials] == [

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from rlrun.config import ConfigModel
-from rlrun.explain import ExplainedModel, describe, is_model, whole_annotation
+from rlrun.explain import describe, is_model, whole_annotation
 
 _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
@@ -24,7 +24,7 @@ def commented_yaml(model: type[ConfigModel]) -> str:
     return "\n".join(_field_lines(model, indent="")) + "\n"
 
 
-def _field_lines(model: type[ExplainedModel], indent: str, section: ExplainedModel | None = None) -> Iterator[str]:
+def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
     """Yields the lines of a config class, or of one section with values of its own."""
     for name, field in model.model_fields.items():
         if indent == "" and name != next(iter(model.model_fields)):
@@ -34,7 +34,7 @@ def _field_lines(model: type[ExplainedModel], indent: str, section: ExplainedMod
             yield f"{indent}# {name}:"
             continue
         value = field.get_default(call_default_factory=True) if section is None else getattr(section, name)
-        if isinstance(value, ExplainedModel):
+        if isinstance(value, ConfigModel):
             yield f"{indent}{name}:"
             yield from _field_lines(type(value), indent + "  ", value)
         else:

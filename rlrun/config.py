@@ -19,20 +19,21 @@ import itertools
 import types
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, Union, cast, get_args, get_origin
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
-from rlrun.explain import ExplainedModel, is_model, problems_of
+from rlrun.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
 from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
-    ModelMetaclass = type(ExplainedModel)
+    ModelMetaclass = type(BaseModel)
 
 PositiveInt = Annotated[int, Gt(0)]
 """A whole number above 0."""
@@ -73,10 +74,10 @@ class _Explaining(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise SpecError(problems_of(error, cast("type[ExplainedModel]", self))) from None
+            raise SpecError(problems_of(cast("type[ConfigModel]", self).mistakes(error))) from None
 
 
-class ConfigModel(ExplainedModel, metaclass=_Explaining):
+class ConfigModel(BaseModel, metaclass=_Explaining):
     """A frozen config that refuses what it does not know and explains every mistake.
 
     Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
@@ -84,6 +85,9 @@ class ConfigModel(ExplainedModel, metaclass=_Explaining):
     inherited fields other defaults, `fixed` takes them away. A mapping that is given for a section, a field whose
     default is a config, says what is different from that default.
     """
+
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Why settings are refused that its bases have, by name."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
@@ -122,7 +126,27 @@ class ConfigModel(ExplainedModel, metaclass=_Explaining):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SpecError(problems_of(error, cls, path)) from None
+            raise SpecError(problems_of(cls.mistakes(error), path)) from None
+
+    @classmethod
+    def mistakes(cls, error: ValidationError) -> list[Mistake]:
+        """Lists what was wrong in data that did not validate, in words of ours."""
+        found = mistakes_of(error, cls)
+        return [replace(mistake, message=cls._why_gone_at(mistake) or mistake.message) for mistake in found]
+
+    @classmethod
+    def _why_gone_at(cls, mistake: Mistake) -> str:
+        section = annotation_at(cls, mistake.location[:-1]) if mistake.at_key else None
+        return section.why_gone(str(mistake.location[-1])) if is_config(section) else ""
+
+    @classmethod
+    def why_gone(cls, name: str) -> str:
+        """Says that a setting is refused, or what its new name is; "" if neither is so."""
+        if name in cls.refused:
+            return f"{shown(name)} cannot be set here: {cls.refused[name]}"
+        if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
+            return f"{shown(name)} is called {shown(RENAMED_SETTINGS[name])} here"
+        return ""
 
     @classmethod
     def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
@@ -138,11 +162,13 @@ class ConfigModel(ExplainedModel, metaclass=_Explaining):
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed and everything validated again.
 
+        A mapping for a section changes what it names of the present section.
+
         Raises:
             SpecError: If a change is not valid.
         """
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        return self.parse({**values, **(self.model_extra or {}), **changes})
+        return self.parse({**values, **(self.model_extra or {}), **self.merged(changes)})
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data (mappings, lists, texts, numbers) from which `parse` makes an equal config."""
@@ -160,6 +186,11 @@ class ConfigModel(ExplainedModel, metaclass=_Explaining):
 
 
 Model = TypeVar("Model", bound=ConfigModel)
+
+
+def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
+    """Whether an annotation is a config class."""
+    return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
 
 
 def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
@@ -221,7 +252,7 @@ def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
     model.model_rebuild(force=True)
 
 
-def _in_present_names(model: type[ExplainedModel], data: Mapping[str, Any]) -> dict[str, Any]:
+def _in_present_names(model: type[ConfigModel], data: Mapping[str, Any]) -> dict[str, Any]:
     result = {}
     for name, value in data.items():
         if name in model.refused:
@@ -229,7 +260,7 @@ def _in_present_names(model: type[ExplainedModel], data: Mapping[str, Any]) -> d
         if name not in model.model_fields:
             name = RENAMED_SETTINGS.get(name, name)
         section = model.model_fields[name].annotation if name in model.model_fields else None
-        result[name] = _in_present_names(section, value) if is_model(section) and isinstance(value, Mapping) else value
+        result[name] = _in_present_names(section, value) if is_config(section) and isinstance(value, Mapping) else value
     return result
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 import pydantic
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import Problem, did_you_mean
-from rlrun.renamed_settings import RENAMED_SETTINGS
 
 Location = tuple[str | int, ...]
 """Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
@@ -45,16 +44,6 @@ class Mistake:
     at_key: bool = False
 
 
-class ExplainedModel(pydantic.BaseModel):
-    """A config class that can say why it lacks a setting.
-
-    Attributes:
-        refused: Why it lacks settings that its bases have, by name.
-    """
-
-    refused: ClassVar[Mapping[str, str]] = {}
-
-
 def dotted(location: Iterable[str | int], prefix: str = "") -> str:
     """Joins a location into the path that messages show.
 
@@ -65,18 +54,17 @@ def dotted(location: Iterable[str | int], prefix: str = "") -> str:
     return ".".join(str(part) for part in (prefix, *location) if part != "")
 
 
-def problems_of(error: pydantic.ValidationError, model: type[ExplainedModel], path: str = "") -> list[Problem]:
-    """Lists a validation error's problems in our words.
+def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
+    """Lists mistakes as problems.
 
     Args:
-        error: What pydantic raised.
-        model: The class that was being validated.
+        mistakes: What is wrong in a config.
         path: Dotted path of the config inside the spec, put before each problem's own path.
     """
-    return [Problem(dotted(mistake.location, path), mistake.message) for mistake in mistakes_of(error, model)]
+    return [Problem(dotted(mistake.location, path), mistake.message) for mistake in mistakes]
 
 
-def mistakes_of(error: pydantic.ValidationError, model: type[ExplainedModel]) -> list[Mistake]:
+def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
     """Lists a validation error's mistakes with their locations: unknown keys first, then field by field."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
@@ -121,20 +109,6 @@ def unknown_name(name: str, allowed: Iterable[str], what: str = "unknown key") -
     return f"{what} {shown(name)}{hint}"
 
 
-def unknown_key(model: type[ExplainedModel], key: str) -> str:
-    """Says that a config class has no setting of a name: it is refused, or has a new name, or is unknown."""
-    return why_gone(model, key) or unknown_name(key, model.model_fields)
-
-
-def why_gone(model: type[ExplainedModel], key: str) -> str:
-    """Says that a setting is refused by a config class, or what its new name is; "" if neither is so."""
-    if key in model.refused:
-        return f"{shown(key)} cannot be set here: {model.refused[key]}"
-    if RENAMED_SETTINGS.get(key) in model.model_fields:
-        return f"{shown(key)} is called {shown(RENAMED_SETTINGS[key])} here"
-    return ""
-
-
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     """Says what an annotation accepts, to stand after "must be".
 
@@ -164,9 +138,9 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     return "a valid value"
 
 
-def is_model(annotation: Any) -> TypeGuard[type[ExplainedModel]]:
+def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
     """Whether an annotation is a config class."""
-    return isinstance(annotation, type) and issubclass(annotation, ExplainedModel)
+    return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
 
 
 def annotation_at(annotation: Any, location: Location) -> Any:
@@ -213,9 +187,8 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
     """Words an error about the value itself, or about one of its keys."""
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
-        key = str(below[0])
-        message = unknown_key(annotation, key) if is_model(annotation) else unknown_name(key, ())
-        return Mistake((*location, *below), message, at_key=True)
+        names = list(annotation.model_fields) if is_model(annotation) else []
+        return Mistake((*location, *below), unknown_name(str(below[0]), names), at_key=True)
     if kind == "missing" and is_model(annotation):
         return Mistake((*location, *below), "is missing")
     if kind in ("value_error", "assertion_error"):

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import is_config
 from rlrun.errors import did_you_mean
-from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name, why_gone
+from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name
 from rlrun.spec.expansion import Spaces, filled, is_stated, value_at
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import check_section
@@ -118,7 +119,7 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
         section = annotation_at(config.model, tuple(steps[:-1]))
-        if gone := why_gone(section, steps[-1]) if is_model(section) else "":
+        if gone := section.why_gone(steps[-1]) if is_config(section) else "":
             return gone.replace(" here", f" in {config.algorithm}", 1)
         paths = list(_paths(config.model))
         alike = [known for known in paths if known.rpartition(".")[2] == path]

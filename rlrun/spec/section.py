@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import ValidationError
 
 from rlrun.config import ConfigModel
-from rlrun.explain import Location, Mistake, annotation_at, is_model, mistakes_of, shown
+from rlrun.explain import Location, Mistake, annotation_at, is_model, shown
 from rlrun.spec.expansion import fill
 from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
@@ -88,7 +88,7 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, mistakes_of(error, model)
+        return None, model.mistakes(error)
 
 
 def _concerns(location: Location, others: Sequence[Location]) -> bool:

@@ -298,6 +298,11 @@ def test_a_mapping_for_a_section_says_what_differs_from_its_default() -> None:
     assert Other().replace(net={"hiddens": [7]}).net == Net(hiddens=(7,), activation="relu")
 
 
+def test_a_copy_with_a_mapping_for_a_section_changes_what_it_names_of_the_present_one() -> None:
+    changed = Other(net={"hiddens": [7], "activation": "tanh"}, gamma=0.5).replace(net={"hiddens": [9]}, clip=2.0)
+    assert changed == Other(net=Net(hiddens=(9,), activation="tanh"), gamma=0.5, clip=2.0)
+
+
 def test_a_config_for_a_section_is_the_whole_section() -> None:
     assert Other(net=Net(hiddens=(7,))).net == Net(hiddens=(7,), activation="tanh")
 

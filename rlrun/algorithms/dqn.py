@@ -22,6 +22,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
 from rlrun.policy.q_behavior import Exploration
 from rlrun.policy.return_model import ReturnKind, ReturnModel
@@ -131,7 +132,7 @@ class DQN(Algorithm[DQNConfig]):
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss."""
         config = self.config
-        return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, epsilon=config.adam_epsilon)]
+        return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=Adam(config.adam_epsilon))]
 
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """How far what is estimated of the taken actions is from what followed, over rows [S, 1].

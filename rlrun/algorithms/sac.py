@@ -96,7 +96,7 @@ class SAC(Algorithm[SACConfig]):
             assert isinstance(policy, SoftPolicy)
             entropy = policy.default_target_entropy if config.target_entropy is None else config.target_entropy
             alpha_loss = partial(self.alpha_loss, target_entropy=entropy)
-            objectives.append(Objective("alpha", alpha_loss, lr="alpha_lr", parameters="log_alpha"))
+            objectives.append(Objective("alpha", alpha_loss, lr="alpha_lr", parameters="log_alpha", needs=("actor",)))
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -115,9 +115,10 @@ class SAC(Algorithm[SACConfig]):
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
         valid = batch["valid"].float()
-        present = outputs.judged_for_all(batch)
+        present = outputs.judged(batch)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
-        return Loss(loss, {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)})
+        statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
+        return Loss(loss, statistics, carry={"log_probs": present.log_probs})
 
     def alpha_loss(
         self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor], *, target_entropy: float
@@ -126,7 +127,7 @@ class SAC(Algorithm[SACConfig]):
 
         As is usual, it is linear in the logarithm of the temperature.
         """
-        surplus = masked_mean(-outputs.log_probs(batch), batch["valid"].float()) - target_entropy
+        surplus = masked_mean(-batch["actor/log_probs"], batch["valid"].float()) - target_entropy
         loss = (outputs.log_alpha * surplus).sum()
         return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
 

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-from rlrun.learner.update import GradientSum, Update
+from rlrun.learner.update import Computation
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
@@ -50,14 +50,14 @@ def compiler() -> str | None:
 
 
 def compiled(
-    update: Update | GradientSum,
-    function: Callable[..., Tensor],
+    update: Computation,
+    function: Callable[..., list[Tensor]],
     arguments: Sequence[Tensor],
     *,
     identity: str | None,
     announce: Callable[[str], None],
 ) -> CompiledUpdate:
-    """Compiles an update, or finds it compiled; the names of its statistics are known afterwards.
+    """Compiles an update, or finds it compiled; the names of what it returns are known afterwards.
 
     Args:
         update: The update.
@@ -75,16 +75,17 @@ def compiled(
         known = json.loads(shortcut.read_text())
         package = directory / known["package"]
         if package.exists():
-            update.statistics = tuple(known["statistics"])
+            update.statistics, update.carried = tuple(known["statistics"]), tuple(known["carried"])
             return loaded(package)
     package = traced(function, arguments, directory, announce)
     if shortcut is not None:
-        replace_file(shortcut, json.dumps({"package": package.name, "statistics": update.statistics}).encode())
+        known = {"package": package.name, "statistics": update.statistics, "carried": update.carried}
+        replace_file(shortcut, json.dumps(known).encode())
     return loaded(package)
 
 
 def traced(
-    function: Callable[..., Tensor], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
+    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
     """Traces a function and returns the package of its graph, compiled now if it was not before."""
     with warnings.catch_warnings():

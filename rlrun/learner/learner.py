@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.data.sample_batch import SampleBatch
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rlrun.learner.evaluation import EvaluatedFunction
     from rlrun.policy.policy import Policy
 
 
@@ -34,14 +35,20 @@ class Learner(Protocol):
         """Runs epochs of minibatch SGD on a batch."""
         ...
 
-    def step(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
+    def step(
+        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+    ) -> NDArray[np.float32]:
         """Learns from one minibatch as it is, and returns its rows' priorities, [S] or empty."""
         ...
 
     def apply_gradients(
-        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, scheduled: Mapping[str, float]
+        self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Moves the parameters by what another learner's `gradients` returned."""
+        """Moves the parameters by what another learner's `gradients` returned, or by gradients of one's own."""
+        ...
+
+    def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
+        """Returns what a function of the policy's outputs gives on a batch, as a tree of NumPy arrays."""
         ...
 
     def take_statistics(self) -> dict[str, float]:
@@ -68,7 +75,7 @@ class Learner(Protocol):
         """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
         ...
 
-    def update_target(self, tau: float = 1.0) -> None:
+    def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""
         ...
 
@@ -97,7 +104,7 @@ class Learner(Protocol):
         ...
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counter of another learner's `state`; its own draws go on."""
+        """Takes over the counters of another learner's `state`; its own draws go on."""
         ...
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.all_reduce import AllReduce, PeerLost
+from rlrun.learner.evaluation import EvaluatedFunction, demand_named
 from rlrun.learner.objective import Objective
 from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
 from rlrun.learner.replica import LearnerFactory, ReplicaConfig
@@ -143,7 +144,9 @@ class LearnerGroup:
         self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop)[0]
         self.weights_version += 1
 
-    def step(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
+    def step(
+        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+    ) -> NDArray[np.float32]:
         """Is not for learners in processes of their own, whose configs refuse a replay.
 
         Raises:
@@ -152,7 +155,7 @@ class LearnerGroup:
         raise RuntimeError("learners in processes of their own learn from batches, not from a replay's minibatches")
 
     def apply_gradients(
-        self, gradients: NDArray[np.float32], statistics: Sequence[tuple[str, ...]], *, scheduled: Mapping[str, float]
+        self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
         """Moves all learners' parameters by what another learner's `gradients` returned.
 
@@ -166,8 +169,17 @@ class LearnerGroup:
         """
         if self._servers:
             raise RuntimeError("parameter servers apply no gradients but those of their learners")
-        self.sgd_steps = self._ask_all("apply_gradients", gradients, statistics, dict(scheduled))[0]
+        self.sgd_steps = self._ask_all("apply_gradients", gradients, dict(statistics), dict(scheduled))[0]
         self.weights_version += 1
+
+    def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
+        """Returns what a function of the policy's outputs gives on a batch, as the first learner finds it.
+
+        Raises:
+            ValueError: The function is not found by its module and name.
+        """
+        demand_named(function)
+        return self._call_first("evaluate", function, batch)
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
@@ -201,9 +213,9 @@ class LearnerGroup:
         parts = [part for part in self._ask_all("target_outputs", stored) if part is not None]
         return np.concatenate(parts, axis=1)
 
-    def update_target(self, tau: float = 1.0) -> None:
+    def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""
-        self._call_all("update_target", tau)
+        self._call_all("update_target", tau, prefix)
 
     def target(self) -> NDArray[np.float32] | None:
         """Returns a copy of the target network's parameters, [P], None if there is none."""
@@ -240,7 +252,7 @@ class LearnerGroup:
         self._call_all("load_state", dict(state))
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counter of another learner's `state`; its own draws go on."""
+        """Takes over the counters of another learner's `state`; its own draws go on."""
         self.sgd_steps = int(state["sgd_steps"])
         self._call_all("adopt_state", dict(state))
 
@@ -260,9 +272,9 @@ class LearnerGroup:
         """Calls a method of every learner and returns the answers in the order of their numbers."""
         return self._ask_all("call", method, *arguments)
 
-    def _call_first(self, method: str) -> Any:
+    def _call_first(self, method: str, *arguments: Any) -> Any:
         """Returns what a method of the first learner returns, which is what it would return of any other."""
-        return self._answers([self._actors.ask(0, "call", method)])[0]
+        return self._answers([self._actors.ask(0, "call", method, *arguments)])[0]
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from rlrun.learner.all_reduce import PeerLost
 from rlrun.learner.objective import Objective
+from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState
 from rlrun.learner.staging import over_memory
-from rlrun.learner.update import OptimizerState, adam_step, clipped, parameter_range
+from rlrun.learner.update import assign, clipped, fresh_state, num_assigned, present_values
 from rlrun.policy.policy import Policy
 
 ALIGNED_TO = 64
@@ -47,7 +48,7 @@ class ObjectivePart:
         stop: Where they end; at `start` if there are none.
         offset: Where they begin among the objective's parameters.
         max_grad_norm: Bound of the whole gradient's norm, or None.
-        epsilon: Added to the root of the second moment (Adam).
+        optimizer: How the gradient moves the parameters.
     """
 
     name: str
@@ -55,7 +56,7 @@ class ObjectivePart:
     stop: int
     offset: int
     max_grad_norm: float | None
-    epsilon: float
+    optimizer: Optimizer
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ def shard_configs(
         start, stop = min(number * each, size), min((number + 1) * each, size)
         parts = []
         for objective in objectives:
-            first, length = parameter_range(policy, objective)
+            first, length = policy.parameters.range_under(objective.parameters)
             low = max(start, first)
             high = max(low, min(stop, first + length))
             parts.append(
-                ObjectivePart(objective.name, low, high, low - first, objective.max_grad_norm, objective.epsilon)
+                ObjectivePart(objective.name, low, high, low - first, objective.max_grad_norm, objective.optimizer)
             )
         configs.append(ShardConfig(start, stop, tuple(parts), num_learners, timeout_s))
     return tuple(configs)
@@ -105,10 +106,7 @@ class ParameterShard:
         """Begins with parameters of 0 and a fresh optimizer."""
         self._config = config
         self._flat = torch.zeros(config.stop - config.start)
-        self._states = [
-            OptimizerState(torch.zeros(part.stop - part.start), torch.zeros(part.stop - part.start), torch.zeros(()))
-            for part in config.objectives
-        ]
+        self._states = [fresh_state(part.optimizer, part.stop - part.start) for part in config.objectives]
         self._changed = threading.Condition()
         self._delivered: dict[int, tuple[Floats, float]] = {}
         self._mean: Tensor = torch.zeros(0)
@@ -171,7 +169,7 @@ class ParameterShard:
         if part.max_grad_norm is not None:
             gradient = clipped(gradient, torch.tensor(norm), part.max_grad_norm)
         with self._changed:
-            adam_step(own, gradient, self._states[objective], torch.tensor(lr), part.epsilon)
+            part.optimizer.step(own, gradient, self._states[objective], torch.tensor(lr))
             self._result = own.numpy().copy(), np.append(statistics.numpy(), np.float32(norm))
             self._moves += 1
             self._changed.notify_all()
@@ -188,18 +186,18 @@ class ParameterShard:
     def optimizer_state(self) -> dict[str, Floats]:
         """Returns its slices of the optimizer's tensors by name; the counts of steps are in every shard."""
         return {
-            f"{part.name}/{name}": getattr(state, name).numpy().copy()
+            f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)
-            for name in ("first", "second", "steps")
+            for name, tensor in state.items()
         }
 
     def load_optimizer_state(self, named: Mapping[str, Floats]) -> None:
         """Takes over its slices of the whole optimizer's tensors."""
         for part, state in zip(self._config.objectives, self._states, strict=True):
             own = slice(part.offset, part.offset + part.stop - part.start)
-            state.first.copy_(over_memory(named[f"{part.name}/first"])[own])
-            state.second.copy_(over_memory(named[f"{part.name}/second"])[own])
-            state.steps.fill_(float(named[f"{part.name}/steps"]))
+            for name, tensor in state.items():
+                whole = named[f"{part.name}/{name}"]
+                tensor.copy_(over_memory(whole if name == STEPS else whole[own]).reshape(tensor.shape))
 
     def ping(self) -> None:
         """Returns: it is alive."""
@@ -209,7 +207,9 @@ class ParameterShard:
 
 
 class ParameterServers:
-    """A learner's view of the shards."""
+    """A learner's view of the shards: a reducer, see `rlrun.learner.reducer`."""
+
+    owns_optimizer = True
 
     def __init__(self, shards: Sequence[ShardConfig], rank: int, ask: Ask) -> None:
         """Takes what the shards are, and how to call them.
@@ -220,43 +220,63 @@ class ParameterServers:
             ask: Calls them.
         """
         self._shards = shards
+        self._indices = {part.name: index for index, part in enumerate(shards[0].objectives)}
         self._rank = rank
         self._ask = ask
 
-    def move(self, objective: int, means: Tensor, lr: Tensor, flat: Tensor) -> Tensor:
+    def __call__(
+        self,
+        policy: Policy,
+        objective: Objective,
+        flat: Tensor,
+        state: OptimizerState,
+        total: Tensor,
+        scheduled: Mapping[str, Tensor],
+    ) -> Tensor:
         """Sends this learner's gradient and takes over the parameters that all learners' gradients have moved.
 
         Args:
-            objective: Which objective's gradient it is.
-            means: Mean gradient and statistics over this learner's share, and the number of valid steps in it.
-            lr: The learning rate, [].
+            policy: The policy.
+            objective: Whose gradient it is.
             flat: All parameters [P]; changed in place.
+            state: Nothing: the optimizer is in the shards.
+            total: Mean gradient, assigned values and statistics over this learner's share, and the number of valid
+                steps in it.
+            scheduled: Settings that change over a run, each [].
 
         Returns:
             The mean statistics over all learners, and the norm of the mean gradient last.
         """
+        number = self._indices[objective.name]
         parts = {
-            index: shard.objectives[objective]
+            index: shard.objectives[number]
             for index, shard in enumerate(self._shards)
-            if shard.objectives[objective].stop > shard.objectives[objective].start
+            if shard.objectives[number].stop > shard.objectives[number].start
         }
         size = sum(part.stop - part.start for part in parts.values())
-        own = means.cpu().numpy()
-        statistics, steps = own[size:-1], float(own[-1])
+        own = total.cpu().numpy()
+        behind, steps = own[size:-1], float(own[-1])
+        assigned = num_assigned(policy, objective)
+        if assigned and not steps:
+            behind = np.concatenate([present_values(policy, objective, flat).cpu().numpy(), behind[assigned:]])
         sent = {
-            index: np.concatenate([own[part.offset : part.offset + part.stop - part.start], statistics])
+            index: np.concatenate([own[part.offset : part.offset + part.stop - part.start], behind])
             for index, part in parts.items()
         }
         if self._rank == 0:
             averaged = self._ask("mean", {index: (gradient, steps) for index, gradient in sent.items()})
             slices = [averaged[index][: part.stop - part.start] for index, part in parts.items()]
             norm = float(torch.from_numpy(np.concatenate(slices)).norm())
-            moved = self._ask("move", dict.fromkeys(parts, (objective, norm, float(lr))))
+            moved = self._ask("move", dict.fromkeys(parts, (number, norm, float(scheduled[objective.lr]))))
         else:
             moved = self._ask("deliver", {index: (self._rank, gradient, steps) for index, gradient in sent.items()})
         for index, part in parts.items():
             flat[part.start : part.stop].copy_(over_memory(moved[index][0]))
-        return over_memory(moved[next(iter(parts))][1]).to(flat.device)
+        measured = over_memory(moved[next(iter(parts))][1]).to(flat.device)
+        if assigned:
+            # The shards' own copies of these parameters are never read: no objective descends them.
+            assign(policy, objective, flat, measured[:assigned])
+        return measured[assigned:]
 
 
 def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:

@@ -13,21 +13,16 @@ from rlrun.actors.actor_shell import Failure
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.local_learner import LocalLearner, Reduce
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
+from rlrun.learner.reducer import GradientAllReduce, Reducer
 
 
 class LearnerFactory(Protocol):
     """Picklable learner factory: makes a learner as it is at the start of the run."""
 
-    def __call__(
-        self,
-        *,
-        reduce: Reduce | None = None,
-        servers: ParameterServers | None = None,
-        share: tuple[int, int] = (0, 1),
-    ) -> LocalLearner:
-        """Returns a learner that takes a share of every minibatch and adds its gradients up with the others'."""
+    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> LocalLearner:
+        """Returns a learner that takes a share of every minibatch, and learns together with others by a reducer."""
         ...
 
 
@@ -61,14 +56,18 @@ class Replica:
         """Makes the learner; a lone one without servers learns as if nobody had heard of others."""
         self._config = config
         self._share = (config.rank, config.num_learners)
-        self._reduce: AllReduce | None = None
+        self._all_reduce: AllReduce | None = None
         self._shells: list[Any] = []
         if config.address is not None and config.num_learners > 1:
-            self._reduce = AllReduce(
+            self._all_reduce = AllReduce(
                 *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
             )
-        servers = ParameterServers(config.shards, config.rank, self._ask_servers) if config.shards else None
-        self._learner = config.make_learner(reduce=self._reduce, servers=servers, share=self._share)
+        reducer: Reducer | None = None
+        if config.shards:
+            reducer = ParameterServers(config.shards, config.rank, self._ask_servers)
+        elif self._all_reduce is not None:
+            reducer = GradientAllReduce(self._all_reduce)
+        self._learner = config.make_learner(reducer=reducer, share=self._share)
 
     def meet(self, shells: list[Any]) -> None:
         """Finds the others, which have to look for each other at the same time.
@@ -77,8 +76,8 @@ class Replica:
             shells: Ray's handles of the parameter servers.
         """
         self._shells = shells
-        if self._reduce is not None and self._config.address is not None:
-            self._reduce.join(self._config.address)
+        if self._all_reduce is not None and self._config.address is not None:
+            self._all_reduce.join(self._config.address)
 
     def _ask_servers(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
         """Calls a method of several parameter servers at once.
@@ -114,7 +113,7 @@ class Replica:
     def apply_gradients(
         self,
         gradients: NDArray[np.float32],
-        statistics: Sequence[tuple[str, ...]],
+        statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
         """Moves its parameters as `LocalLearner.apply_gradients` does, and returns the minibatches of all time."""
@@ -139,5 +138,5 @@ class Replica:
 
     def close(self) -> None:
         """Leaves the others."""
-        if self._reduce is not None:
-            self._reduce.close()
+        if self._all_reduce is not None:
+            self._all_reduce.close()

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree, named_leaves
 from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_once
 from rlrun.policy.policy import Policy
-
-BETA_1 = 0.9
-BETA_2 = 0.999
 
 Precision = Literal["float32", "bfloat16"]
 """What a network's passes are computed in; parameters, losses and optimizers are float32 either way."""
@@ -39,26 +36,51 @@ class Parameters:
     target: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class OptimizerState:
-    """Adam's state for one objective.
+def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
+    """Returns an optimizer's state before the first update of so many parameters."""
+    return {part: torch.zeros(() if part == STEPS else size, device=device) for part in optimizer.parts}
+
+
+class Computation(Protocol):
+    """What a learner computes with a minibatch: an update, or the first half of one.
 
     Attributes:
-        first: Running mean of the gradient, over the objective's parameters.
-        second: Running mean of its square.
-        steps: Updates so far, [].
+        name: Tells it from other computations of the same learner.
+        objectives: The objectives that take part.
+        statistics: Names of what it measures; known after the first call.
+        carried: Names of the tensors behind the first one that it returns; known after the first call.
     """
 
-    first: Tensor
-    second: Tensor
-    steps: Tensor
+    name: str
+    objectives: tuple[Objective, ...]
+    statistics: tuple[str, ...]
+    carried: tuple[str, ...]
+
+    def __call__(
+        self,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> list[Tensor]:
+        """Computes with a minibatch; parameters and states may change in place."""
+        ...
 
 
 class Update:
     """One pass over a policy's objectives on one minibatch.
 
+    Args:
+        policy: The policy.
+        objectives: The objectives that are due.
+        precision: What the network's passes are computed in.
+        names_objectives: Whether the names of statistics begin with their objective's.
+
     Attributes:
+        name: Tells it from other computations over the same objectives.
+        objectives: The objectives that are due.
         statistics: Names of what it measures, in the order of its totals; known after the first call.
+        carried: Names of the tensors that it hands on to other computations; none.
     """
 
     def __init__(
@@ -69,19 +91,13 @@ class Update:
         *,
         names_objectives: bool = False,
     ) -> None:
-        """Takes what is due.
-
-        Args:
-            policy: The policy.
-            objectives: The objectives that are due.
-            precision: What the network's passes are computed in.
-            names_objectives: Whether the names of statistics begin with their objective's.
-        """
         self.policy = policy
+        self.name = f"update of {', '.join(objective.name for objective in objectives)}"
         self.objectives = tuple(objectives)
         self.precision = precision
         self.names_objectives = names_objectives
         self.statistics: tuple[str, ...] = ()
+        self.carried: tuple[str, ...] = ()
 
     def __call__(
         self,
@@ -89,7 +105,7 @@ class Update:
         states: Sequence[OptimizerState],
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
-    ) -> Tensor:
+    ) -> list[Tensor]:
         """Moves the parameters.
 
         Args:
@@ -99,74 +115,71 @@ class Update:
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The statistics of this minibatch, and behind them the priorities of its rows if a loss gives them,
-            [number of statistics (+ S)].
+            One vector: the statistics of this minibatch, and behind them the priorities of its rows if a loss gives
+            them, [number of statistics (+ S)].
         """
         measured: dict[str, Tensor] = {}
         priorities: list[Tensor] = []
+        carried: dict[str, Tensor] = {}
         for objective, state in zip(self.objectives, states, strict=True):
-            gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
+            seen = with_carried(batch, objective, carried)
+            gradient, loss = gradient_of(self.policy, objective, parameters, seen, scheduled, self.precision)
             norm = apply_gradient(self.policy, objective, parameters.flat, state, gradient, scheduled)
+            values = assigned_values(objective, loss)
+            if values:
+                present = present_values(self.policy, objective, parameters.flat)
+                known = torch.where(batch["valid"].any(), torch.cat(values), present)
+                assign(self.policy, objective, parameters.flat, known)
+            carried |= carried_from(objective, loss)
             for name, value in {**loss.statistics, "grad_norm": norm}.items():
                 measured[f"{objective.name}/{name}" if self.names_objectives else name] = value.detach()
             priorities += [] if loss.priorities is None else [loss.priorities.detach().float()]
         self.statistics = tuple(measured)
         statistics = torch.stack([value.float() for value in measured.values()])
-        return torch.cat([statistics, *priorities]) if priorities else statistics
+        return [torch.cat([statistics, *priorities]) if priorities else statistics]
 
 
-class GradientSum:
-    """One objective's gradient on a minibatch, weighed by the minibatch's valid steps so that such sums can be added.
+def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
+    """Returns a batch with what an objective needs of those before it, as `<objective>/<name>`."""
+    if not objective.needs:
+        return batch
+    needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
+    return SampleBatch(batch, **needed)
 
-    Gradients of parts of a batch, from several learners or from several microbatches, add up to that of the whole,
-    because every loss is a mean over valid steps.
 
-    Attributes:
-        statistics: Names of what it measures, in the order of the sum's parts; known after the first call.
+def carried_from(objective: Objective, loss: Loss) -> dict[str, Tensor]:
+    """Returns what a loss hands on to later objectives, without gradients, as `<objective>/<name>`."""
+    return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
+
+
+def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
+    """Returns the values that a loss assigns, flat, in the order of the objective's `assigns`.
+
+    Raises:
+        ValueError: The loss assigns other parameters than the objective says.
     """
+    if set(loss.assign) != set(objective.assigns):
+        said, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
+        raise ValueError(f"objective {objective.name} says that it assigns {said}, and its loss assigns {given}")
+    return [loss.assign[name].detach().float().reshape(-1) for name in objective.assigns]
 
-    def __init__(
-        self, policy: Policy, objective: Objective, precision: Precision = "float32", *, weighed: bool = True
-    ) -> None:
-        """Takes whose gradient it is, and of what.
 
-        Args:
-            policy: The policy.
-            objective: The objective.
-            precision: What the network's passes are computed in.
-            weighed: Whether the sum is one; otherwise gradient and statistics are means, and the number of valid steps
-                stands behind them.
-        """
-        self.policy = policy
-        self.objective = objective
-        self.precision = precision
-        self.weighed = weighed
-        self.statistics: tuple[str, ...] = ()
+def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
+    """Returns the present values of the parameters that an objective assigns, one parameter after another."""
+    slots = [policy.parameters.slot(name) for name in objective.assigns]
+    return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
-    def __call__(
-        self,
-        parameters: Parameters,
-        states: Sequence[OptimizerState],
-        batch: SampleBatch,
-        scheduled: Mapping[str, Tensor],
-    ) -> Tensor:
-        """Returns gradient, statistics and 1, all times the number of valid steps, [size + statistics + 1].
 
-        Args:
-            parameters: All parameters.
-            states: None; the sum moves nothing.
-            batch: A minibatch, columns [S, L, ...].
-            scheduled: Settings that change over a run, each [].
-        """
-        gradient, loss = gradient_of(self.policy, self.objective, parameters, batch, scheduled, self.precision)
-        statistics = loss.statistics
-        self.statistics = tuple(statistics)
-        weight = batch["valid"].sum().float()
-        parts = [value.detach().float().reshape(1) for value in statistics.values()]
-        if not self.weighed:
-            return torch.cat([gradient, *parts, weight.reshape(1)])
-        total: Tensor = torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight
-        return total
+def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
+    """Writes values, one parameter after another, into the parameters [P] that an objective assigns."""
+    slots = [policy.parameters.slot(name) for name in objective.assigns]
+    for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
+        flat[slot.offset : slot.offset + slot.size].copy_(value)
+
+
+def num_assigned(policy: Policy, objective: Objective) -> int:
+    """Returns how many numbers an objective assigns."""
+    return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 
 def apply_sum(
@@ -183,9 +196,13 @@ def apply_sum(
         The mean statistics, and the norm of the mean gradient last, [number of statistics + 1].
     """
     mean = sum_as_means(total)[:-1]
-    size = len(state.second)
+    _, size = policy.parameters.range_under(objective.parameters)
+    behind = size + num_assigned(policy, objective)
     norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
-    return torch.cat([mean[size:], norm.reshape(1)])
+    if objective.assigns:
+        present = present_values(policy, objective, flat)
+        assign(policy, objective, flat, torch.where(total[-1] > 0, mean[size:behind], present))
+    return torch.cat([mean[behind:], norm.reshape(1)])
 
 
 def sum_as_means(total: Tensor) -> Tensor:
@@ -202,8 +219,9 @@ def gradient_of(
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
     """Returns the gradient of an objective's loss over its own parameters, [size], and the loss."""
-    start, size = parameter_range(policy, objective)
-    # Nothing is differentiated but these: an actor's loss costs no gradient of the critics that judge it.
+    start, size = policy.parameters.range_under(objective.parameters)
+    assert objective.loss is not None
+    # Nothing is differentiated but these: an actor's loss costs no gradient of the critics that it is evaluated by.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
@@ -234,98 +252,14 @@ def apply_gradient(
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
     """Moves an objective's parameters, in place, along a gradient that is clipped first; returns its norm before."""
-    start, size = parameter_range(policy, objective)
+    start, size = policy.parameters.range_under(objective.parameters)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
         gradient = clipped(gradient, norm, objective.max_grad_norm)
-    adam_step(flat[start : start + size], gradient, state, scheduled[objective.lr], objective.epsilon)
+    objective.optimizer.step(flat[start : start + size], gradient, state, scheduled[objective.lr])
     return norm
 
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
     """Returns a gradient, or a part of it, scaled down so that the whole one's norm does not exceed a bound."""
     return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))
-
-
-def parameter_range(policy: Policy, objective: Objective) -> tuple[int, int]:
-    """Returns where an objective's parameters lie in the flat vector, as (offset, size).
-
-    Raises:
-        ValueError: If there are none, or others lie between them.
-    """
-    slots = [slot for slot in policy.parameters.slots if slot.name.startswith(objective.parameters)]
-    if not slots:
-        raise ValueError(f"objective {objective.name}: no parameter's name begins with {objective.parameters!r}")
-    start, size = slots[0].offset, sum(slot.size for slot in slots)
-    if slots[-1].offset + slots[-1].size != start + size:
-        raise ValueError(
-            f"objective {objective.name}: the parameters under {objective.parameters!r} are not side by side"
-        )
-    return start, size
-
-
-def adam_step(parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor, epsilon: float) -> None:
-    """Moves parameters by one step of Adam, in place.
-
-    Source:
-        Kingma and Ba, arXiv:1412.6980, algorithm 1.
-    """
-    state.steps.add_(1)
-    state.first.lerp_(gradient, 1 - BETA_1)
-    state.second.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
-    step_size = computed_once(lr / (1 - BETA_1**state.steps))
-    root_correction = computed_once((1 - BETA_2**state.steps).rsqrt())
-    denominator = (state.second.sqrt() * root_correction).add_(epsilon)
-    parameters.sub_(step_size * state.first / denominator)
-
-
-def computed_once(scalar: Tensor) -> Tensor:
-    """Returns a scalar as it is, [].
-
-    The compiler would compute it anew, powers and roots included, for every few parameters that it moves; a view with
-    strides of its own needs it in memory.
-    """
-    return scalar.as_strided((), ())
-
-
-def flattened_arguments(
-    parameters: Parameters,
-    states: Sequence[OptimizerState],
-    batch: Mapping[str, Any],
-    scheduled: Mapping[str, Tensor],
-) -> list[Tensor]:
-    """Returns an update's arguments as one list of tensors, in the order in which `traceable` takes them."""
-    tensors = [parameters.flat]
-    tensors += [] if parameters.target is None else [parameters.target]
-    for state in states:
-        tensors += [state.first, state.second, state.steps]
-    tensors += [leaf for _, leaf in named_leaves(dict(batch))]
-    return tensors + list(scheduled.values())
-
-
-def traceable(
-    update: Update | GradientSum,
-    num_states: int,
-    batch: Mapping[str, Any],
-    scheduled: Mapping[str, Tensor],
-    *,
-    has_target: bool = False,
-) -> Any:
-    """Returns an update, or its first half, as a function of one flat list of tensors.
-
-    Args:
-        update: The update.
-        num_states: Number of optimizer states.
-        batch: A minibatch with the structure of those to come.
-        scheduled: Scheduled settings with the names of those to come.
-        has_target: Whether there is a target network.
-    """
-
-    def function(*tensors: Tensor) -> Tensor:
-        arguments = iter(tensors)
-        parameters = Parameters(next(arguments), next(arguments) if has_target else None)
-        states = [OptimizerState(next(arguments), next(arguments), next(arguments)) for _ in range(num_states)]
-        columns = SampleBatch({name: map_tree(lambda _: next(arguments), tree) for name, tree in batch.items()})
-        return update(parameters, states, columns, {name: next(arguments) for name in scheduled})
-
-    return function

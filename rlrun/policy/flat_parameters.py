@@ -83,8 +83,28 @@ class FlatParameters:
         return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
 
     def slot(self, name: str) -> ParameterSlot:
-        """Returns where a parameter lies."""
+        """Returns where a parameter lies.
+
+        Raises:
+            ValueError: If there is none of that name.
+        """
+        if name not in self._by_name:
+            raise ValueError(f"there is no parameter {name}; there are {', '.join(self._by_name)}")
         return self._by_name[name]
+
+    def range_under(self, prefix: str) -> tuple[int, int]:
+        """Returns where the parameters lie whose names begin with a prefix, as (offset, size).
+
+        Raises:
+            ValueError: If there are none, or others lie between them.
+        """
+        slots = [slot for slot in self.slots if slot.name.startswith(prefix)]
+        if not slots:
+            raise ValueError(f"no parameter's name begins with {prefix!r}")
+        start, size = slots[0].offset, sum(slot.size for slot in slots)
+        if slots[-1].offset + slots[-1].size != start + size:
+            raise ValueError(f"the parameters under {prefix!r} are not side by side")
+        return start, size
 
     def dense_layers(self, layers: nn.Sequential | nn.Linear, prefix: str) -> list[DenseLayer]:
         """Describes dense layers for their NumPy mirror.

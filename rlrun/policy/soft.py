@@ -66,23 +66,6 @@ class SoftNetworks(ActorQNetworks):
     def next_judged(self, batch: SampleBatch) -> Soft:
         """Returns what it does in a batch's next observations, and what the target critics say of it; no gradients."""
 
-    def judged_for_all(self, batch: SampleBatch) -> Soft:
-        """Returns what `judged` does, and leaves the log-probabilities to the objectives behind as `log_probs`."""
-        found = self.judged(batch)
-        batch["log_probs"] = found.log_probs.detach()
-        return found
-
-    def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Returns only the log-probabilities of what it does in a batch's observations, [S, L]; no gradients.
-
-        They are those of the actor's own objective if that came before: a pass less over the networks.
-        """
-        if "log_probs" in batch:
-            shared: Tensor = batch["log_probs"]
-            return shared
-        with torch.no_grad():
-            return self.judged(batch).log_probs
-
 
 def squashed(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Draws actions from normal variables that tanh squashes.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
-    from rlrun.learner.local_learner import LocalLearner, Reduce
-    from rlrun.learner.parameter_server import ParameterServers
+    from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.reducer import Reducer
     from rlrun.policy.policy import Policy
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
@@ -68,16 +68,14 @@ class AlgorithmLearnerFactory:
     def __call__(
         self,
         *,
-        reduce: Reduce | None = None,
-        servers: ParameterServers | None = None,
+        reducer: Reducer | None = None,
         share: tuple[int, int] = (0, 1),
         announce: Callable[[str], None] = silent,
     ) -> LocalLearner:
         """Returns a learner as it is at the start of the run.
 
         Args:
-            reduce: Adds up gradients over the learners that learn together.
-            servers: Hold the optimizer instead of the learner.
+            reducer: How it learns together with other learners, None if it learns alone.
             share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
             announce: Called with a sentence when something is about to take long.
         """
@@ -95,8 +93,7 @@ class AlgorithmLearnerFactory:
             identity=self._identity(),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
-            reduce=reduce,
-            servers=servers,
+            reducer=reducer,
             share=share,
             precision=config.precision,
             has_target=algorithm.has_target_network,

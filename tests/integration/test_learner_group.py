@@ -241,7 +241,7 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
         np.testing.assert_array_equal(after[0], after[1])
 
         with pytest.raises(RuntimeError, match="no gradients but those of their learners"):
-            group.apply_gradients(np.zeros(1, np.float32), [()], scheduled=scheduled_after(0))
+            group.apply_gradients(np.zeros(1, np.float32), {}, scheduled=scheduled_after(0))
         os.kill(min(set(actor_pids()) - before), signal.SIGKILL)
         with pytest.raises(
             TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot go on"

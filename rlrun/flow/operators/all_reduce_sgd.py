@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
     from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.reducer import Reducer
     from rlrun.learner.replica import LearnerFactory
     from rlrun.policy.weights import LearningWeights, Weights
 
@@ -177,8 +178,15 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
                 rank, address = self.member
                 self._reduce = AllReduce(rank, self.num_workers, timeout_s=self.timeout_s)
                 self._reduce.join(address)
-            self._learner = self.make_learner(reduce=self._reduce)
+            self._learner = self.make_learner(reducer=self._reducer())
         return self._learner
+
+    def _reducer(self) -> Reducer | None:
+        if self._reduce is None:
+            return None
+        from rlrun.learner.reducer import GradientAllReduce
+
+        return GradientAllReduce(self._reduce)
 
     def _added_up(self, numbers: Iterable[float]) -> Doubles:
         """Returns numbers added up over all workers."""

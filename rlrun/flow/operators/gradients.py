@@ -26,13 +26,13 @@ class Gradients(TypedDict):
 
     Attributes:
         sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
-        statistics: The names of each objective's statistics in it.
+        statistics: By the names of the objectives the names of their statistics in it.
         steps: Env steps that were taken for it.
         weights_version: Version of the weights at which it was computed, which are those that acted.
     """
 
     sums: NDArray[np.float32]
-    statistics: list[list[str]]
+    statistics: dict[str, list[str]]
     steps: int
     weights_version: int
 
@@ -90,7 +90,7 @@ class ComputeGradients(WorkerOperator):
             learner.load_target(weights.learning.target)
         return Gradients(
             sums=learner.gradients(rows, scheduled=values_at(weights.schedules, weights.env_steps + steps)),
-            statistics=[list(names) for names in learner.statistics_of_gradients],
+            statistics={name: list(names) for name, names in learner.statistics_of_gradients.items()},
             steps=steps,
             weights_version=weights.version,
         )
@@ -121,7 +121,7 @@ class ApplyGradients(Operator):
         self.trainee.lag.add(learner.weights_version, np.array(gradients["weights_version"]))
         learner.apply_gradients(
             gradients["sums"],
-            [tuple(names) for names in gradients["statistics"]],
+            gradients["statistics"],
             scheduled=self.trainee.clock.scheduled(),
         )
         return gradients

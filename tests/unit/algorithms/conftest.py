@@ -13,9 +13,9 @@ def traced_updates(monkeypatch):
     That compiled code does what its graph says is a matter of the learner's own tests.
     """
 
-    def traced(update, function, arguments, *, identity, announce):
+    def traced(computation, function, arguments, *, identity, announce):
         graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
         turn_narrow_products(graph)
-        return lambda given: [graph(*given)]
+        return lambda given: graph(*given)
 
-    monkeypatch.setattr("rlrun.learner.local_learner.compiled", traced)
+    monkeypatch.setattr("rlrun.learner.execution.compiled", traced)

@@ -148,7 +148,8 @@ def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
     assert actor.total.item() == pytest.approx(mean_of_valid(alpha * densities - values, batch), rel=1e-4)
     assert actor.statistics["entropy"].item() == pytest.approx(-mean_of_valid(densities, batch), rel=1e-4)
     surplus = -mean_of_valid(densities, batch) - 0.25
-    temperature = learner.objectives[-1].loss(outputs, tensors(batch), {})
+    carried = {"actor/log_probs": actor.carry["log_probs"]}
+    temperature = learner.objectives[-1].loss(outputs, {**tensors(batch), **carried}, {})
     assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * surplus, rel=1e-4)
 
 
@@ -182,10 +183,10 @@ def test_sac_s_losses_over_choices_are_explicit_sums():
     assert learning.training.algorithm.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
         squares.mean(), rel=1e-5
     )
-    assert learning.training.algorithm.actor_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
-        np.mean(climbed), rel=1e-5
-    )
-    temperature = learner.objectives[-1].loss(outputs, tensors(batch), {})
+    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    assert actor.total.item() == pytest.approx(np.mean(climbed), rel=1e-5)
+    carried = {"actor/log_probs": actor.carry["log_probs"]}
+    temperature = learner.objectives[-1].loss(outputs, {**tensors(batch), **carried}, {})
     assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * (np.mean(entropies) - 0.25), rel=1e-4)
 
 

@@ -18,9 +18,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.functional.value_rescaling import EPSILON
+from rlrun.learner.execution import flattened_arguments, traceable
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.objective import Loss
-from rlrun.learner.update import OptimizerState, Parameters, Update, flattened_arguments, traceable
+from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.policy.recurrent_q import RecurrentQPolicy
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
@@ -193,7 +194,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     learner = AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=0, compile_updates=False)()
     drawn = torch.Generator().manual_seed(0)
     flat = torch.from_numpy(learner.flat())
-    moments = [torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())]
+    state = fresh_state(learner.objectives[0].optimizer, len(flat))
     batch = SampleBatch(
         obs=torch.randn(3, 4, 4, generator=drawn),
         starts=torch.rand(3, 4, generator=drawn) < 0.3,
@@ -207,8 +208,8 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     )
     update, scheduled = Update(learner.policy, learner.objectives), {"lr": torch.tensor(1e-2)}
     parameters = Parameters(flat, flat * 0.5)
-    arguments = flattened_arguments(parameters, [OptimizerState(*moments)], batch, scheduled)
-    function = traceable(update, 1, batch, scheduled, has_target=True)
+    arguments = flattened_arguments(parameters, [state], batch, scheduled)
+    function = traceable(update, [state], batch, scheduled, has_target=True)
     graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
     turn_narrow_products(graph)
     eager, traced = ([argument.clone() for argument in arguments] for _ in range(2))

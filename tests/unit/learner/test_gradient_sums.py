@@ -6,6 +6,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.reducer import GradientAllReduce
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 
@@ -17,7 +18,7 @@ def loss(outputs, batch, scheduled):
     return Loss(policy_loss + value_loss, {"policy_loss": policy_loss, "value_loss": value_loss})
 
 
-def learner_for(**more):
+def learner_for(own_loss=None, **more):
     policy = ActorCriticPolicy(
         gymnasium.spaces.Box(-1, 1, (3,)),
         gymnasium.spaces.Discrete(2),
@@ -26,7 +27,7 @@ def learner_for(**more):
         seed=1,
     )
     settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
-    return LocalLearner(policy, [Objective("loss", loss, max_grad_norm=0.5)], **settings)
+    return LocalLearner(policy, [Objective("loss", own_loss or loss, max_grad_norm=0.5)], **settings)
 
 
 def batch_of(rows, length=1, seed=0):
@@ -83,21 +84,16 @@ def test_shares_of_every_minibatch_are_disjoint_and_complete():
     seen = []
     for share in ((0, 2), (1, 2)):
         minibatches = []
-        learner = learner_for(share=share, reduce=lambda total: total)
-        run = learner._sums[0]
 
         def spy(outputs, rows, scheduled, minibatches=minibatches):
             minibatches.append(sorted(rows["number"][rows["valid"]].tolist()))
             return loss(outputs, rows, scheduled)
 
-        run.objective = Objective("loss", spy)
-        learn(learner, batch)
+        learn(learner_for(spy, share=share, reducer=GradientAllReduce(lambda total: total)), batch)
         seen.append(minibatches)
-    alone = learner_for(reduce=lambda total: total)
     order = np.random.Generator(np.random.Philox(3))
     for first, second in zip(*seen, strict=True):
         assert not set(first) & set(second)
-    assert alone.sgd_steps == 0
     for epoch in range(3):
         expected = order.permutation(40)
         together = [sorted(a + b) for a, b in zip(seen[0], seen[1], strict=True)][2 * epoch : 2 * epoch + 2]

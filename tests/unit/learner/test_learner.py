@@ -8,6 +8,7 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.compilation import compiler
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 
@@ -137,7 +138,7 @@ def test_a_last_minibatch_is_filled_up_and_every_row_is_used_once_per_pass():
 
 
 def test_adam_equals_torch_s_own():
-    learner = learner_for(objectives=[Objective("loss", actor_critic_loss, epsilon=1e-8)])
+    learner = learner_for(objectives=[Objective("loss", actor_critic_loss, optimizer=Adam(1e-8))])
     policy = learner.policy
     twin = torch.nn.Parameter(torch.from_numpy(learner.flat()))
     theirs = torch.optim.Adam([twin], lr=1e-3, eps=1e-8)

@@ -73,7 +73,7 @@ def served(objectives, configs, shards, rank=0, **more):
             calls = {index: threads.submit(getattr(shards[index], method), *own) for index, own in arguments.items()}
             return {index: call.result() for index, call in calls.items()}
 
-    return learner_for(objectives, servers=ParameterServers(configs, rank, ask), **more)
+    return learner_for(objectives, reducer=ParameterServers(configs, rank, ask), **more)
 
 
 def batch_of(rows, seed=0):

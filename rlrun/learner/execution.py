@@ -1,0 +1,114 @@
+"""Runs the learner's computations, as they are or compiled as a whole (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree, named_leaves
+from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
+from rlrun.learner.optimizers import OptimizerState
+from rlrun.learner.update import Computation, Parameters
+
+
+class Execution:
+    """Runs computations eagerly, or compiles each once for each shape of minibatch.
+
+    Args:
+        is_compiled: Whether they run compiled.
+        identity: What determines them besides their objectives and shapes, or None if code outside of rlrun takes part.
+        announce: Called with a sentence when something is about to take long.
+    """
+
+    def __init__(self, is_compiled: bool, identity: str | None, announce: Callable[[str], None]) -> None:
+        self._is_compiled = is_compiled
+        self._identity = identity
+        self._announce = announce
+        self._compiled: dict[tuple[object, ...], CompiledUpdate] = {}
+
+    def __call__(
+        self,
+        computation: Computation,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Sequence[Tensor]:
+        """Returns what a computation returns.
+
+        Args:
+            computation: The computation.
+            parameters: The parameters of the networks.
+            states: Optimizer states of its objectives, if it moves parameters.
+            batch: A minibatch, columns [S, L, ...].
+            scheduled: Settings that change over a run, each [].
+        """
+        if not self._is_compiled:
+            return computation(parameters, states, batch, scheduled)
+        arguments = flattened_arguments(parameters, states, batch, scheduled)
+        key = (computation.name, batch["valid"].shape)
+        if key not in self._compiled:
+            self._compiled[key] = compiled(
+                computation,
+                traceable(computation, states, batch, scheduled, has_target=parameters.target is not None),
+                arguments,
+                identity=self._identity_of(computation, batch, scheduled),
+                announce=self._announce,
+            )
+        return self._compiled[key](arguments)
+
+    def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
+        """Returns what determines a computation besides shapes; what is carried to it is among the batch's columns."""
+        if self._identity is None:
+            return None
+        moved = [(each.parameters, each.lr, each.max_grad_norm, each.optimizer) for each in computation.objectives]
+        exchanged = [(each.needs, each.assigns) for each in computation.objectives]
+        columns = [name for name, _ in named_leaves(dict(batch))]
+        parts = (own_code_digest(), self._identity, computation.name, moved, exchanged, columns, sorted(scheduled))
+        return "\n".join(str(part) for part in parts)
+
+
+def flattened_arguments(
+    parameters: Parameters,
+    states: Sequence[OptimizerState],
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+) -> list[Tensor]:
+    """Returns a computation's arguments as one list of tensors, in the order in which `traceable` takes them."""
+    tensors = [parameters.flat]
+    tensors += [] if parameters.target is None else [parameters.target]
+    for state in states:
+        tensors += state.values()
+    tensors += [leaf for _, leaf in named_leaves(dict(batch))]
+    return tensors + [scheduled[name] for name in sorted(scheduled)]
+
+
+def traceable(
+    update: Computation,
+    states: Sequence[OptimizerState],
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+    *,
+    has_target: bool = False,
+) -> Any:
+    """Returns a computation as a function of one flat list of tensors.
+
+    Args:
+        update: The computation.
+        states: Optimizer states with the structure of those to come.
+        batch: A minibatch with the structure of those to come.
+        scheduled: Scheduled settings with the names of those to come.
+        has_target: Whether there is a target network.
+    """
+
+    def function(*tensors: Tensor) -> list[Tensor]:
+        arguments = iter(tensors)
+        parameters = Parameters(next(arguments), next(arguments) if has_target else None)
+        given = [{part: next(arguments) for part in state} for state in states]
+        columns = SampleBatch({name: map_tree(lambda _: next(arguments), tree) for name, tree in batch.items()})
+        return update(parameters, given, columns, {name: next(arguments) for name in sorted(scheduled)})
+
+    return function

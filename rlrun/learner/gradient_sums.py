@@ -1,0 +1,179 @@
+"""Gradients of parts of a minibatch, made so that they add up to that of the whole (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.learner.execution import Execution
+from rlrun.learner.objective import Objective
+from rlrun.learner.optimizers import OptimizerState
+from rlrun.learner.update import (
+    Parameters,
+    Precision,
+    assigned_values,
+    carried_from,
+    gradient_of,
+    num_assigned,
+    sum_as_means,
+    with_carried,
+)
+from rlrun.policy.policy import Policy
+
+
+class GradientSum:
+    """One objective's gradient on a minibatch, weighed by the minibatch's valid steps so that such sums can be added.
+
+    Gradients of parts of a batch, from several learners or from several microbatches, add up to that of the whole,
+    because every loss is a mean over valid steps. Values that the loss assigns and statistics are means as well.
+
+    Args:
+        policy: The policy.
+        objective: The objective.
+        precision: What the network's passes are computed in.
+        weighed: Whether the sum is one; otherwise gradient and statistics are means, and the number of valid steps
+            stands behind them.
+
+    Attributes:
+        name: Tells it from other computations over the same objective.
+        objectives: The one objective.
+        statistics: Names of what it measures, in the order of the sum's parts; known after the first call.
+        carried: Names of the tensors that it hands on to later objectives; known after the first call.
+    """
+
+    def __init__(
+        self, policy: Policy, objective: Objective, precision: Precision = "float32", *, weighed: bool = True
+    ) -> None:
+        self.policy = policy
+        self.name = f"gradient of {objective.name}"
+        self.objectives: tuple[Objective, ...] = (objective,)
+        self.precision = precision
+        self.weighed = weighed
+        self.statistics: tuple[str, ...] = ()
+        self.carried: tuple[str, ...] = ()
+
+    def __call__(
+        self,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> list[Tensor]:
+        """Returns gradient, assigned values, statistics and 1, all times the number of valid steps, as one vector.
+
+        Behind that vector come the tensors that the loss carries.
+
+        Args:
+            parameters: All parameters.
+            states: None; the sum moves nothing.
+            batch: A minibatch, columns [S, L, ...], and what the objective needs of those before it.
+            scheduled: Settings that change over a run, each [].
+        """
+        (objective,) = self.objectives
+        gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
+        carried = carried_from(objective, loss)
+        self.statistics, self.carried = tuple(loss.statistics), tuple(carried)
+        weight = batch["valid"].sum().float()
+        parts = assigned_values(objective, loss)
+        parts += [value.detach().float().reshape(1) for value in loss.statistics.values()]
+        # A tensor that is handed out must not be one that came in.
+        handed_on = [tensor.clone() for tensor in carried.values()]
+        if not self.weighed:
+            return [torch.cat([gradient, *parts, weight.reshape(1)]), *handed_on]
+        return [torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight, *handed_on]
+
+
+class GradientSums:
+    """The gradient sums of a learner's objectives over whole minibatches, one microbatch after another.
+
+    Args:
+        policy: The policy.
+        objectives: The learner's objectives.
+        precision: What the network's passes are computed in.
+        execution: Runs the computation of each.
+        microbatch_size: Steps whose gradient is computed at a time, to save memory; None for a whole minibatch.
+        as_means: Whether they are means over the valid steps, with the number of those behind them.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        objectives: Iterable[Objective],
+        precision: Precision,
+        execution: Execution,
+        *,
+        microbatch_size: int | None,
+        as_means: bool,
+    ) -> None:
+        self._execution = execution
+        self._microbatch_size = microbatch_size
+        # Means of one part are made as such: their bits are those of a gradient that is applied at once.
+        weighed = not as_means or microbatch_size is not None
+        self._divides = as_means and weighed
+        self._sums = {
+            each.name: GradientSum(policy, each, precision, weighed=weighed)
+            for each in objectives
+            if each.loss is not None
+        }
+
+    @property
+    def statistics(self) -> dict[str, tuple[str, ...]]:
+        """Names of the statistics in each objective's sum, known after the first time that it was computed."""
+        return {name: each.statistics for name, each in self._sums.items()}
+
+    def over(
+        self,
+        objectives: Iterable[Objective],
+        batch: SampleBatch,
+        parameters: Parameters,
+        scheduled: Mapping[str, Tensor],
+    ) -> Iterator[tuple[Objective, Tensor]]:
+        """Yields objectives with their sums; each is computed when it is asked for, at the parameters as they are then.
+
+        Args:
+            objectives: The objectives, in order.
+            batch: A minibatch on the device.
+            parameters: The parameters of the networks.
+            scheduled: Settings that change over a run, each [].
+        """
+        parts = self._microbatches(batch)
+        carried: list[dict[str, Tensor]] = [{} for _ in parts]
+        for objective in objectives:
+            gradient_sum = self._sums[objective.name]
+            total: Tensor | None = None
+            for part, tensors in zip(parts, carried, strict=True):
+                seen = with_carried(part, objective, tensors)
+                addend, *own = self._execution(gradient_sum, parameters, (), seen, scheduled)
+                tensors.update(zip(gradient_sum.carried, own, strict=True))
+                total = addend if total is None else total.add_(addend)
+            assert total is not None
+            yield objective, sum_as_means(total) if self._divides else total
+
+    def _microbatches(self, batch: SampleBatch) -> list[SampleBatch]:
+        if self._microbatch_size is None:
+            return [batch]
+        rows, length = batch["valid"].shape
+        size = max(self._microbatch_size // length, 1)
+        return [batch.map(lambda leaf, start=start: leaf[start : start + size]) for start in range(0, rows, size)]
+
+
+def split_sums(
+    policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
+) -> list[tuple[Objective, Tensor]]:
+    """Returns gradient sums that stand one after another, each with its objective.
+
+    Args:
+        policy: The policy.
+        objectives: The learner's objectives, in order.
+        sums: The sums of some of them.
+        statistics: By the names of those the names of the statistics in their sums.
+    """
+    present = [objective for objective in objectives if objective.name in statistics]
+    sizes = []
+    for objective in present:
+        _, size = policy.parameters.range_under(objective.parameters)
+        sizes.append(size + num_assigned(policy, objective) + len(statistics[objective.name]) + 1)
+    return list(zip(present, torch.split(sums, sizes), strict=True))

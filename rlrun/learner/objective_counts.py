@@ -1,0 +1,51 @@
+"""Which objectives are due in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from rlrun.learner.objective import Objective
+
+
+class ObjectiveCounts:
+    """Counts for each objective the minibatches that it was asked about, and says which are due.
+
+    Args:
+        objectives: The learner's objectives, in order.
+    """
+
+    def __init__(self, objectives: Sequence[Objective]) -> None:
+        self._objectives = tuple(each for each in objectives if each.loss is not None)
+        self._asked = {objective.name: 0 for objective in self._objectives}
+
+    def due(self, names: Collection[str] | None = None) -> list[Objective]:
+        """Counts one minibatch, and returns the objectives that are to run on it, in order.
+
+        Args:
+            names: The objectives that are asked about it; None for all that have a loss.
+
+        Raises:
+            ValueError: One of the names is of no objective with a loss; or one that is due needs what another one
+                carries that is not.
+        """
+        if names is not None and (unknown := set(names) - set(self._asked)):
+            raise ValueError(f"no objective with a loss is called {', '.join(sorted(unknown))}")
+        asked = [each for each in self._objectives if names is None or each.name in names]
+        due = [each for each in asked if self._asked[each.name] % each.every == 0]
+        present = {each.name for each in due}
+        for objective in due:
+            if missing := [name for name in objective.needs if name not in present]:
+                raise ValueError(
+                    f"objective {objective.name} needs what {missing[0]} carries, which is not due with it"
+                )
+        for each in asked:
+            self._asked[each.name] += 1
+        return due
+
+    def state(self) -> dict[str, int]:
+        """Returns the minibatches of each objective."""
+        return dict(self._asked)
+
+    def load_state(self, state: Mapping[str, int]) -> None:
+        """Takes over what `state` returned."""
+        self._asked = {name: int(state[name]) for name in self._asked}

@@ -71,21 +71,16 @@ class Demonstrations:
         finally:
             partial.unlink(missing_ok=True)
 
-    def fragment(self, like: SampleBatch, rows_behind: int) -> SampleBatch:
+    def fragment(self, like: SampleBatch) -> SampleBatch:
         """Returns all of it as one fragment [T, 1], as a worker would have collected it.
 
         Args:
             like: A fragment of a worker, for the form and types of observations and actions.
-            rows_behind: Rows to add that no step fills.
 
         Raises:
             UsageError: If observations or actions have another form.
         """
-        length = len(self.columns["valid"])
         paths = {id(leaf): name for name, leaf in named_leaves(like["obs"])}
-
-        def stretched(leaf: NDArray[Any], rows: int) -> NDArray[Any]:
-            return np.concatenate([leaf, np.repeat(leaf[-1:], rows, axis=0)])[:, None]
 
         def part_like(leaf: NDArray[Any]) -> NDArray[Any]:
             found = self.observations.get(paths[id(leaf)])
@@ -95,15 +90,12 @@ class Demonstrations:
                     f"the demonstrations' observations do not fit the env: '{paths[id(leaf)]}' has the shape "
                     f"{leaf.shape[2:]} there, and {shape} in the demonstrations"
                 )
-            return stretched(found.astype(leaf.dtype), rows_behind + 1)
+            return np.concatenate([found, found[-1:]]).astype(leaf.dtype)[:, None]
 
-        columns = {name: stretched(column, rows_behind) for name, column in self.columns.items()}
-        columns["valid"][length:] = False
+        columns = {name: column[:, None] for name, column in self.columns.items()}
         columns["rewards"] = columns["rewards"].astype(np.float32)
         columns["actions"] = columns["actions"] - self.about.get("first_action", 0)
-        for name in ("terminateds", "truncateds"):
-            columns[name][length:] = False
-        starts = np.ones((length + rows_behind, 1), np.bool_)
+        starts = np.ones_like(columns["valid"])
         starts[1:] = ~columns["valid"][:-1]
         return SampleBatch(columns, obs=map_tree(part_like, like["obs"]), starts=starts)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.packing import zeroed
 from rlrun.data.tree import map_tree
 
 CLOSING_COLUMNS = ("obs", "values", "q_values")
@@ -82,11 +83,7 @@ class SampleBatch(dict[str, Any]):
         valid = self["valid"]
         if valid.all():
             return self
-
-        def clear(leaf: Any) -> Any:
-            return np.where(valid.reshape(*valid.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
-
-        return SampleBatch({name: column if name in keep else map_tree(clear, column) for name, column in self.items()})
+        return SampleBatch({name: tree if name in keep else zeroed(tree, valid) for name, tree in self.items()})
 
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:

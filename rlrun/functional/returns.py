@@ -1,9 +1,8 @@
 """Returns and advantages over fragments of experience, in NumPy.
 
-A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row, so that the value
-behind step t is always `values[t + 1]`. Rows that no step filled (the row after an episode's end, which holds its
-final
-observation) may hold anything: no other row reads their result.
+A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row. Fragments are packed
+(`rlrun.data.packing`), so that the value behind step t is always `values[t + 1]`. A row without a step stands directly
+behind an episode's end, where it holds the final observation, or behind a slot's last row; no step reads its result.
 """
 
 from __future__ import annotations
@@ -75,16 +74,18 @@ def gae(
     return advantages, advantages + values[:-1]
 
 
-def forward_discounted_sums(rewards: Floats, ends: Flags, gamma: float, start: Floats) -> Floats:
+def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
     """Computes the running discounted sum of past rewards, started afresh after every end.
 
-    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation.
+    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation. Rows without
+    a step pass the sum on as it is, or 0 behind an end, so that a fragment need not be packed.
 
     Args:
-        rewards: Rewards, [T, B].
-        ends: Whether the episode ended at the step, [T, B].
+        rewards: Rewards, [T, B]; 0 in rows without a step.
+        ends: Whether the episode ended at the step, [T, B]; False in rows without a step.
+        valid: Whether the row holds a step, [T, B].
         gamma: Discount.
-        start: gamma * R[-1], 0 where the episode ended there, [B].
+        start: R[-1], 0 where the episode ended there, [B].
 
     Returns:
         The sums, [T, B].
@@ -92,8 +93,9 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, gamma: float, start: F
     Source:
         Engstrom et al., arXiv:2005.12729, section 3 ("reward scaling").
     """
-    carries = np.zeros_like(rewards)
-    carries[1:] = gamma * ~ends[:-1]
+    carries = np.where(valid, gamma, 1.0).astype(rewards.dtype)
     terms = rewards.copy()
-    terms[0] += start
+    terms[0] += carries[0] * start
+    carries[0] = 0
+    carries[1:] *= ~ends[:-1]
     return reverse_scan(terms[::-1], np.ascontiguousarray(carries[::-1]))[::-1]

@@ -108,9 +108,15 @@ class BehaviorPolicy(ABC):
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
 
-    def observation_moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] that the filter wants, by its names."""
-        return {} if self.filter is None else self.filter.moments(observations)
+    def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
+        """Returns the statistics of raw observations that the filter wants, by its names.
+
+        Args:
+            observations: A tree of observations, [T, B, ...].
+            filled: Whether a row holds an observation, a step's or an episode's final one, [T, B]; the others are
+                garbage.
+        """
+        return {} if self.filter is None else self.filter.moments(observations, filled)
 
     def _filtered(self, observations: Any) -> Any:
         return observations if self.filter is None else self.filter(observations)

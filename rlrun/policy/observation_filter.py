@@ -63,13 +63,14 @@ class ObservationFilter:
         np.maximum(normalized, -CLIP, out=normalized)
         return normalized.astype(np.float32, copy=False)
 
-    def moments(self, observations: Any) -> dict[str, Moments]:
-        """Returns the statistics of a fragment's observations [T, B, ...] by name."""
+    def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
+        """Returns the statistics of a fragment's observations [T, B, ...], where rows are filled [T, B], by name."""
         found: dict[str, Moments] = {}
+        has_gaps = not filled.all()
 
         def measure(name: str, column: NDArray[Any]) -> None:
             if name:
-                found[name] = Moments.of(column, 2)
+                found[name] = Moments.of(column[filled], 1) if has_gaps else Moments.of(column, 2)
 
         map_tree(measure, self.names, observations)
         return found

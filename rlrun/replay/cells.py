@@ -22,7 +22,7 @@ def cells_for(
     shape: tuple[int, int, int],
     *,
     extra: Sequence[str],
-    is_folded: bool,
+    is_n_step: bool,
     frame_stack: int | None,
     new: Allocate,
 ) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def cells_for(
         fragment: A fragment [T, B], of any length.
         shape: Lanes, rows and columns.
         extra: Columns beyond those of a step.
-        is_folded: Whether steps are folded, so that what they come to is kept as well.
+        is_n_step: Whether transitions over several steps are kept as well.
         frame_stack: How many images an observation is a stack of, or None.
         new: Sets memory aside.
 
@@ -57,6 +57,6 @@ def cells_for(
     for name in ("actions", *extra):
         stores[name] = map_tree(plain, fragment[name])
     kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(FLAGS, np.bool_)}
-    if is_folded:
-        kinds |= {"folded_rewards": np.float32, "discounts": np.float32, "steps": np.uint16}
+    if is_n_step:
+        kinds |= {"n_step_rewards": np.float32, "discounts": np.float32, "steps": np.uint16}
     return stores | {name: PlainStore(shape, (), dtype, new) for name, dtype in kinds.items()}

@@ -103,12 +103,12 @@ class DemonstratedReplay:
             )
         found = load_demonstrations(self._path)
         config = self.config
-        # Rows behind the end, so that a sequence can begin anywhere up to the last step.
-        span = config.burn_in + config.length + config.stride
-        fragment = found.fragment(like, rows_behind=span)
+        fragment = found.fragment(like)
         fragment["memory"] = np.zeros((len(fragment["valid"]), 1, like["memory"].shape[2]), np.float32)
-        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + span), 1)
+        span = config.burn_in + config.length + config.stride
+        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), 1)
         replay.add(0, fragment)
+        replay.finish(0)
         if self._state is not None:
             replay.load_draws(self._state)
         return replay

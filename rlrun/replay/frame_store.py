@@ -39,12 +39,12 @@ class FrameStore(Store):
         self._flat_runs = self._runs.reshape(-1)
         self._older: dict[int, NDArray[Any]] = {}
 
-    def write(self, lane: int, rows: slice | Indices, leaf: NDArray[Any], *, continues: bool = False) -> None:
+    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Takes newest frames, and whole stacks where they are no continuation."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:
-            runs[0] = self._runs[lane, numbers[0]]
+            runs[0] = self._runs[lane, numbers[0], slots]
         words = _words(leaf)
         goes_on = (words[1:, :, :-1] == words[:-1, :, 1:]).all(axis=(2, 3))
         for t, same in enumerate(goes_on):
@@ -52,12 +52,12 @@ class FrameStore(Store):
         if continues:
             numbers, leaf, runs = numbers[1:], leaf[1:], runs[1:]
         _, num_rows, columns = self._shape
-        cells: Indices = (lane * num_rows + numbers[:, None]) * columns + np.arange(columns)
+        cells: Indices = (lane * num_rows + numbers[:, None]) * columns + np.arange(slots.start, slots.stop)
         if self._older:
             for cell in cells.ravel().tolist():
                 self._older.pop(cell, None)
-        self._frames[lane, numbers] = leaf[:, :, -1]
-        self._runs[lane, numbers] = runs
+        self._frames[lane, numbers, slots] = leaf[:, :, -1]
+        self._runs[lane, numbers, slots] = runs
         for t, column in zip(*(runs == 0).nonzero(), strict=True):
             self._older[int(cells[t, column])] = leaf[t, column, :-1].copy()
 

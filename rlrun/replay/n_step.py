@@ -1,4 +1,4 @@
-"""Several steps folded into one (NumPy)."""
+"""Transitions over several steps (NumPy)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Folded(NamedTuple):
-    """What a step and the ones behind it come to, each [T, B].
+class NStepTransitions(NamedTuple):
+    """Transitions over a step and those behind it, each [T, B].
 
     Attributes:
-        rewards: Discounted sum of the rewards of the steps that are folded.
+        rewards: Discounted sum of the steps' rewards.
         discounts: What the value of the observation behind them counts: gamma to the power of their number, 0 if the
             last one ended its episode for good.
         steps: How many they are.
         complete: Whether they are as many as there are to be: `n_step`, or all up to their episode's end. False in
-            cells that no step filled.
+            rows without a step.
     """
 
     rewards: NDArray[np.float32]
@@ -26,15 +26,17 @@ class Folded(NamedTuple):
     complete: NDArray[np.bool_]
 
 
-def folded(
+def n_step_transitions(
     rewards: NDArray[np.float32],
     terminateds: NDArray[np.bool_],
     truncateds: NDArray[np.bool_],
     valid: NDArray[np.bool_],
     gamma: float,
     n_step: int,
-) -> Folded:
-    """Folds every step with the n_step - 1 behind it, or with those up to its episode's end.
+) -> NStepTransitions:
+    """Returns the n-step transition of every step, or that over the steps up to its episode's end.
+
+    Rows are packed (`rlrun.data.packing`): a step's next one is in the row behind it.
 
     R[t] = sum over j < k of gamma^j r[t + j], with k = n_step or the number of steps up to the end, if that is nearer.
     A truncated episode's value counts on from its final observation, a terminated one's does not.
@@ -43,9 +45,9 @@ def folded(
         rewards: Rewards, [T, B].
         terminateds: Whether the step ended its episode for good, [T, B].
         truncateds: Whether the step's episode was cut off there, [T, B].
-        valid: Whether a step filled the cell, [T, B].
+        valid: Whether the row holds a step, [T, B].
         gamma: Discount.
-        n_step: Most steps that are folded.
+        n_step: Most steps of a transition.
 
     Source:
         Sutton, "Learning to predict by the methods of temporal differences", 1988; De Asis et al., arXiv:1703.01327,
@@ -56,7 +58,7 @@ def folded(
     # Broadcast products of float32 and Python numbers stay float32.
     carries = np.where(terminateds, np.float32(0), np.float32(gamma))
     if n_step == 1:
-        return Folded(rewards.astype(np.float32), carries, valid.astype(np.uint16), valid.copy())
+        return NStepTransitions(rewards.astype(np.float32), carries, valid.astype(np.uint16), valid.copy())
     sums, discounts = np.zeros_like(rewards, np.float32), np.ones_like(rewards, np.float32)
     steps, open_ = np.zeros(rewards.shape, np.uint16), valid.copy()
     for j in range(min(n_step, length)):
@@ -66,4 +68,4 @@ def folded(
         discounts[rows] = np.where(adds, discounts[rows] * carries[j:], discounts[rows])
         steps[rows] += adds
         open_[rows] &= goes_on[j:]
-    return Folded(sums, discounts, steps, valid & ~(open_ & (steps < n_step)))
+    return NStepTransitions(sums, discounts, steps, valid & ~(open_ & (steps < n_step)))

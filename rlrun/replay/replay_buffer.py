@@ -11,7 +11,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.schedules import value_at
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
-from rlrun.replay.ring import ReplayRing
+from rlrun.replay.ring import Inserted, ReplayRing
 
 PRIORITIES = "priorities"
 """Column of a fragment with its steps' first priorities, [T, B]; see `InitialPriorities`."""
@@ -66,24 +66,26 @@ class ReplayBuffer:
             fragment: Its columns, with raw observations. Its `priorities` [T, B], if it has any, are the first ones in
                 a prioritized replay; without them steps have the largest priority so far.
         """
-        priorities = fragment.get(PRIORITIES)
-        inserted = self._ring.insert(lane, fragment)
-        if self.config.prioritized:
-            if self._priorities is None:
-                self._priorities = self._new_priorities()
-            if priorities is not None and self._told is None:
-                self._told = np.full(self._ring.num_cells, np.nan, np.float32)
-            if len(inserted.overwritten):
-                self._priorities.remove(inserted.overwritten)
-            if self._told is None:
-                self._priorities.add(inserted.ready)
-            else:
-                cells = self._ring.cells_of(lane, inserted.rows[:-1])
-                self._told[cells] = np.nan if priorities is None else priorities
-                self._priorities.add(inserted.ready, self._told[inserted.ready])
+        for inserted in self._ring.insert(lane, fragment):
+            if self.config.prioritized:
+                self._prioritize(inserted, fragment.get(PRIORITIES))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
+
+    def _prioritize(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
+        if self._priorities is None:
+            self._priorities = self._new_priorities()
+        if priorities is not None and self._told is None:
+            self._told = np.full(self._ring.num_cells, np.nan, np.float32)
+        if len(inserted.overwritten):
+            self._priorities.remove(inserted.overwritten)
+        if self._told is None:
+            self._priorities.add(inserted.ready)
+        else:
+            cells = self._ring.cells_of(inserted.lane, inserted.rows[:-1])[:, inserted.slots]
+            self._told[cells] = np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
+            self._priorities.add(inserted.ready, self._told[inserted.ready])
 
     def _new_priorities(self) -> Priorities:
         return Priorities(self._ring.num_cells, self.config.priority_alpha, self.config.priority_epsilon)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.packing import filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 from rlrun.replay.cells import FLAGS, cells_for
 from rlrun.replay.memory import zeros_in
-from rlrun.replay.n_step import folded
+from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.stores import Indices, Store
 
 _NONE: Indices = np.zeros(0, np.int64)
@@ -22,11 +23,13 @@ _NONE: Indices = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """What an insertion did to a ring.
+    """What an insertion did to the streams of some slots.
 
     Attributes:
         lane: Whose fragment it was.
-        rows: The rows of its lane in which its observations stand, [T + 1]; there is no step in the last one yet.
+        slots: Which of its slots.
+        steps: Rows of the fragment that were inserted, T in number.
+        rows: The rows of the lane in which their observations stand, [T + 1]; there is no step in the last one yet.
         lost: Rows of the lane whose older content is gone or cannot be put together any more, in the order of the
             stream; where the ring is not full yet they held nothing.
         overwritten: Cells that could be drawn before and cannot be any more.
@@ -34,10 +37,29 @@ class Inserted:
     """
 
     lane: int
+    slots: slice
+    steps: slice | Indices
     rows: Indices
     lost: Indices
     overwritten: Indices
     ready: Indices
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Where the streams of some slots of a lane stand, which have grown by the same rows so far.
+
+    Attributes:
+        slots: Which slots.
+        head: The newest row; there is no step in it yet.
+        filled: Rows with steps behind it, at most all.
+        begun: Whether anything was inserted.
+    """
+
+    slots: slice
+    head: int = 0
+    filled: int = 0
+    begun: bool = False
 
 
 class ReplayRing:
@@ -48,6 +70,9 @@ class ReplayRing:
     episode's final one: that row then holds no step and is never drawn. A fragment that does not go on where the one
     before it in its lane ended (a worker was made anew) begins one row later, so that the row between closes what came
     before.
+
+    Empty rows (`rlrun.data.packing`) are not kept: from the first one on each slot's stream of its lane grows at its
+    own pace, by its own rows. Until then the slots of a lane share their rows, which is faster.
 
     A step can be drawn once all the steps that it is folded with are here.
 
@@ -101,12 +126,12 @@ class ReplayRing:
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] | None = None
         self._ready = np.zeros(0, np.bool_)
-        self._heads = [0] * num_lanes
-        self._filled = [0] * num_lanes
-        self._begun = [False] * num_lanes
+        self._cursors: list[list[_Cursor]] = [[] for _ in range(num_lanes)]
+        self._is_packed = [False] * num_lanes
+        self._most_filled = [0] * num_lanes
 
-    def insert(self, lane: int, fragment: SampleBatch) -> Inserted:
-        """Puts a fragment [T, B] behind the last one of its lane.
+    def insert(self, lane: int, fragment: SampleBatch) -> list[Inserted]:
+        """Stores a fragment [T, B] behind the last one of its lane; tells what that did, for all slots or each.
 
         Args:
             lane: Whose it is.
@@ -124,28 +149,99 @@ class ReplayRing:
                 f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
                 f"of {length}: set replay.capacity to at least {least * self.num_lanes * self.columns:,}"
             )
-        head = self._heads[lane]
-        continues = self._begun[lane] and self._continues(lane, head, fragment["obs"])
-        sealed = int(self._begun[lane] and not continues)
-        if sealed:
-            self._close(lane, head)
+        if not self._is_packed[lane]:
+            (cursor,) = self._cursors[lane]
+            goes_on = self._goes_on(lane, cursor, fragment)
+            if goes_on is not None and not self._has_gap(lane, cursor, fragment):
+                seals = cursor.begun and not goes_on
+                return [self._append(lane, cursor, fragment, slice(None), seals=seals, continues=goes_on)]
+            self._is_packed[lane] = True
+            self._cursors[lane] = [replace(cursor, slots=slice(slot, slot + 1)) for slot in range(self.columns)]
+        filled = filled_rows(fragment["valid"], fragment["terminateds"] | fragment["truncateds"])
+        rows = [filled[:, cursor.slots.start].nonzero()[0] for cursor in self._cursors[lane]]
+        slots = zip(self._cursors[lane], rows, strict=True)
+        return [self._append_packed(lane, cursor, fragment, own) for cursor, own in slots if len(own)]
+
+    def pad(self, lane: int, number: int) -> list[Inserted]:
+        """Stores so many rows without steps behind all streams of a lane, in which nothing more comes."""
+        like, inserted = self._like, []
+        assert like is not None  # something was inserted
+        for cursor in self._cursors[lane]:
+            shape = (number, cursor.slots.stop - cursor.slots.start)
+            part = SampleBatch({name: np.zeros(shape, np.bool_) for name in FLAGS}, rewards=np.zeros(shape, np.float32))
+            for name in ("obs", "actions", *self.extra):
+                own = (number + 1, shape[1]) if name == "obs" else shape
+                part[name] = map_tree(lambda leaf, own=own: np.zeros((*own, *leaf.shape[2:]), leaf.dtype), like[name])
+            inserted.append(self._append(lane, cursor, part, slice(None), seals=True, continues=False))
+        return inserted
+
+    def _has_gap(self, lane: int, cursor: _Cursor, fragment: SampleBatch) -> bool:
+        """Whether a fragment has empty rows; row 0 of a lane's first fragment may hold a final observation."""
+        valid = fragment["valid"]
+        if valid.all():
+            return False
+        ended = self._has_ended(lane, cursor) if cursor.begun else np.ones(self.columns, np.bool_)
+        return not filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1].all()
+
+    def _has_ended(self, lane: int, cursor: _Cursor) -> NDArray[np.bool_]:
+        """Whether the last row before a head holds a step that ended its episode, for each slot."""
+        terminated, truncated, valid = (self._last(name, lane, cursor) for name in FLAGS)
+        return (terminated | truncated) & valid
+
+    def _last(self, name: str, lane: int, cursor: _Cursor) -> NDArray[np.bool_]:
+        last: NDArray[np.bool_] = self._cells(name)[lane, (cursor.head - 1) % self.rows, cursor.slots]
+        return last
+
+    def _append_packed(self, lane: int, cursor: _Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
+        """Stores those rows of a fragment that hold something in one slot; the last of them closes the others."""
+        part = SampleBatch()
+        for name in self._names:
+            own = rows if name == "obs" else rows[:-1]
+            part[name] = map_tree(lambda leaf, own=own: leaf[own, cursor.slots], fragment[name])
+        # Behind an end a new stream begins, also with an observation like the final one. Where no step stands before
+        # the head, there is nothing to close.
+        goes_on = bool(self._goes_on(lane, cursor, part)) and not self._has_ended(lane, cursor).any()
+        seals = cursor.begun and not goes_on and bool(self._last("valid", lane, cursor).all())
+        return self._append(lane, cursor, part, rows[:-1], seals=seals, continues=goes_on)
+
+    def _append(
+        self, lane: int, cursor: _Cursor, part: SampleBatch, steps: slice | Indices, *, seals: bool, continues: bool
+    ) -> Inserted:
+        """Stores rows without gaps, [T, slots of the cursor].
+
+        Args:
+            lane: Whose they are.
+            cursor: Where they go.
+            part: Their columns.
+            steps: Which rows of a fragment they were.
+            seals: Whether what stands at the head closes the steps before it, so that they begin one row later.
+            continues: Whether their first observation stands at the head already.
+        """
+        length, head, slots = len(part["valid"]), cursor.head, cursor.slots
+        sealed = int(seals)
+        if seals:
+            self._close(lane, cursor)
         first = (head + sealed) % self.rows
         lost = sealed + length + 1 + self._reach
-        overwritten = self._retire(lane, head, lost)
-        own, steps = self._span(first, length + 1), self._span(first, length)
+        overwritten = self._retire(lane, cursor, lost)
+        own, within = self._span(first, length + 1), self._span(first, length)
         for name in self._names:
-            for store, leaf in zip(self._flat_stores[name], _leaves(fragment[name]), strict=True):
-                store.write(lane, own if name == "obs" else steps, leaf, continues=continues)
-        self._heads[lane] = (first + length) % self.rows
-        self._filled[lane] = min(self._filled[lane] + sealed + length, self.rows)
-        self._begun[lane] = True
-        before = min(self.n_step - 1 + sealed, self._filled[lane] - length) if self.n_step > 1 else 0
+            for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
+                store.write(lane, own if name == "obs" else within, slots, leaf, continues=continues)
+        cursor.head = (first + length) % self.rows
+        cursor.filled = min(cursor.filled + sealed + length, self.rows)
+        cursor.begun = True
+        self._cells("valid")[lane, cursor.head, slots] = False  # what stood there is gone, or closes a stream
+        self._most_filled[lane] = max(self._most_filled[lane], cursor.filled)
+        before = min(self.n_step - 1 + sealed, cursor.filled - length) if self.n_step > 1 else 0
         return Inserted(
             lane=lane,
+            slots=slots,
+            steps=steps,
             rows=self._row_numbers(first, length + 1),
             lost=self._row_numbers(head, lost),
             overwritten=overwritten,
-            ready=self._fold(lane, (first - before) % self.rows, before + length),
+            ready=self._fold(lane, slots, (first - before) % self.rows, before + length),
         )
 
     def _set_aside(self, fragment: SampleBatch) -> None:
@@ -159,28 +255,37 @@ class ReplayRing:
             fragment,
             shape,
             extra=self.extra,
-            is_folded=self.n_step > 1,
+            is_n_step=self.n_step > 1,
             frame_stack=self.frame_stack,
             new=zeros_in(self.on_disk),
         )
         self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
         self._ready = np.zeros(shape, np.bool_)
+        self._cursors = [[_Cursor(slice(0, self.columns))] for _ in range(self.num_lanes)]
 
-    def _continues(self, lane: int, head: int, observations: Any) -> bool:
-        """Tells whether a fragment begins with the observations that the one before it ended with, bit for bit.
+    def _goes_on(self, lane: int, cursor: _Cursor, part: SampleBatch) -> bool | None:
+        """Whether rows begin with the observations that those before them ended with, bit for bit.
 
-        A new stream that happens to begin so cannot be told from one that goes on, by a policy no more than here.
+        A new stream that happens to begin so cannot be told from one that goes on, by a policy no more than here. None
+        if some slots' rows do and others' do not.
         """
-        cells = self._numbered(lane, head, np.arange(self.columns))
-        pairs = zip(self._flat_stores["obs"], _leaves(observations), strict=True)
-        return all(store.read(cells).tobytes() == leaf[0].tobytes() for store, leaf in pairs)
+        if not cursor.begun:
+            return False
+        cells = self._numbered(lane, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
+        last = [store.read(cells) for store in self._flat_stores["obs"]]
+        first = [leaf[0] for leaf in _leaves(part["obs"])]
+        pairs = list(zip(last, first, strict=True))
+        if all(before.tobytes() == after.tobytes() for before, after in pairs):
+            return True
+        same = (all(before[i].tobytes() == after[i].tobytes() for before, after in pairs) for i in range(len(cells)))
+        return None if any(same) else False
 
-    def _close(self, lane: int, head: int) -> None:
+    def _close(self, lane: int, cursor: _Cursor) -> None:
         """Has the steps that a stream breaks off with end at its last observation, which is no end for good."""
-        last = (head - 1) % self.rows
-        self._cells("truncateds")[lane, last] |= ~self._cells("terminateds")[lane, last]
+        last, slots = (cursor.head - 1) % self.rows, cursor.slots
+        self._cells("truncateds")[lane, last, slots] |= ~self._cells("terminateds")[lane, last, slots]
         for name in (*FLAGS, "rewards"):
-            self._cells(name)[lane, head] = 0
+            self._cells(name)[lane, cursor.head, slots] = 0
 
     def _cells(self, name: str) -> NDArray[Any]:
         cells: NDArray[Any] = self._stores[name].cells
@@ -194,39 +299,40 @@ class ReplayRing:
         numbers: Indices = np.arange(first, first + number)
         return numbers if first + number <= self.rows else numbers % self.rows
 
-    def _retire(self, lane: int, first: int, number: int) -> Indices:
-        """Has rows that follow each other not be drawn any more; returns the cells that could be until now."""
-        if self._filled[lane] < self.rows and first + number <= self.rows:
+    def _retire(self, lane: int, cursor: _Cursor, number: int) -> Indices:
+        """Has rows from a head on not be drawn any more; returns the cells that could be until now."""
+        first, slots = cursor.head, cursor.slots
+        if cursor.filled < self.rows and first + number <= self.rows:
             return _NONE  # nothing was ever there
         rows = self._span(first, number)
-        where, columns = self._ready[lane, rows].nonzero()
+        where, columns = self._ready[lane, rows, slots].nonzero()
         if not len(where):
             return _NONE
         self.num_ready -= len(where)
-        self._ready[lane, rows] = False
-        return self._numbered(lane, (first + where) % self.rows, columns)
+        self._ready[lane, rows, slots] = False
+        return self._numbered(lane, (first + where) % self.rows, columns + slots.start)
 
     def _numbered(self, lane: int, rows: int | Indices, columns: Indices) -> Indices:
         cells: Indices = (lane * self.rows + rows) * self.columns + columns
         return cells
 
-    def _fold(self, lane: int, first: int, number: int) -> Indices:
-        """Folds the steps in rows that follow each other; returns the cells that are ready now."""
+    def _fold(self, lane: int, slots: slice, first: int, number: int) -> Indices:
+        """Sets the n-step transitions in rows that follow each other; returns the cells that are ready now."""
         rows = self._span(first, number)
         if self.n_step == 1:
-            new = self._cells("valid")[lane, rows]
-            self._ready[lane, rows] = new
+            new = self._cells("valid")[lane, rows, slots]
+            self._ready[lane, rows, slots] = new
         else:
-            own = {name: self._cells(name)[lane, rows] for name in ("rewards", *FLAGS)}
-            found = folded(**own, gamma=self.gamma, n_step=self.n_step)
-            self._cells("folded_rewards")[lane, rows] = found.rewards
-            self._cells("discounts")[lane, rows] = found.discounts
-            self._cells("steps")[lane, rows] = found.steps
-            new = found.complete & ~self._ready[lane, rows]
-            self._ready[lane, rows] |= new
+            own = {name: self._cells(name)[lane, rows, slots] for name in ("rewards", *FLAGS)}
+            found = n_step_transitions(**own, gamma=self.gamma, n_step=self.n_step)
+            self._cells("n_step_rewards")[lane, rows, slots] = found.rewards
+            self._cells("discounts")[lane, rows, slots] = found.discounts
+            self._cells("steps")[lane, rows, slots] = found.steps
+            new = found.complete & ~self._ready[lane, rows, slots]
+            self._ready[lane, rows, slots] |= new
         where, columns = new.nonzero()
         self.num_ready += len(where)
-        return self._numbered(lane, (first + where) % self.rows, columns)
+        return self._numbered(lane, (first + where) % self.rows, columns + slots.start)
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
         """Draws cells among those that are ready, each as likely as any other and with repetition, [number].
@@ -245,13 +351,14 @@ class ReplayRing:
         return drawn
 
     def _candidates(self, generator: np.random.Generator, number: int) -> Indices:
+        filled = self._most_filled
         if self.num_lanes == 1:
-            return generator.integers(self._filled[0] * self.columns, size=number)
-        ends = np.cumsum(self._filled) * self.columns
+            return generator.integers(filled[0] * self.columns, size=number)
+        ends = np.cumsum(filled) * self.columns
         drawn = generator.integers(ends[-1], size=number)
         lanes = np.searchsorted(ends, drawn, side="right")
         per_lane = self.rows * self.columns
-        cells: Indices = drawn - (ends[lanes] - np.array(self._filled)[lanes] * self.columns) + lanes * per_lane
+        cells: Indices = drawn - (ends[lanes] - np.array(filled)[lanes] * self.columns) + lanes * per_lane
         return cells
 
     def gather(self, cells: Indices) -> SampleBatch:
@@ -264,7 +371,7 @@ class ReplayRing:
             discounts = ~self._stores["terminateds"].read(cells) * np.float32(self.gamma)
         else:
             behind = self.later(cells, self._stores["steps"].read(cells).astype(np.int64))
-            rewards, discounts = self._stores["folded_rewards"].read(cells), self._stores["discounts"].read(cells)
+            rewards, discounts = self._stores["n_step_rewards"].read(cells), self._stores["discounts"].read(cells)
         return SampleBatch(
             obs=map_tree(lambda store: store.read(cells), obs),
             actions=map_tree(lambda store: store.read(cells), self._stores["actions"]),
@@ -320,10 +427,16 @@ class ReplayRing:
 
         The newest row of a lane, with the observation after its last step, has 0 of them, the oldest the most.
         """
-        lanes, within = np.divmod(cells // self.columns, self.rows)
-        ahead = (np.array(self._heads)[lanes] - within) % self.rows
-        most = [filled if filled < self.rows else self.rows - 1 - self._reach for filled in self._filled]
-        ahead[(ahead > np.array(most)[lanes]) | ~np.array(self._begun)[lanes]] = -1
+        rows, slots = np.divmod(cells, self.columns)
+        lanes, within = np.divmod(rows, self.rows)
+        heads, most = np.empty((2, self.num_lanes, self.columns), np.int64)
+        for lane, cursors in enumerate(self._cursors):
+            for cursor in cursors:
+                heads[lane, cursor.slots] = cursor.head
+                kept = cursor.filled if cursor.filled < self.rows else self.rows - 1 - self._reach
+                most[lane, cursor.slots] = kept if cursor.begun else -1
+        ahead: Indices = (heads[lanes, slots] - within) % self.rows
+        ahead[ahead > most[lanes, slots]] = -1
         return ahead
 
     @property
@@ -334,11 +447,15 @@ class ReplayRing:
 
     def state(self) -> dict[str, Any]:
         """Returns everything that was inserted and is still there."""
-        rows = max(self._filled) + 1
+        rows = max(self._most_filled) + 1
+        cursors = [
+            (lane, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
+            for lane, cursors in enumerate(self._cursors)
+            for cursor in cursors
+        ]
         return {
-            "heads": list(self._heads),
-            "filled": list(self._filled),
-            "begun": list(self._begun),
+            "cursors": np.array(cursors, np.int64).reshape(-1, 6),
+            "is_packed": list(self._is_packed),
             "like": self._like,
             "ready": self._ready[:, :rows].copy() if self._stores else None,
             "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self._stores.items()},
@@ -346,11 +463,14 @@ class ReplayRing:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
-        self._heads, self._filled = [int(head) for head in state["heads"]], [int(n) for n in state["filled"]]
-        self._begun = [bool(begun) for begun in state["begun"]]
         if state["like"] is None:
             return
         self._set_aside(SampleBatch(state["like"]))
+        self._is_packed = [bool(is_packed) for is_packed in state["is_packed"]]
+        self._cursors = [[] for _ in range(self.num_lanes)]
+        for lane, start, stop, head, filled, begun in np.asarray(state["cursors"]).tolist():
+            self._cursors[lane].append(_Cursor(slice(start, stop), head, filled, bool(begun)))
+            self._most_filled[lane] = max(self._most_filled[lane], filled)
         for name, stores in self._stores.items():
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
         self._ready[:, : state["ready"].shape[1]] = state["ready"]

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.data.packing import zeroed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.functional.schedules import value_at
-from rlrun.replay.n_step import folded
+from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
-from rlrun.replay.ring import ReplayRing
+from rlrun.replay.ring import Inserted, ReplayRing
 from rlrun.replay.stores import Indices
 
 
@@ -89,7 +90,7 @@ class SequenceReplay:
         return self._ring.num_bytes + self._ready.nbytes + self._memory.nbytes + priorities
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
-        """Puts a fragment [T, B] by and returns how many steps it holds.
+        """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
             lane: Number of the worker that it comes from, from 0.
@@ -98,33 +99,45 @@ class SequenceReplay:
         Raises:
             UsageError: If the capacity is too small for a sequence.
         """
-        inserted = self._ring.insert(lane, fragment)
-        if not self._ready.size:
-            self._set_aside(fragment["memory"].shape[2])
-        rows = self._ring.rows
-        firsts = np.flatnonzero(inserted.rows[:-1] % self.config.stride == 0)
-        self._memory[lane, inserted.rows[firsts] // self.config.stride] = fragment["memory"][firsts]
-        self._mark(lane, inserted.lost, ready=False)
-        # About as many rows as were added have all that is behind them now, unless they are gone already.
-        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
-        firsts = np.setdiff1d(firsts[firsts % self.config.stride == 0], np.setdiff1d(inserted.lost, inserted.rows))
-        ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns)
-        new = (ahead >= self._span - 1) & ~self._ready[lane, firsts // self.config.stride, 0]
-        self._mark(lane, firsts[new], ready=True)
+        for inserted in self._ring.insert(lane, fragment):
+            if not self._ready.size:
+                self._set_aside(fragment["memory"].shape[2])
+            self._note(inserted, fragment["memory"][inserted.steps, inserted.slots])
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
 
-    def _mark(self, lane: int, rows: Indices, *, ready: bool) -> None:
-        """Has the sequences that begin in rows of a lane be drawn from now on, or not any more."""
-        slots = rows[rows % self.config.stride == 0] // self.config.stride
-        if not len(slots):
+    def finish(self, lane: int) -> None:
+        """Has sequences begin anywhere up to the last step of a lane in which nothing more comes."""
+        for inserted in self._ring.pad(lane, self._span - self.n_step + self.config.stride - 1):
+            columns = inserted.slots.stop - inserted.slots.start
+            self._note(inserted, np.zeros((len(inserted.rows) - 1, columns, self._memory.shape[3]), np.float32))
+        self.num_ready = int(np.count_nonzero(self._ready))
+
+    def _note(self, inserted: Inserted, memory: NDArray[np.float32]) -> None:
+        """Keeps the memory [T, B, 2 H] of new rows in which sequences may begin, and finds what can be drawn now."""
+        lane, stride, rows = inserted.lane, self.config.stride, self._ring.rows
+        firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
+        self._memory[lane, inserted.rows[firsts] // stride, inserted.slots] = memory[firsts]
+        self._mark(inserted, inserted.lost, ready=False)
+        # About as many rows as were added have all that is behind them now, unless they are gone already. The first of
+        # the lost rows has just got its observation, or had it before.
+        firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
+        firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
+        ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns + inserted.slots.start)
+        new = (ahead >= self._span - 1) & ~self._ready[lane, firsts // stride, inserted.slots.start]
+        self._mark(inserted, firsts[new], ready=True)
+
+    def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
+        """Has the sequences that begin in rows of an insertion's slots be drawn from now on, or not any more."""
+        places = rows[rows % self.config.stride == 0] // self.config.stride
+        if not len(places):
             return
-        self._ready[lane, slots] = ready
+        self._ready[inserted.lane, places, inserted.slots] = ready
         if self._priorities is not None:
-            firsts = (lane * self._ready.shape[1] + slots) * self._ring.columns
-            sequences = (firsts[:, None] + np.arange(self._ring.columns)).ravel()
+            firsts = (inserted.lane * self._ready.shape[1] + places) * self._ring.columns
+            sequences = (firsts[:, None] + np.arange(self._ring.columns)[inserted.slots]).ravel()
             if ready:
                 self._priorities.add(sequences)
             else:
@@ -181,22 +194,28 @@ class SequenceReplay:
         firsts = (lanes * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
         cells = self._ring.later(firsts[:, None], np.arange(self._span))
         whole = self._ring.read(cells, ("obs", "starts", "valid"))
-        # The newest row and those that close a stream hold no step yet, and what stands there is from long ago. Where
-        # a step stands before, no episode begins.
-        starts = whole["starts"]
-        starts[:, 1:] &= ~whole["valid"][:, :-1]
+        # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
+        seen = whole["valid"].copy()
+        seen[:, 1:] |= whole["valid"][:, :-1]
+        obs, memory = whole["obs"], self._memory.reshape(-1, self._memory.shape[3])[sequences]
+        memory[~whole["valid"][:, 0]] = 0
+        if not seen.all():
+            obs = zeroed(obs, seen)
         learned = cells[:, burn_in : burn_in + length + self.n_step - 1]
         steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
-        found = folded(**{name: column.T for name, column in steps.items()}, gamma=self.gamma, n_step=self.n_step)
+        valid = steps["valid"][:, :length]
+        found = n_step_transitions(
+            **{name: column.T for name, column in steps.items()}, gamma=self.gamma, n_step=self.n_step
+        )
         return SampleBatch(
-            obs=whole["obs"],
-            starts=starts,
-            memory=self._memory.reshape(-1, self._memory.shape[3])[sequences],
-            actions=self._ring.read(learned[:, :length], ("actions",))["actions"],
+            obs=obs,
+            starts=whole["starts"] & whole["valid"],  # the others are those of steps from long ago
+            memory=memory,
+            actions=zeroed(self._ring.read(learned[:, :length], ("actions",))["actions"], valid),
             rewards=found.rewards[:length].T,
             discounts=found.discounts[:length].T,
             steps=found.steps[:length].T.astype(np.int64),
-            valid=steps["valid"][:, :length],
+            valid=valid,
         )
 
     def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:

@@ -18,12 +18,13 @@ class Store(ABC):
     """Holds one array for each cell of a ring: [lanes, rows, columns, ...]."""
 
     @abstractmethod
-    def write(self, lane: int, rows: slice | Indices, leaf: NDArray[Any], *, continues: bool = False) -> None:
+    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Overwrites rows that follow each other.
 
         Args:
             lane: Whose they are.
             rows: Which ones, N.
+            slots: Of which slots, B.
             leaf: What they hold from now on, [N, B, ...].
             continues: Whether the first of them holds that already.
         """
@@ -65,9 +66,9 @@ class PlainStore(Store):
         self.cells = new((*shape, *inner), dtype)
         self._flat = self.cells.reshape(-1, *inner)
 
-    def write(self, lane: int, rows: slice | Indices, leaf: NDArray[Any], *, continues: bool = False) -> None:
+    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Copies all rows."""
-        self.cells[lane, rows] = leaf
+        self.cells[lane, rows, slots] = leaf
 
     def read(self, cells: Indices) -> NDArray[Any]:
         """Returns copies of cells."""

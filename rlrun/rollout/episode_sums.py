@@ -30,6 +30,7 @@ class EpisodeSums:
         self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_], infos: LastInfos
     ) -> list[Episode]:
         """Adds a fragment, leaves [T, B], and returns the episodes that ended in it, in the order of their ends."""
+        rewards, ends = np.where(valid, rewards, 0.0), ends & valid
         if not np.count_nonzero(ends):
             self.returns += rewards.sum(axis=0)
             self.lengths += valid.sum(axis=0)

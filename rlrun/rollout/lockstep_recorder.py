@@ -32,11 +32,13 @@ class Recorded:
     Attributes:
         batches: By policy, what acting recorded, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
+        filled: By policy, whether a row holds an observation, a step's or an episode's final one, [T, B].
         episodes: Episodes that ended in it, in the order of their ends.
         env_steps: Steps the envs took in it.
     """
 
     batches: dict[str, SampleBatch]
+    filled: dict[str, NDArray[np.bool_]]
     episodes: list[Episode]
     env_steps: int
 
@@ -69,6 +71,7 @@ class LockstepRecorder:
         self._starts = np.ones(env.num_envs, np.bool_)
         self._sums = EpisodeSums(env.num_envs)
         self._actions = ActionLog()
+        self._filled = np.ones((length, env.num_envs), np.bool_)
 
     def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
         """Records one fragment.
@@ -109,7 +112,10 @@ class LockstepRecorder:
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
         self._log(batch["actions"])
         return Recorded(
-            {self._policy: batch}, self._sums.add(rewards, ends, valid, last_infos), int(np.count_nonzero(valid))
+            batches={self._policy: batch},
+            filled={self._policy: self._filled},
+            episodes=self._sums.add(rewards, ends, valid, last_infos),
+            env_steps=int(np.count_nonzero(valid)),
         )
 
     def _log(self, actions: NDArray[Any]) -> None:

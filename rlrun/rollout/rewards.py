@@ -34,7 +34,7 @@ class RewardTransform:
         self.clip = clip
         self.scale = scale
         self.moments = Moments.empty(())
-        self._carry = np.zeros(slots)
+        self._returns = np.zeros(slots)
 
     def __call__(
         self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
@@ -44,29 +44,30 @@ class RewardTransform:
         Args:
             rewards: Raw rewards, [T, B].
             ends: Whether the episode ended at the step, [T, B].
-            valid: Whether a step filled the row; the others are no samples of the return, [T, B].
+            valid: Whether the row holds a step, [T, B]; rewards and ends of the others are garbage that counts nowhere.
 
         Returns:
             The rewards to learn from, [T, B], and the statistics of the fragment by name.
         """
+        rewards, ends = np.where(valid, rewards, 0.0), ends & valid
         if self.clip is not None:
             rewards = rewards.clip(-self.clip, self.clip)
         if not self.scale:
             return rewards.astype(np.float32), {}
-        sums = forward_discounted_sums(rewards, ends, self.gamma, self._carry)
-        self._carry = np.where(ends[-1], 0.0, self.gamma * sums[-1])
+        sums = forward_discounted_sums(rewards, ends, valid, self.gamma, self._returns)
+        self._returns = np.where(ends[-1], 0.0, sums[-1])
         delta = Moments.of(sums[valid], 1)
-        deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
-        return (rewards / deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
+        standard_deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
+        return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
     def state(self) -> dict[str, Any]:
         """Returns the env slots' running returns."""
-        return {"carry": self._carry}
+        return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
-        self._carry = np.array(state["carry"], np.float64)
+        self._returns = np.array(state["returns"], np.float64)
 
     def begin_anew(self, slots: NDArray[np.bool_]) -> None:
         """Forgets the running returns of env slots whose episode was dropped, [B]."""
-        self._carry[slots] = 0.0
+        self._returns[slots] = 0.0

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
@@ -115,7 +118,10 @@ class RolloutWorker:
         noise = {policy: timed(INFERENCE, draw)(self._fragment) for policy, draw in self._noise.items()}
         recorded = self._recorder.record(noise, timed)
         recorded_at = time.perf_counter()
-        seen = {policy: self._postprocess(policy, batch) for policy, batch in recorded.batches.items()}
+        seen = {
+            policy: self._postprocess(policy, batch, recorded.filled[policy])
+            for policy, batch in recorded.batches.items()
+        }
         rollout = Rollout(
             worker_index=self.config.worker_index,
             fragment=self._fragment,
@@ -129,13 +135,13 @@ class RolloutWorker:
         self._fragment += 1
         return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
 
-    def _postprocess(self, policy: str, batch: SampleBatch) -> dict[str, Moments]:
+    def _postprocess(self, policy: str, batch: SampleBatch, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Makes of a recorded batch what is learned from, in place, and returns the statistics of it by name.
 
         It is cheaper for all steps of the fragment at once.
         """
         behavior = self.behaviors[policy]
-        seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]))
+        seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), filled)
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
         behavior.complete(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
@@ -23,10 +24,16 @@ class ComputeAdvantages(Operator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with two columns more."""
+        rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
         advantages, targets = gae(
-            item["rewards"], item["values"], item["terminateds"], item["truncateds"], self.gamma, self.gae_lambda
+            rows.pack(item["rewards"]),
+            rows.pack(item["values"]),
+            rows.pack(item["terminateds"]),
+            rows.truncateds,
+            self.gamma,
+            self.gae_lambda,
         )
-        return SampleBatch(item, advantages=advantages, value_targets=targets)
+        return SampleBatch(item, advantages=rows.unpack(advantages), value_targets=rows.unpack(targets))
 
 
 class Standardize(Operator):

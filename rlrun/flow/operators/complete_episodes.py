@@ -34,9 +34,9 @@ class CompleteEpisodes(StatefulOperator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
-        ends = item["terminateds"] | item["truncateds"]
+        ends = item["valid"] & (item["terminateds"] | item["truncateds"])
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
-        own = SampleBatch(item.steps(), final_values=np.where(item["truncateds"], last_values, 0.0), ends=ends)
+        own = SampleBatch(item.steps(), final_values=np.where(ends & item["truncateds"], last_values, 0.0), ends=ends)
         if self._held is not None:
             held = self._held
             own = SampleBatch({name: map_tree(_joined, held[name], column) for name, column in own.items()})
@@ -44,7 +44,9 @@ class CompleteEpisodes(StatefulOperator):
         complete = own["valid"] & (np.arange(len(own["valid"]))[:, None] <= last_ends)
         self._hold(own, last_ends)
         rewards = own["rewards"] + self.gamma * own["final_values"]
-        returns = reverse_scan(np.where(own["valid"], rewards, 0.0), self.gamma * ~own["ends"])
+        # Rows without a step pass on what is behind them; no episode's last step takes anything from there.
+        decays = np.where(own["valid"], self.gamma * ~own["ends"], 1.0)
+        returns = reverse_scan(np.where(own["valid"], rewards, 0.0), decays)
         baseline = own["values"] if self.use_baseline else 0.0
         targets = returns.astype(np.float32)
         picked = SampleBatch(
@@ -57,9 +59,11 @@ class CompleteEpisodes(StatefulOperator):
 
     def _hold(self, steps: SampleBatch, last_ends: NDArray[np.int64]) -> None:
         """Keeps the steps behind each column's last end; what is in front of them is marked as empty."""
-        first = int(last_ends.min()) + 1
+        length = len(steps["valid"])
+        unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
+        first = int(unfinished.argmax()) if unfinished.any() else length
         kept = SampleBatch({name: map_tree(lambda leaf: leaf[first:].copy(), tree) for name, tree in steps.items()})
-        over = np.arange(first, len(steps["valid"]))[:, None] <= last_ends
+        over = np.arange(first, length)[:, None] <= last_ends
         kept["valid"][over] = False
         kept["ends"][over] = False
         self._held = kept

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
-from rlrun.replay.n_step import folded
+from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.replay_buffer import PRIORITIES
+
+_VALUES = ("q_values", "values", "taken_values")
 
 
 class InitialPriorities(Operator):
@@ -34,20 +37,19 @@ class InitialPriorities(Operator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with the column; 0 in cells that no step filled."""
-        batch = SampleBatch(item)
-        valid = batch["valid"]
-        if "q_values" in batch:
-            values = batch.pop("q_values")
-            taken = np.take_along_axis(values[:-1], batch["actions"][..., None], -1)[..., 0]
+        rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
+        rewards, terminateds, valid = (rows.pack(item[name]) for name in ("rewards", "terminateds", "valid"))
+        if "q_values" in item:
+            values = rows.pack(item["q_values"])
+            actions = np.where(valid, rows.pack(item["actions"]), 0)
+            taken = np.take_along_axis(values[:-1], actions[..., None], -1)[..., 0]
             best = values.max(-1)
         else:
-            best, taken = batch.pop("values"), batch.pop("taken_values")
-        found = folded(
-            batch["rewards"], batch["terminateds"], batch["truncateds"], valid, gamma=self.gamma, n_step=self.n_step
-        )
-        length, columns = valid.shape
+            best, taken = rows.pack(item["values"]), rows.pack(item["taken_values"])
+        found = n_step_transitions(rewards, terminateds, rows.truncateds, valid, gamma=self.gamma, n_step=self.n_step)
+        length, slots = valid.shape
         behind = np.arange(length)[:, None] + found.steps
-        ahead = best[behind, np.arange(columns)]
-        errors = np.abs(found.rewards + found.discounts * ahead - taken)
-        batch[PRIORITIES] = np.where(valid, errors, 0).astype(np.float32)
+        errors = np.abs(found.rewards + found.discounts * best[behind, np.arange(slots)] - taken)
+        batch = SampleBatch({name: column for name, column in item.items() if name not in _VALUES})
+        batch[PRIORITIES] = rows.unpack(np.where(valid, errors, 0).astype(np.float32))
         return batch

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.metric import Metric
@@ -75,8 +76,9 @@ class TrainOnBatch(Operator):
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Cuts a batch [T, B] into one row for each of its slots, closed by the observation behind its last step."""
-    closed = batch.closed()
+    """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step."""
+    rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
+    closed = batch.closed().map(rows.pack)
     return closed.cleared(keep=("obs",)).rows(closed["valid"].shape[0])
 
 

@@ -53,25 +53,25 @@ def test_a_relative_path_is_found_beside_the_spec(tmp_path: Path, monkeypatch: p
 
 
 def test_a_fragment_is_what_a_worker_would_have_collected() -> None:
-    fragment = two_episodes().fragment(like(), rows_behind=2)
-    assert fragment["valid"].ravel().tolist() == [True, True, False, True, False, False, False]
-    assert fragment["starts"].ravel().tolist() == [True, False, False, True, False, True, True]
-    assert fragment["actions"].ravel().tolist() == [2, 0, 0, 1, 1, 1, 1]
-    assert fragment["truncateds"].ravel().tolist() == [False, False, False, True, False, False, False]
+    fragment = two_episodes().fragment(like())
+    assert fragment["valid"].ravel().tolist() == [True, True, False, True, False]
+    assert fragment["starts"].ravel().tolist() == [True, False, False, True, False]
+    assert fragment["actions"].ravel().tolist() == [2, 0, 0, 1, 1]
+    assert fragment["truncateds"].ravel().tolist() == [False, False, False, True, False]
     assert fragment["rewards"].dtype == fragment["obs"]["place"]["x"].dtype == np.float32
-    assert fragment["obs"]["place"]["x"][:, 0, 0].tolist() == [0, 2, 4, 6, 8, 8, 8, 8]
-    assert fragment["obs"]["0"].ravel().tolist() == [0, 1, 2, 3, 4, 4, 4, 4]
+    assert fragment["obs"]["place"]["x"][:, 0, 0].tolist() == [0, 2, 4, 6, 8, 8]
+    assert fragment["obs"]["0"].ravel().tolist() == [0, 1, 2, 3, 4, 4]
 
 
 def test_actions_are_counted_from_the_first_one() -> None:
     shown = two_episodes()
     counted = Demonstrations(shown.columns, shown.observations, {"first_action": -1})
-    assert counted.fragment(like(), 0)["actions"].ravel().tolist() == [3, 1, 1, 2, 2]
+    assert counted.fragment(like())["actions"].ravel().tolist() == [3, 1, 1, 2, 2]
 
 
 def test_observations_of_another_form_are_refused() -> None:
     with pytest.raises(UsageError, match=r"'place/x' has the shape \(3,\) there, and \(2,\)"):
-        two_episodes().fragment(like((3,)), rows_behind=0)
+        two_episodes().fragment(like((3,)))
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_an_exact_batch_holds_so_many_steps_and_the_rest_waits_for_the_next():
 def test_a_row_of_a_whole_fragment_ends_with_an_empty_cell_that_keeps_its_observation():
     item = fragment(time=3, columns=2)
     item["obs"][:] = np.arange(4)[:, None, None]
-    item["valid"][1, 0] = False
+    item["terminateds"][0, 0], item["valid"][1, 0] = True, False
     rows = whole_fragment_rows(item)
     assert rows["obs"][..., 0].tolist() == [[0, 1, 2, 3], [0, 1, 2, 3]]
     assert rows["valid"].tolist() == [[True, False, True, False], [True, True, True, False]]

@@ -89,12 +89,13 @@ def test_reverse_scan_solves_its_recurrence(deltas, decays):
 @given(
     rewards=arrays(np.float64, (T, B), elements=numbers),
     ends=arrays(np.bool_, (T, B)),
+    valid=arrays(np.bool_, (T, B)),
     start=arrays(np.float64, (B,), elements=numbers),
 )
-def test_forward_sums_start_afresh_after_every_end(rewards, ends, start):
-    expected, running = np.zeros((T, B)), start.copy()
+def test_forward_sums_count_steps_only_and_start_afresh_after_every_end(rewards, ends, valid, start):
+    rewards, ends = np.where(valid, rewards, 0.0), ends & valid
+    expected, before = np.zeros((T, B)), start.copy()
     for t in range(T):
-        running = rewards[t] + running
-        expected[t] = running
-        running = np.where(ends[t], 0.0, 0.9 * running)
-    np.testing.assert_allclose(forward_discounted_sums(rewards, ends, 0.9, start), expected, atol=1e-9)
+        expected[t] = np.where(valid[t], rewards[t] + 0.9 * before, before)
+        before = np.where(ends[t], 0.0, expected[t])
+    np.testing.assert_allclose(forward_discounted_sums(rewards, ends, valid, 0.9, start), expected, atol=1e-9)

@@ -81,7 +81,7 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
         if breaks == 0:
             worlds[lane] = StackedWorld(2, num_frames, rng, first=worlds[lane].next_number)
         fragment = worlds[lane].fragment(length)
-        whole, ring = (ring.insert(lane, fragment) for ring in rings)
+        (whole,), (ring,) = (ring.insert(lane, fragment) for ring in rings)
         assert ring.rows.tolist() == whole.rows.tolist()
         lost = {(rings[0].rows + row) % rings[0].rows for row in ring.lost.tolist()}
         assert lost >= set(whole.lost.tolist())

@@ -119,7 +119,7 @@ def test_what_is_drawn_is_what_happened(
         stream = streams[lane][-1]
         if breaks == 0 and stream.history[0]:
             streams[lane].append(stream := Stream(columns, rng, first=stream.next_number))
-        inserted = ring.insert(lane, stream.fragment(length))
+        (inserted,) = ring.insert(lane, stream.fragment(length))
         assert not ready & set(inserted.ready.tolist()) - set(inserted.overwritten.tolist())
         ready = ready - set(inserted.overwritten.tolist()) | set(inserted.ready.tolist())
         assert len(ready) == ring.num_ready
@@ -154,7 +154,7 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
     streams = [Stream(3, rng), Stream(3, rng)]
     for length in lengths:
         for lane, stream in enumerate(streams):
-            inserted = ring.insert(lane, stream.fragment(length))
+            (inserted,) = ring.insert(lane, stream.fragment(length))
             newest = (lane * ring.rows + inserted.rows[-1]) * 3 + np.arange(3)
             assert ring.rows_ahead(newest).tolist() == [0, 0, 0]
             kept = min(len(stream.history[0]), 15)
@@ -174,12 +174,12 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
 def test_the_rows_that_an_insertion_overwrites_are_told() -> None:
     stream = Stream(1, np.random.default_rng(0))
     ring = ReplayRing(10, 1, 1, GAMMA)
-    assert ring.insert(0, stream.fragment(4)).rows.tolist() == [0, 1, 2, 3, 4]
-    assert ring.insert(0, stream.fragment(3)).rows.tolist() == [4, 5, 6, 7]
-    inserted = ring.insert(0, stream.fragment(4))
+    assert ring.insert(0, stream.fragment(4))[0].rows.tolist() == [0, 1, 2, 3, 4]
+    assert ring.insert(0, stream.fragment(3))[0].rows.tolist() == [4, 5, 6, 7]
+    (inserted,) = ring.insert(0, stream.fragment(4))
     assert inserted.rows.tolist() == [7, 8, 9, 0, 1]
     assert inserted.lost.tolist() == [7, 8, 9, 0, 1]
-    inserted = ring.insert(0, Stream(1, np.random.default_rng(0), first=1e6).fragment(2))
+    (inserted,) = ring.insert(0, Stream(1, np.random.default_rng(0), first=1e6).fragment(2))
     assert inserted.rows.tolist() == [2, 3, 4]
     assert inserted.lost.tolist() == [1, 2, 3, 4]
 

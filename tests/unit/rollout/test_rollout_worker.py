@@ -215,12 +215,12 @@ def test_an_env_slot_that_cannot_be_brought_back_begins_its_next_episode():
     worker = worker_for(normalize_rewards=True)
     worker.sample()
     state = worker.state()
-    carry = state["rewards"]["default"]["carry"]
-    assert carry.all()
+    returns = state["rewards"]["default"]["returns"]
+    assert returns.all()
     state["slots"][1]["hash"] = "0" * 32
     resumed = worker_for(normalize_rewards=True)
     assert resumed.load_state(state) == 1
-    assert resumed.state()["rewards"]["default"]["carry"].tolist() == [carry[0], 0, carry[2]]
+    assert resumed.state()["rewards"]["default"]["returns"].tolist() == [returns[0], 0, returns[2]]
     slot = resumed.state()["slots"][1]
     assert (slot["episode"], slot["length"]) == (state["slots"][1]["episode"] + 1, 0)
     rollout = resumed.sample()

@@ -54,7 +54,7 @@ class Remembering(BehaviorPolicy):
         """Returns what the env was given."""
         return actions
 
-    def observation_moments(self, observations):
+    def observation_moments(self, observations, filled):
         """Has no filter."""
         return {}
 

@@ -1,0 +1,118 @@
+"""Rows of a fragment that hold nothing, and the fragment without them (NumPy).
+
+A slot's stream is its sequence of rows. A row with `valid` 1 holds a step. A row with `valid` 0 directly behind a step
+that ended its episode holds the final observation, with reward 0 and no end. Any other row with `valid` 0 is *empty*:
+no agent owned the slot, or its agent had no decision there. What stands in an empty row is garbage and counts nowhere.
+
+Hence the stream goes on from a step to the next row that is not empty, whose observation and value are what follows the
+step; gamma counts once for each step. Where no such row comes, the closing row T follows the step; behind a final
+observation the closing row is empty too. Row 0 with `valid` 0 has nothing before it in the fragment that it could be
+the final observation of, and counts as empty.
+
+Whatever looks from a row to the next one does so in a packed fragment: what follows a step is in the row behind it, and
+in empty rows stand zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+
+Flags = NDArray[np.bool_]
+
+
+def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
+    """Whether a row of a fragment is not empty: a step, an episode's final observation, or what closes the last step.
+
+    Args:
+        valid: Whether the row holds a step, [T, B].
+        ends: Whether the step ended its episode, [T, B]; anything in rows without a step.
+        ended_before: Whether the row before the fragment holds a step that ended its episode, [B], where that is known:
+            row 0 then holds its final observation.
+
+    Returns:
+        [T + 1, B], the closing row included.
+    """
+    length, slots = valid.shape
+    ends = valid & ends
+    filled = np.zeros((length + 1, slots), np.bool_)
+    filled[:-1] = valid
+    filled[1:] |= ends
+    if ended_before is not None:
+        filled[0] |= ended_before
+    last = length - 1 - valid[::-1].argmax(axis=0)
+    is_open = valid.any(axis=0) & ~ends[last, np.arange(slots)]
+    filled[-1] |= is_open
+    return filled
+
+
+def zeroed(tree: Any, holds: Flags) -> Any:
+    """Returns a tree of arrays [T, B, ...] with zeros in rows that hold nothing that counts, by `holds` [T, B]."""
+
+    def clear(leaf: NDArray[Any]) -> NDArray[Any]:
+        return np.where(holds.reshape(*holds.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
+
+    return map_tree(clear, tree)
+
+
+class Packing:
+    """Where the rows of a fragment stand once no empty one follows a step that goes on.
+
+    Rows move only where one does; then each slot's rows stand one behind the other, the closing row behind the last.
+
+    Args:
+        valid: Whether a row holds a step, [T, B].
+        terminateds: Whether the step ended its episode for good, [T, B].
+        truncateds: Whether the step's episode was cut off there, [T, B].
+    """
+
+    def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags) -> None:
+        self._length, slots = valid.shape
+        self._slots = np.arange(slots)
+        self._order: NDArray[np.int64] | None = None
+        self._truncateds = truncateds
+        if valid.all():
+            return
+        ends = terminateds | truncateds
+        filled = filled_rows(valid, ends)
+        if filled.all():
+            return
+        has_gap = (valid & ~ends & ~filled[1:]).any()
+        where = np.broadcast_to(np.arange(len(filled))[:, None], filled.shape)
+        self._order = np.argsort(~filled, axis=0, kind="stable") if has_gap else where
+        self._filled = filled[self._order, self._slots]
+        is_closing = self._filled & (self._order == self._length)
+        self._truncateds = self.pack(truncateds) | is_closing[1:]
+
+    @property
+    def truncateds(self) -> Flags:
+        """Whether a packed step's episode was cut off, or its slot's rows are closed behind it, [T, B].
+
+        Either way the value in the next row is the last that follows it.
+        """
+        return self._truncateds
+
+    def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
+        """Returns a column [T, B, ...] or [T + 1, B, ...] packed, with zeros in empty rows."""
+        if self._order is None:
+            return leaf
+        order, holds = self._order[: len(leaf)], self._filled[: len(leaf)]
+        if len(leaf) == self._length:  # without a closing row
+            holds, order = holds & (order < self._length), order.clip(max=self._length - 1)
+        packed = leaf[order, self._slots]
+        packed[~holds] = 0
+        return packed
+
+    def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
+        """Returns a packed column [T, B, ...] with its rows back where they came from, and zeros in empty ones."""
+        if self._order is None:
+            return leaf
+        order = self._order[:-1]
+        rows, slots = (self._filled[:-1] & (order < self._length)).nonzero()
+        unpacked = np.zeros_like(leaf)
+        unpacked[order[rows, slots], slots] = leaf[rows, slots]
+        return unpacked

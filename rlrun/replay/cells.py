@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 from rlrun.replay.frame_store import FrameStore
-from rlrun.replay.stores import Allocate, PlainStore, Store
+from rlrun.replay.stores import Allocate, Indices, PlainStore, Store
 
 FLAGS = ("terminateds", "truncateds", "valid")
 
@@ -60,3 +60,25 @@ def cells_for(
     if is_n_step:
         kinds |= {"n_step_rewards": np.float32, "discounts": np.float32, "steps": np.uint16}
     return stores | {name: PlainStore(shape, (), dtype, new) for name, dtype in kinds.items()}
+
+
+def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
+    """Returns columns of rows [T + 1] of some slots as a fragment [T, B] that the last of them closes."""
+    part = SampleBatch()
+    for name in names:
+        own = rows if name == "obs" else rows[:-1]
+        part[name] = map_tree(lambda leaf, own=own: leaf[own, slots], fragment[name])
+    return part
+
+
+def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
+    """Returns a fragment of zeros for some slots in which no row holds a step.
+
+    Args:
+        like: A fragment, of any length, with all slots.
+        number: Its rows, T.
+        slots: Which slots.
+    """
+    rows: Indices = np.zeros(number + 1, np.int64)
+    zeros = SampleBatch(like).map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype))
+    return rows_of(zeros, tuple(like), rows, slots)

@@ -11,7 +11,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.schedules import value_at
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
-from rlrun.replay.ring import Inserted, ReplayRing
+from rlrun.replay.ring import ReplayRing
+from rlrun.replay.streams import Inserted
 
 PRIORITIES = "priorities"
 """Column of a fragment with its steps' first priorities, [T, B]; see `InitialPriorities`."""
@@ -77,18 +78,19 @@ class ReplayBuffer:
         if self._priorities is None:
             self._priorities = self._new_priorities()
         if priorities is not None and self._told is None:
-            self._told = np.full(self._ring.num_cells, np.nan, np.float32)
+            self._told = np.full(self._ring.streams.num_cells, np.nan, np.float32)
         if len(inserted.overwritten):
             self._priorities.remove(inserted.overwritten)
         if self._told is None:
             self._priorities.add(inserted.ready)
         else:
-            cells = self._ring.cells_of(inserted.lane, inserted.rows[:-1])[:, inserted.slots]
+            slots = np.arange(self._ring.columns)[inserted.slots]
+            cells = self._ring.streams.numbered(inserted.lane, inserted.rows[:-1, None], slots)
             self._told[cells] = np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
             self._priorities.add(inserted.ready, self._told[inserted.ready])
 
     def _new_priorities(self) -> Priorities:
-        return Priorities(self._ring.num_cells, self.config.priority_alpha, self.config.priority_epsilon)
+        return Priorities(self._ring.streams.num_cells, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
         """Draws a minibatch.

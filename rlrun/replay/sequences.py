@@ -15,8 +15,9 @@ from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
-from rlrun.replay.ring import Inserted, ReplayRing
+from rlrun.replay.ring import ReplayRing
 from rlrun.replay.stores import Indices
+from rlrun.replay.streams import Inserted
 
 
 class SequenceReplayConfig(ReplayConfig):
@@ -125,7 +126,7 @@ class SequenceReplay:
         # the lost rows has just got its observation, or had it before.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
-        ahead = self._ring.rows_ahead((lane * rows + firsts) * self._ring.columns + inserted.slots.start)
+        ahead = self._ring.streams.rows_ahead((lane * rows + firsts) * self._ring.columns + inserted.slots.start)
         new = (ahead >= self._span - 1) & ~self._ready[lane, firsts // stride, inserted.slots.start]
         self._mark(inserted, firsts[new], ready=True)
 
@@ -192,7 +193,7 @@ class SequenceReplay:
         slots, columns = np.divmod(sequences, self._ring.columns)
         lanes, slots = np.divmod(slots, self._ready.shape[1])
         firsts = (lanes * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
-        cells = self._ring.later(firsts[:, None], np.arange(self._span))
+        cells = self._ring.streams.later(firsts[:, None], np.arange(self._span))
         whole = self._ring.read(cells, ("obs", "starts", "valid"))
         # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
         seen = whole["valid"].copy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from rlrun.data.packing import Packing, filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
-from rlrun.flow.decentralized import standardized_together
-from rlrun.flow.episodes import CompleteEpisodes
-from rlrun.flow.initial_priorities import InitialPriorities
-from rlrun.flow.operators import ComputeAdvantages, ConcatBatches, Standardize, whole_fragment_rows
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.all_reduce_sgd import standardized_together
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.complete_episodes import CompleteEpisodes
+from rlrun.flow.operators.initial_priorities import InitialPriorities
+from rlrun.flow.operators.training import whole_fragment_rows
 from rlrun.functional.masked import standardized
 from rlrun.functional.moments import Moments
 from rlrun.functional.vtrace import vtrace
@@ -26,9 +28,8 @@ from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.rollout.episode_sums import EpisodeSums
 from rlrun.rollout.rewards import RewardTransform
-
-gymnasium = pytest.importorskip("gymnasium")
 
 EMPTY, STEP, TERMINATED, TRUNCATED, FINAL = range(5)
 GAMMA = 0.9
@@ -350,6 +351,26 @@ def ends_and_valid(batch: SampleBatch) -> tuple[np.ndarray, np.ndarray]:
 
 @SLOWLY
 @given(world=worlds)
+def test_returns_and_lengths_of_episodes(world: World) -> None:
+    whole, alone = EpisodeSums(world.slots), [EpisodeSums(1) for _ in range(world.slots)]
+    for batch, cuts, _ in fragments_of(world):
+        found = whole.add(batch["rewards"].astype(float), *ends_and_valid(batch), {})
+        expected = [
+            episode
+            for sums, cut in zip(alone, cuts, strict=True)
+            if cut is not None
+            for episode in sums.add(cut["rewards"].astype(float), *ends_and_valid(cut), {})
+        ]
+        assert sorted(episode.length for episode in found) == sorted(episode.length for episode in expected)
+        np.testing.assert_allclose(
+            sorted(episode.episode_return for episode in found),
+            sorted(episode.episode_return for episode in expected),
+            atol=1e-9,
+        )
+
+
+@SLOWLY
+@given(world=worlds)
 def test_moments_of_observations(world: World) -> None:
     space = gymnasium.spaces.Box(-np.inf, np.inf, (FRAMES,), np.float32)
     observation_filter = ObservationFilter(observation_leaves(space))
@@ -428,7 +449,7 @@ def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world:
     told = {}
     for batch, _, _ in fragments_of(world):
         item = InitialPriorities(2, GAMMA)(batch)
-        replay.add(0, item, item["priorities"])
+        replay.add(0, item)
         told |= {
             obs.tobytes(): error
             for obs, error in zip(batch["obs"][:-1][batch["valid"]], item["priorities"][batch["valid"]], strict=True)

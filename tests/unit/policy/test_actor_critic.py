@@ -135,7 +135,7 @@ def test_observations_without_axes_or_without_numbers_are_learned_from_like_othe
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
     raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), observations_of(space, 21))
-    behavior.load(Weights(1, flat, behavior.observation_moments(raw, np.ones(raw.shape[:2], np.bool_))))
+    behavior.load(Weights(1, flat, behavior.observation_moments(raw, np.ones((7, 3), np.bool_))))
     batch = recorded(behavior, space)
     batch["valid"] = np.ones((6, 3), bool)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))

@@ -58,7 +58,7 @@ def fragment(length: int = 20, first: int = 0) -> SampleBatch:
 
 
 def are_shown(batch: Mapping[str, Any]) -> Any:
-    return batch["cells"] < 0
+    return batch["indices"] < 0
 
 
 def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> None:

@@ -86,18 +86,18 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
         lost = {(rings[0].rows + row) % rings[0].rows for row in ring.lost.tolist()}
         assert lost >= set(whole.lost.tolist())
     whole, ring = rings
-    cells = np.arange(whole.num_cells)
+    cells = np.arange(whole.streams.num_cells)
     # Only the oldest rows, whose frames are gone, cannot be drawn.
     missing = whole.are_ready(cells) & ~ring.are_ready(cells)
     assert not (ring.are_ready(cells) & ~whole.are_ready(cells)).any()
     if missing.any():
-        assert whole.rows_ahead(cells[missing]).min() > whole.rows - 1 - num_frames
+        assert whole.streams.rows_ahead(cells[missing]).min() > whole.rows - 1 - num_frames
     ready = cells[ring.are_ready(cells)]
     assert len(ready) == ring.num_ready
     expected, found = whole.gather(ready), ring.gather(ready)
     for name, column in expected.items():
         np.testing.assert_array_equal(found[name], column)
-    readable = cells[ring.rows_ahead(cells) >= 0]
+    readable = cells[ring.streams.rows_ahead(cells) >= 0]
     assert set(ready.tolist()) <= set(readable.tolist())
     np.testing.assert_array_equal(ring.read(readable, ["obs"])["obs"], whole.read(readable, ["obs"])["obs"])
     restored = ReplayRing(2 * 2 * 24, 2, n_step, 0.9, frame_stack=num_frames)

@@ -156,10 +156,10 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
         for lane, stream in enumerate(streams):
             (inserted,) = ring.insert(lane, stream.fragment(length))
             newest = (lane * ring.rows + inserted.rows[-1]) * 3 + np.arange(3)
-            assert ring.rows_ahead(newest).tolist() == [0, 0, 0]
+            assert ring.streams.rows_ahead(newest).tolist() == [0, 0, 0]
             kept = min(len(stream.history[0]), 15)
-            cells = ring.later(newest[:, None], np.arange(-kept, 1))
-            assert ring.rows_ahead(cells).tolist() == [list(range(kept, -1, -1))] * 3
+            cells = ring.streams.later(newest[:, None], np.arange(-kept, 1))
+            assert ring.streams.rows_ahead(cells).tolist() == [list(range(kept, -1, -1))] * 3
             batch = ring.read(cells, ("obs", "actions", "terminateds", "truncateds", "valid", "tags"))
             for column in range(3):
                 steps = stream.history[column][-kept:]
@@ -167,7 +167,7 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
                 for name, key in (("actions", "action"), ("terminateds", "terminated"), ("valid", "valid")):
                     assert batch[name][column, :-1].tolist() == [step[key] for step in steps]
                 assert batch["tags"][column, :-1].tolist() == [10 * step["obs"] for step in steps]
-    everything = ring.rows_ahead(np.arange(2 * 3 * 16))
+    everything = ring.streams.rows_ahead(np.arange(2 * 3 * 16))
     assert (everything >= 0).sum() == 2 * 3 * min(sum(lengths) + 1, 16)
 
 

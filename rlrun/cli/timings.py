@@ -15,6 +15,7 @@ import click
 
 from rlrun.cli.options import print_json
 from rlrun.cli.watch import copy_of_stderr
+from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
@@ -47,10 +48,18 @@ def tune(spec: Path, *, as_json: bool) -> None:
     Args:
         spec: The spec file.
         as_json: Whether to print all timings as JSON instead.
+
+    Raises:
+        UsageError: If the spec's algorithm collects no batches, so that other numbers would make it learn otherwise.
     """
     from rlrun.spec.load import load_experiments
 
     trial = load_experiments([spec], [])[0].first_trial()
+    if "train_batch_size" not in type(trial.config).model_fields:
+        raise UsageError(
+            f"doctor --tune keeps what is learned from each batch, and {trial.algorithm} has no train_batch_size: time "
+            "other settings with `rlrun profile`"
+        )
     timings = []
     stderr = copy_of_stderr()
     for timing in _timings(trial):

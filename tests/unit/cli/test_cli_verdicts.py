@@ -10,7 +10,8 @@ import pytest
 from rlrun.cli.options import print_json
 from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
-from rlrun.cli.timings import candidates
+from rlrun.cli.timings import candidates, tune
+from rlrun.errors import UsageError
 from rlrun.regression.comparison import Comparison
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.trial.trial_directory import TrialStatus
@@ -54,6 +55,13 @@ def test_only_settings_that_fill_the_batch_are_timed() -> None:
 
 def test_the_spec_itself_is_timed_where_nothing_fits() -> None:
     assert candidates(7, 100, 2) == [(0, 7)]
+
+
+def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("pole: {algorithm: dqn, env: CartPole-v1, stop: {env_steps: 1000}}\n")
+    with pytest.raises(UsageError, match="dqn has no train_batch_size"):
+        tune(spec, as_json=False)
 
 
 def trial(directory: Path, status: TrialStatus, checkpoint: bool = True) -> TrialResult:

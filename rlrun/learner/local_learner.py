@@ -14,7 +14,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.evaluation import EvaluatedFunction, demand_named, evaluated
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
-from rlrun.learner.minibatches import minibatches
+from rlrun.learner.minibatches import Passes, minibatches
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
 from rlrun.learner.optimizers import OptimizerState
@@ -139,17 +139,12 @@ class LocalLearner:
         self.last_batch = batch
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
-        part, parts = self._share
-        own = -(-min(max(minibatch_size // length, 1), rows) // parts)
-        size = own * parts
-        per_epoch = -(-rows // size)
-        columns = self._staging.batch(batch, spare=per_epoch * size - rows)
+        passes = Passes.over(rows, length, minibatch_size, self._share)
+        columns = self._staging.batch(batch, spare=passes.spare)
         for _ in range(num_epochs):
-            order = self._order(rows, per_epoch * size)
-            if parts > 1:
-                order = order.view(per_epoch, parts, own)[:, part].flatten()
+            order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
-            for minibatch in minibatches(columns, order, own):
+            for minibatch in minibatches(columns, order, passes.own_size):
                 self._step(minibatch, settings)
             if stop is not None and before is not None:
                 total, count = self._totals.total_of(stop[0])
@@ -220,11 +215,6 @@ class LocalLearner:
         """Returns a minibatch on the device, with the noise that losses take."""
         draws = self.policy.draws(self._generator, *batch["valid"].shape)
         return self._staging.batch(SampleBatch(batch, **draws))
-
-    def _order(self, rows: int, padded: int) -> Tensor:
-        order = np.full(padded, rows, np.int64)
-        order[:rows] = self._generator.permutation(rows)
-        return self._staging.order(order)
 
     def _step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None

@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How each pass over a batch is cut into minibatches of one shape.
+
+    Attributes:
+        rows: Rows of the batch.
+        size: Rows in a minibatch, over all learners.
+        share: (i, n): of every minibatch a learner takes the i-th of n equal parts, from 0.
+    """
+
+    rows: int
+    size: int
+    share: tuple[int, int]
+
+    @classmethod
+    def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
+        """Returns the passes over rows of a length, in minibatches of about so many steps that all can share.
+
+        Args:
+            rows: Rows of the batch.
+            length: Steps in a row.
+            minibatch_size: Steps in a minibatch.
+            share: The learner's part, see the class.
+        """
+        _, parts = share
+        return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
+
+    @property
+    def own_size(self) -> int:
+        """Rows in this learner's part of a minibatch."""
+        return self.size // self.share[1]
+
+    @property
+    def spare(self) -> int:
+        """Rows that the last minibatch of a pass lacks; empty ones stand in for them."""
+        return -self.rows % self.size
+
+    def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draws the numbers of this learner's rows in one pass; that of an empty row is `rows`."""
+        order = np.full(self.rows + self.spare, self.rows, np.int64)
+        order[: self.rows] = generator.permutation(self.rows)
+        part, parts = self.share
+        return order.reshape(-1, parts, self.own_size)[:, part].ravel()
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:

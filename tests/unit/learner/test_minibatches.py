@@ -1,0 +1,24 @@
+import numpy as np
+import pytest
+
+from rlrun.learner.minibatches import Passes
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "minibatch_size", "parts", "size", "spare"),
+    [
+        (40, 1, 16, 1, 16, 8),  # the last minibatch of a pass is filled up
+        (32, 1, 16, 1, 16, 0),
+        (6, 5, 10, 1, 2, 0),  # whole rows of 5 steps
+        (6, 5, 3, 1, 1, 0),  # a row is never cut
+        (6, 1, 100, 1, 6, 0),  # nor is a minibatch larger than the batch
+        (40, 1, 16, 3, 18, 14),  # parts are equal, so the minibatch grows
+    ],
+)
+def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_size, parts, size, spare):
+    passes = [Passes.over(rows, length, minibatch_size, (part, parts)) for part in range(parts)]
+    assert {(each.size, each.spare, each.own_size) for each in passes} == {(size, spare, size // parts)}
+    orders = [each.order(np.random.Generator(np.random.Philox(3))).reshape(-1, size // parts) for each in passes]
+    expected = np.random.Generator(np.random.Philox(3)).permutation(rows)
+    together = np.concatenate(orders, axis=1).ravel()
+    assert together.tolist() == [*expected.tolist(), *[rows] * spare]

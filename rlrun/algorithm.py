@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
+from rlrun.flow.clock import ClockUnit
 from rlrun.flow.flow import Flow
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
@@ -46,6 +47,7 @@ class Algorithm(Generic[C]):
         policy_family: Name of a built-in policy family, or `package.module:Class` of one's own.
         has_target_network: Whether the learner keeps a target network, which the dataflow reads and updates.
         worker_factory: `package.module:Class` of the worker that collects; see `rlrun.rollout.worker.Worker`.
+        clock_unit: What schedules and iterations count: `env_steps`, or `sgd_steps` where no env is stepped.
         learner_metrics: The statistics that its losses return, and the gradients' norms, reported as `learner/<name>`.
         config: The settings.
     """
@@ -54,6 +56,7 @@ class Algorithm(Generic[C]):
     policy_family: ClassVar[str] = "actor_critic"
     has_target_network: ClassVar[bool] = False
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
+    clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
 
     def __init__(self, config: C) -> None:

@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from rlrun.functional.schedules import value_at, values_at
 
 if TYPE_CHECKING:
     from rlrun.config import Schedule
+    from rlrun.learner.learner import Learner
     from rlrun.rollout.worker_set import WorkerSet
+
+ClockUnit = Literal["env_steps", "sgd_steps"]
+"""What a clock counts: steps of the world, or minibatches where experience is not collected but given."""
 
 
 class Clock:
-    """Scheduled settings and the env steps that they follow.
+    """Scheduled settings and the counter that they and the iterations follow.
 
     Args:
         schedules: Settings that change over a run, by name; learning rates among them.
         workers: Whose env steps count.
+        start_learner: Returns the learner whose minibatches count.
+        unit: The counter that schedules and iterations follow.
 
     Attributes:
         schedules: Settings that change over a run, by name; they may be replaced between two updates.
+        unit: The counter that schedules and iterations follow.
     """
 
-    def __init__(self, schedules: Mapping[str, Schedule], workers: WorkerSet) -> None:
+    def __init__(
+        self,
+        schedules: Mapping[str, Schedule],
+        workers: WorkerSet,
+        start_learner: Callable[[], Learner],
+        unit: ClockUnit = "env_steps",
+    ) -> None:
         self.schedules: dict[str, Schedule] = dict(schedules)
+        self.unit: ClockUnit = unit
         self._workers = workers
-        self._began_at = 0
+        self._start_learner = start_learner
+        self._began_at = self._env_steps_began_at = 0
 
     def begin_iteration(self) -> None:
-        """Notes that an iteration begins at the present env steps."""
-        self._began_at = self.env_steps
+        """Notes that an iteration begins now."""
+        self._began_at, self._env_steps_began_at = self.steps, self.env_steps
+
+    @property
+    def steps_this_iteration(self) -> int:
+        """Steps of the clock's unit since the iteration began."""
+        return self.steps - self._began_at
 
     @property
     def env_steps_this_iteration(self) -> int:
         """Env steps since the iteration began."""
-        return self.env_steps - self._began_at
+        return self.env_steps - self._env_steps_began_at
+
+    @property
+    def steps(self) -> int:
+        """Steps of the clock's unit so far."""
+        return self.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property
     def env_steps(self) -> int:
@@ -44,8 +69,8 @@ class Clock:
 
     def value(self, name: str) -> float:
         """Returns the present value of a scheduled setting."""
-        return value_at(self.schedules[name], self.env_steps)
+        return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
         """Returns the present values of all scheduled settings by name."""
-        return values_at(self.schedules, self.env_steps)
+        return values_at(self.schedules, self.steps)

@@ -1,4 +1,4 @@
-"""Hyper-parameters that change with the number of env steps."""
+"""Hyperparameters that change with the steps of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 Points = Sequence[tuple[int, float]]
 
 
-def value_at(schedule: float | Points, env_steps: int) -> float:
+def value_at(schedule: float | Points, steps: int) -> float:
     """Returns a schedule's value: a constant, or points joined by straight lines and constant outside them.
 
     Examples:
@@ -21,15 +21,15 @@ def value_at(schedule: float | Points, env_steps: int) -> float:
     """
     if isinstance(schedule, int | float):
         return float(schedule)
-    after = bisect_right([at for at, _ in schedule], env_steps)
+    after = bisect_right([at for at, _ in schedule], steps)
     if after == 0:
         return float(schedule[0][1])
     if after == len(schedule):
         return float(schedule[-1][1])
     (left, low), (right, high) = schedule[after - 1], schedule[after]
-    return low + (high - low) * (env_steps - left) / (right - left)
+    return low + (high - low) * (steps - left) / (right - left)
 
 
-def values_at(schedules: Mapping[str, float | Points], env_steps: int) -> dict[str, float]:
+def values_at(schedules: Mapping[str, float | Points], steps: int) -> dict[str, float]:
     """Returns the values of several schedules by name."""
-    return {name: value_at(schedule, env_steps) for name, schedule in schedules.items()}
+    return {name: value_at(schedule, steps) for name, schedule in schedules.items()}

@@ -103,7 +103,7 @@ class Training:
         trainee.clock.begin_iteration()
         began, waited_before = time.perf_counter(), flow.waited_s
         next(flow)
-        while trainee.clock.env_steps_this_iteration < self.algorithm.config.min_env_steps_per_iteration:
+        while trainee.clock.steps_this_iteration < self.algorithm.config.min_env_steps_per_iteration:
             next(flow)
         seconds = time.perf_counter() - began
         self.iteration += 1
@@ -217,6 +217,7 @@ class Training:
         start_learner = cache(partial(started_learner, factory, self._announce))
         behaviors = {} if for_plan else {DEFAULT_POLICY: start_learner().policy.behavior()}
         workers = self._worker_set(behaviors)
+        schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
         trainee = Trainee(
             name=DEFAULT_POLICY,
             policy_names=(DEFAULT_POLICY,),
@@ -226,7 +227,7 @@ class Training:
             start_learner=start_learner,
             get_spaces=lambda: factory.spaces,
             workers=PolicyWorkers(workers, DEFAULT_POLICY),
-            clock=Clock({name: getattr(config, name) for name in config.scheduled_fields()}, workers),
+            clock=Clock(schedules, workers, start_learner, self.algorithm.clock_unit),
         )
         flow = self.algorithm.learn(self.algorithm.collect(trainee), trainee)
         learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)

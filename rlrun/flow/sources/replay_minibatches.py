@@ -28,7 +28,7 @@ def replay_minibatches(
 
     Args:
         replay: Where they are sampled.
-        trainee: Whose env steps schedules follow.
+        trainee: Whose clock schedules follow.
         minibatch_size: Rows in each.
         training_intensity: Minibatches for every step that is stored after learning starts.
         learning_starts: Steps that are stored before the first minibatch.
@@ -58,7 +58,7 @@ class ReplayMinibatches(Source):
 
     def next_item(self) -> Polled:
         """Returns the next minibatch, if the stored steps allow one and it is here."""
-        minibatch = self.replay.sample(self.minibatch_size, self.clock.env_steps, self.ratio)
+        minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio)
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))
         return Delivered(minibatch)

@@ -120,7 +120,8 @@ class SentWeights:
 
 def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(trainee):
     workers = SentWeights()
-    trainee = replace(trainee, workers=PolicyWorkers(workers, "default"), clock=Clock({"lr": 0.1}, workers))
+    clock = Clock({"lr": 0.1}, workers, trainee.start_learner)
+    trainee = replace(trainee, workers=PolicyWorkers(workers, "default"), clock=clock)
     send = SendWeights(trainee, every=2)
     for worker, version in ((1, 0), (2, 0), (1, 1), (1, 2), (2, 3), (1, 3), (1, 1)):
         trainee.learner.weights_version = version

@@ -22,6 +22,11 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
 
 
+def shifted_values(outputs: Any, batch: SampleBatch) -> Any:
+    """Returns the values of rows plus their `shift`: what a learner elsewhere is asked to evaluate."""
+    return {"values": outputs.values + batch["shift"]}
+
+
 class LabError(TrainingFailed):
     """An error whose constructor takes more than its text."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from stub_workers import actor_pids
+from stub_workers import actor_pids, shifted_values
 
 from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
@@ -162,6 +162,25 @@ def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair
         found = pair.target_outputs(batch)
         assert found.shape == (5, columns, 2)
         np.testing.assert_allclose(found, alone.target_outputs(batch), atol=1e-6)
+
+
+def test_a_function_is_evaluated_by_a_learner_elsewhere_as_by_one_here(pair: LearnerGroup) -> None:
+    alone = made_by()()
+    batch = SampleBatch(batch_of(6), shift=np.arange(6, dtype=np.float32).reshape(6, 1))
+    found, expected = (learner.evaluate(shifted_values, batch)["values"] for learner in (pair, alone))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert found[-1, 0] - found[0, 0] > 3
+    with pytest.raises(ValueError, match="must be a function of a module"):
+        pair.evaluate(lambda outputs, batch: outputs.values, batch)
+
+
+def test_part_of_the_target_network_moves_alone_in_both_learners(pair: LearnerGroup) -> None:
+    pair.load_target(np.zeros_like(pair.flat()))
+    pair.update_target(0.5, prefix="value_")
+    start, size = pair.policy.parameters.range_under("value_")
+    for target in replicas(pair, "target"):
+        np.testing.assert_allclose(target[start : start + size], 0.5 * pair.flat()[start : start + size], rtol=1e-6)
+        assert np.count_nonzero(target) == np.count_nonzero(target[start : start + size]) > 0
 
 
 def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None:

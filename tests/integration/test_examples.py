@@ -155,3 +155,12 @@ def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
     assert [truncated for _, _, _, truncated, _ in steps] == [False] * 95 + [True]
     assert not any(terminated for _, _, terminated, _, _ in steps)
     assert set(steps[-1][4]) == {"comfortable_hours"}
+
+
+def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Path, tmp_path: Path) -> None:
+    done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
+    assert trial["last_result"]["evaluation/episode_return_mean"] >= 475
+    assert trial["last_result"]["iteration"] < 40

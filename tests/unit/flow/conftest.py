@@ -67,7 +67,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
                 behaviors={DEFAULT_POLICY: learner.policy.behavior()},
                 gamma=config.gamma,
             ),
-            0,
+            config.num_workers,
         )
         made.append(workers)
         trainee = Trainee(

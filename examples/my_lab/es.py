@@ -1,0 +1,145 @@
+"""An algorithm without gradients and with a worker of its own: evolution strategies (arXiv:1703.03864)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import PositiveFloat, PositiveInt, defaults
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.gather import GatherWorkers
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.seeding import child_seed, generator
+from rlrun.learner.objective import Objective
+from rlrun.metric import Metric
+from rlrun.policy.policy import Policy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.evaluation import evaluate
+from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.rollout_worker import WorkerConfig
+
+
+@defaults(lr=0.1, max_grad_norm=None, model={"hiddens": (16,)})
+class ESConfig(AlgorithmConfig):
+    """Settings of evolution strategies."""
+
+    num_pairs: PositiveInt = 20
+    """Perturbations in a generation; each is tried as it is and mirrored."""
+    sigma: PositiveFloat = 0.1
+    """Standard deviation of the perturbations."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig(WorkerConfig):
+    """What an evaluation worker is made from: what a rollout worker is, and what to try."""
+
+    num_pairs: int = 0
+    sigma: float = 0.0
+
+
+def perturbation(seed: int, generation: int, pair: int, size: int) -> NDArray[np.float32]:
+    """Returns the noise of a pair: numbers travel between the processes, never noise."""
+    return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)
+
+
+class EvaluationWorker:
+    """Runs an episode with every perturbed policy of its share; see `rlrun.rollout.worker.Worker`."""
+
+    def __init__(self, config: EvaluationConfig) -> None:
+        self.config = config
+        self.generation = config.first_fragment
+        ((self.policy, self.behavior),) = config.behaviors.items()
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Keeps the weights that the next generation varies."""
+        self.weights = weights[self.policy]
+
+    def sample(self) -> Rollout:
+        """Evaluates this worker's pairs of a generation."""
+        config, weights = self.config, self.weights
+        pairs = list(range(max(config.worker_index - 1, 0), config.num_pairs, config.num_workers))
+        episodes = []
+        for pair in pairs:
+            noise = config.sigma * perturbation(config.seed, self.generation, pair, len(weights.acting))
+            for sign in (1, -1):  # both have the same episode, so that what differs is the policy's doing
+                self.behavior.load(replace(weights, acting=weights.acting + np.float32(sign) * noise))
+                found = evaluate(
+                    self.behavior, config.env, 1, child_seed(config.seed, "episode", self.generation, pair)
+                )
+                episodes.append(Episode(found.returns[0], found.lengths[0]))
+        self.generation += 1
+        returns = np.array([episode.episode_return for episode in episodes]).reshape(-1, 2)
+        return Rollout(
+            worker_index=config.worker_index,
+            fragment=self.generation - 1,
+            batches={self.policy: {"generation": self.generation - 1, "pairs": np.array(pairs), "returns": returns}},
+            episodes=episodes,
+            filter_deltas={},
+            env_steps=sum(episode.length for episode in episodes),
+            weights_versions={self.policy: weights.version},
+            sample_s=0.0,
+        )
+
+    def measure_phases(self, measures: bool) -> None:
+        """Has no phases to measure."""
+
+    def state(self) -> dict[str, int]:
+        """Returns the generation, on which everything else depends."""
+        return {"generation": self.generation}
+
+    def load_state(self, state: Mapping[str, int]) -> int:
+        """Goes on with a generation, exactly."""
+        self.generation = state["generation"]
+        return 0
+
+    def close(self) -> None:
+        """Holds nothing to free."""
+
+
+class FollowReturns(Operator):
+    """Moves the parameters along the sum of perturbations times their standardised returns (algorithm 1)."""
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, config: ESConfig) -> None:
+        self.trainee = trainee
+        self.config = config
+
+    def __call__(self, item: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Works on what all workers have found of one generation."""
+        pairs, returns = (np.concatenate([share[name] for share in item]) for name in ("pairs", "returns"))
+        scores = (returns - returns.mean()) / (returns.std() + 1e-8)
+        ascent = np.zeros(len(self.trainee.learner.flat()), np.float32)
+        for pair, (up, down) in zip(pairs, scores, strict=True):
+            noise = perturbation(self.trainee.seed, item[0]["generation"], pair, len(ascent))
+            ascent += np.float32(up - down) * noise
+        gradient = np.append(-ascent / np.float32(returns.size * self.config.sigma), np.float32(1.0))
+        self.trainee.learner.apply_gradients(gradient, {"returns": ()}, scheduled=self.trainee.clock.scheduled())
+        return item
+
+
+class ES(Algorithm[ESConfig]):
+    """Try perturbed policies on all workers, move towards those that did well, broadcast the weights, repeat."""
+
+    Config = ESConfig
+    learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
+    worker_factory = "my_lab.es:EvaluationWorker"
+
+    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+        """Returns what an evaluation worker is made from."""
+        return EvaluationConfig(**vars(config), num_pairs=self.config.num_pairs, sigma=self.config.sigma)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns an objective without a loss: its gradient comes from the dataflow."""
+        return [Objective("returns", None)]
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """All workers' returns of a generation, a step along them, new weights to everyone."""
+        gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
+        return gathered.for_each(FollowReturns(trainee, self.config)).for_each(BroadcastWeights(trainee))

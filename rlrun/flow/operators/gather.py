@@ -1,0 +1,40 @@
+"""One item of every worker, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rlrun.flow.flow import StatefulOperator
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+
+class GatherWorkers(StatefulOperator):
+    """Waits for one item of every worker and passes them on together, in the order of the workers.
+
+    It works on pairs of worker and item. A worker that is ahead of another waits with what it has for its next round.
+    """
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.workers = trainee.workers
+        self._waiting: dict[int, list[Any]] = {worker: [] for worker in self.workers.indices}
+
+    def __call__(self, item: tuple[int | None, Any]) -> Iterable[list[Any]]:
+        """Returns a list with one item of every worker if this one was the last that was missing, else nothing."""
+        worker, delivered = item
+        if worker is None:
+            raise RuntimeError("what is gathered by worker has to come from a worker")
+        self._waiting[worker].append(delivered)
+        if not all(self._waiting.values()):
+            return []
+        return [[waiting.pop(0) for waiting in self._waiting.values()]]
+
+    def state(self) -> dict[str, Any]:
+        """Returns what waits, by worker."""
+        return {"waiting": {str(worker): list(waiting) for worker, waiting in self._waiting.items()}}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._waiting = {int(worker): list(waiting) for worker, waiting in state["waiting"].items()}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import map_tree
+from rlrun.data.tree import leaves, map_tree
 
 Flags = NDArray[np.bool_]
 
@@ -39,14 +39,14 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
     """
     length, slots = valid.shape
     ends = valid & ends
-    filled = np.zeros((length + 1, slots), np.bool_)
-    filled[:-1] = valid
-    filled[1:] |= ends
+    filled = np.empty((length + 1, slots), np.bool_)
+    filled[:-1], filled[-1] = valid, valid[-1]
+    filled[1:-1] |= ends[:-1]
     if ended_before is not None:
         filled[0] |= ended_before
-    last = length - 1 - valid[::-1].argmax(axis=0)
-    is_open = valid.any(axis=0) & ~ends[last, np.arange(slots)]
-    filled[-1] |= is_open
+    if np.count_nonzero(valid[-1]) < slots:
+        last = length - 1 - valid[::-1].argmax(axis=0)
+        filled[-1] |= valid.any(axis=0) & ~ends[last, np.arange(slots)]
     return filled
 
 
@@ -59,6 +59,12 @@ def zeroed(tree: Any, holds: Flags) -> Any:
     return map_tree(clear, tree)
 
 
+def clear(tree: Any, rows: Flags) -> None:
+    """Writes zeros into rows of a tree of arrays, in place: [T, B, ...] by `rows` [T, B], or [T, ...] by [T]."""
+    for leaf in leaves(tree):
+        leaf[rows] = 0
+
+
 class Packing:
     """Where the rows of a fragment stand once no empty one follows a step that goes on.
 
@@ -68,48 +74,54 @@ class Packing:
         valid: Whether a row holds a step, [T, B].
         terminateds: Whether the step ended its episode for good, [T, B].
         truncateds: Whether the step's episode was cut off there, [T, B].
+
+    Attributes:
+        truncateds: Whether a packed step's episode was cut off there, or its slot's rows end with it, [T, B]. Either
+            way nothing follows the step but the value in the next row.
     """
 
     def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags) -> None:
         self._length, slots = valid.shape
         self._slots = np.arange(slots)
+        self._filled: Flags | None = None
         self._order: NDArray[np.int64] | None = None
-        self._truncateds = truncateds
-        if valid.all():
+        self.truncateds = truncateds
+        if np.count_nonzero(valid) == valid.size:
             return
         ends = terminateds | truncateds
         filled = filled_rows(valid, ends)
-        if filled.all():
+        if np.count_nonzero(filled) == filled.size:
             return
-        has_gap = (valid & ~ends & ~filled[1:]).any()
-        where = np.broadcast_to(np.arange(len(filled))[:, None], filled.shape)
-        self._order = np.argsort(~filled, axis=0, kind="stable") if has_gap else where
-        self._filled = filled[self._order, self._slots]
-        is_closing = self._filled & (self._order == self._length)
-        self._truncateds = self.pack(truncateds) | is_closing[1:]
+        self._filled = filled
+        if np.count_nonzero(valid & ~ends & ~filled[1:]):
+            self._order = np.argsort(~filled, axis=0, kind="stable")
+            self._filled = filled[self._order, self._slots]
+            is_closing = self._filled & (self._order == self._length)
+            self.truncateds = self.pack(truncateds) | is_closing[1:]
 
     @property
-    def truncateds(self) -> Flags:
-        """Whether a packed step's episode was cut off, or its slot's rows are closed behind it, [T, B].
-
-        Either way the value in the next row is the last that follows it.
-        """
-        return self._truncateds
+    def moves(self) -> bool:
+        """Whether rows move."""
+        return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
         """Returns a column [T, B, ...] or [T + 1, B, ...] packed, with zeros in empty rows."""
-        if self._order is None:
+        if self._filled is None:
             return leaf
-        order, holds = self._order[: len(leaf)], self._filled[: len(leaf)]
+        filled = self._filled[: len(leaf)]
+        if self._order is None:
+            zeros: NDArray[Any] = zeroed(leaf, filled)
+            return zeros
+        order = self._order[: len(leaf)]
         if len(leaf) == self._length:  # without a closing row
-            holds, order = holds & (order < self._length), order.clip(max=self._length - 1)
+            filled, order = filled & (order < self._length), order.clip(max=self._length - 1)
         packed = leaf[order, self._slots]
-        packed[~holds] = 0
+        packed[~filled] = 0
         return packed
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns a packed column [T, B, ...] with its rows back where they came from, and zeros in empty ones."""
-        if self._order is None:
+        """Returns a packed column [T, B, ...] with its rows back where they came from; zeros in rows that moved."""
+        if self._order is None or self._filled is None:
             return leaf
         order = self._order[:-1]
         rows, slots = (self._filled[:-1] & (order < self._length)).nonzero()

@@ -124,25 +124,20 @@ class ReplayRing:
 
     def pad(self, lane: int, number: int) -> list[Inserted]:
         """Stores so many rows without steps behind all streams of a lane, in which nothing more comes."""
-        return [
-            self._append(
-                lane,
-                cursor,
-                rows_without_steps(self._like, number, cursor.slots),
-                slice(None),
-                seals=True,
-                continues=False,
-            )
-            for cursor in self.streams.each(lane)
-        ]
+        inserted = []
+        for cursor in self.streams.each(lane):
+            part = rows_without_steps(self._like, number, cursor.slots)
+            inserted.append(self._append(lane, cursor, part, slice(None), seals=True, continues=False))
+        return inserted
 
     def _has_gap(self, lane: int, cursor: Cursor, fragment: SampleBatch) -> bool:
         """Whether a fragment has empty rows; row 0 of a lane's first fragment may hold a final observation."""
         valid = fragment["valid"]
-        if valid.all():
+        if np.count_nonzero(valid) == valid.size:
             return False
         ended = self._has_ended(lane, cursor) if cursor.begun else np.ones(self.columns, np.bool_)
-        return not filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1].all()
+        filled = filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1]
+        return int(np.count_nonzero(filled)) < filled.size
 
     def _has_ended(self, lane: int, cursor: Cursor) -> NDArray[np.bool_]:
         """Whether the last row before a head holds a step that ended its episode, for each slot."""
@@ -191,10 +186,11 @@ class ReplayRing:
             seals: Whether what stands at the head closes the steps before it, so that they begin one row later.
             continues: Whether their first observation stands at the head already.
         """
-        streams, length, head, slots, sealed = self.streams, len(part["valid"]), cursor.head, cursor.slots, int(seals)
+        streams, rows, slots = self.streams, self.streams.rows, cursor.slots
+        length, head, sealed = len(part["valid"]), cursor.head, int(seals)
         if seals:
             self._close(lane, cursor)
-        first = (head + sealed) % self.rows
+        first = (head + sealed) % rows
         lost = sealed + length + 1 + self._reach
         overwritten = self._retire(lane, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
@@ -211,7 +207,7 @@ class ReplayRing:
             rows=streams.row_numbers(first, length + 1),
             lost=streams.row_numbers(head, lost),
             overwritten=overwritten,
-            ready=self._add_transitions(lane, slots, (first - before) % self.rows, before + length),
+            ready=self._add_transitions(lane, slots, (first - before) % rows, before + length),
         )
 
     def _set_aside(self, fragment: SampleBatch) -> None:

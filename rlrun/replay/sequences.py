@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
-from rlrun.data.packing import zeroed
+from rlrun.data.packing import clear
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.functional.schedules import value_at
@@ -198,21 +198,22 @@ class SequenceReplay:
         # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
-        obs, memory = whole["obs"], self._memory.reshape(-1, self._memory.shape[3])[sequences]
-        memory[~whole["valid"][:, 0]] = 0
-        if not seen.all():
-            obs = zeroed(obs, seen)
+        clear(whole["obs"], ~seen)
+        memory = self._memory.reshape(-1, self._memory.shape[3])[sequences]
+        clear(memory, ~whole["valid"][:, 0])
         learned = cells[:, burn_in : burn_in + length + self.n_step - 1]
         steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
         valid = steps["valid"][:, :length]
+        actions = self._ring.read(learned[:, :length], ("actions",))["actions"]
+        clear(actions, ~valid)
         found = n_step_transitions(
             **{name: column.T for name, column in steps.items()}, gamma=self.gamma, n_step=self.n_step
         )
         return SampleBatch(
-            obs=obs,
+            obs=whole["obs"],
             starts=whole["starts"] & whole["valid"],  # the others are those of steps from long ago
             memory=memory,
-            actions=zeroed(self._ring.read(learned[:, :length], ("actions",))["actions"], valid),
+            actions=actions,
             rewards=found.rewards[:length].T,
             discounts=found.discounts[:length].T,
             steps=found.steps[:length].T.astype(np.int64),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.metric import Metric
 
@@ -78,8 +79,9 @@ class TrainOnBatch(Operator):
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
     """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step."""
     rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
-    closed = batch.closed().map(rows.pack)
-    return closed.cleared(keep=("obs",)).rows(closed["valid"].shape[0])
+    closed = batch.closed().cleared(keep=("obs",))
+    packed = closed.map(rows.pack) if rows.moves else SampleBatch(closed, obs=map_tree(rows.pack, closed["obs"]))
+    return packed.rows(len(packed["valid"]))
 
 
 class TrainedMinibatch(NamedTuple):

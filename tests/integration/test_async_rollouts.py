@@ -3,14 +3,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stub_workers import StubConfig
 
+from rlrun.actors.batch_ref import BatchRef
+from rlrun.flow import policy_workers
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batch_refs import LeaveOnWorker
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_set import WorkerSet
@@ -134,3 +138,18 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
     for worker, state, made in zip((1, 2), saved["workers"], fragments_made(again), strict=True):
         pulled_of_it = sum(own == worker for own, _ in after)
         assert made - state["worker"]["fragment"] <= 2 + pulled_of_it
+
+
+def test_fragments_left_on_their_workers_are_saved_themselves(
+    make_set: MakeSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
+    flow = PolicyWorkers(make_set(2), DEFAULT_POLICY).rollouts(mode="async", deliver="references")
+    waiting: list[Any] = []
+    while not waiting:
+        time.sleep(0.2)  # fragments of both workers are ready, so that one of them is left waiting
+        assert isinstance(next(flow), BatchRef)
+        waiting = flow.state()["operators"]["parallel_rollouts"]["here"]
+    restored = PolicyWorkers(make_set(2), DEFAULT_POLICY).rollouts(mode="async", deliver="references")
+    restored.load_state({"plan": ["parallel_rollouts"], "operators": {"parallel_rollouts": {"here": waiting}}})
+    assert [int(batch["row"][0]) for batch in restored.take(len(waiting))] == [saved["worker"] for saved in waiting]

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlrun.actors.batch_ref import BatchRef
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, saved_items
 from rlrun.rollout.rollout import DEFAULT_POLICY, with_weights_version
@@ -45,12 +46,19 @@ class RolloutSource(Source):
         return True
 
     def state(self) -> dict[str, Any]:
-        """Returns the batches that wait."""
-        return {"here": saved_items(self.here)}
+        """Returns the batches that wait, with those that lie on their workers: a reference outlives no process."""
+        batches = (fetched(delivered) for delivered in self.here)
+        return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives them back."""
         self.here = deque(loaded_items(state["here"]))
+
+
+def fetched(delivered: Delivered) -> Delivered:
+    """Returns a batch for a reference to it; None in its place if it was lost together with its worker."""
+    value = delivered.value
+    return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
 
 class SyncRollouts(RolloutSource):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.checkpoint.format import read_checkpoint
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.plan import plan_text
@@ -95,6 +96,25 @@ def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due(
     assert [result["sgd_steps"] for result in results] == due
     assert due[:2] == [0, 0]
     assert due[-1] > 30
+
+
+def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was_adopted(
+    tmp_path,
+):
+    config = {**SMALL, "training_intensity": 0.5}
+    with DQN("CartPole-v1", config, seed=1) as behind:
+        behind.train()
+        behind.save(tmp_path / "checkpoint")
+    with DQN("CartPole-v1", config, seed=2) as ahead:
+        for _ in range(4):
+            before = ahead.train()
+        assert before["minibatches_per_env_step"] == pytest.approx(0.5, abs=0.02)
+        ahead.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        taken_over = ahead.training.trainee.clock.env_steps, ahead.training.trainee.learner.sgd_steps
+        assert taken_over < (before["env_steps"], before["sgd_steps"])
+        after = ahead.train()
+    steps, minibatches = after["env_steps"] - taken_over[0], after["sgd_steps"] - taken_over[1]
+    assert after["minibatches_per_env_step"] == minibatches / steps
 
 
 def test_the_target_network_is_the_one_of_the_last_interval_s_end():

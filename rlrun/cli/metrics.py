@@ -14,7 +14,7 @@ from rlrun.cli.tables import stdout_width, table
 @click.argument("algorithm", shell_complete=complete_algorithms)
 @json_option("the metrics")
 def metrics(algorithm: str, as_json: bool) -> None:
-    """List what an algorithm reports, for stop, best, expect and search.
+    """List what an algorithm reports: names, units and meanings.
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """

@@ -43,6 +43,7 @@ def test_help_imports_click_and_nothing_heavy(words: list[str]) -> None:
         ["--version"],
         ["validate", "configs/cartpole/ppo.yaml"],
         ["config", "ppo"],
+        ["metrics", "apex"],
         ["plan", "ppo"],
         ["plan", "-f", "configs/cartpole/ppo.yaml", "--format", "mermaid"],
         ["plan", "ppo", "--format", "svg"],

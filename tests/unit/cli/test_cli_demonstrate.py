@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rlrun.algorithms.r2d2 import R2D2
 from rlrun.cli.main import cli
 from rlrun.data.demonstrations import load_demonstrations
 from rlrun.envs.env_config import EnvConfig
+from rlrun.python_api import R2D2
 from rlrun.rollout.demonstrating import demonstrate as record_demonstrations
 
 ROOT = Path(__file__).parents[3]

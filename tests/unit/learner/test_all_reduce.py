@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ MEMBER = """
 import json, os, sys, torch
 from rlrun.learner.all_reduce import AllReduce
 rank, last_words = int(sys.argv[1]), sys.argv[2]
-member = AllReduce(rank, 2, timeout_s=60)
+member = AllReduce(rank, 2, timeout_s=3600)
 if rank == 0:
     print(json.dumps(member.offer()), flush=True)
 member.join(json.loads(sys.stdin.readline()))
@@ -47,7 +46,7 @@ def pair(last_words):
     for member in members:
         member.stdin.write(address)
         member.stdin.flush()
-    return [member.communicate(timeout=120)[0] for member in members]
+    return [member.communicate(timeout=280)[0] for member in members]
 
 
 def test_two_processes_receive_the_same_bits_of_their_sum():
@@ -59,10 +58,8 @@ def test_two_processes_receive_the_same_bits_of_their_sum():
 
 
 def test_a_member_that_dies_fails_the_others_at_once():
-    began = time.monotonic()
-    message = json.loads(pair("dies")[0])
-    assert message.startswith("PeerLost: process 0 of the 2 that learn together lost another one, or waited 60 s for")
-    assert time.monotonic() - began < 50
+    message = json.loads(pair("dies")[0])  # `pair` waits by far not as long as a member waits for another one
+    assert message.startswith("PeerLost: process 0 of the 2 that learn together lost another one, or waited 3600 s for")
 
 
 def test_a_member_that_nobody_joins_gives_up_in_time():

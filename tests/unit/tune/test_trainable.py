@@ -190,15 +190,17 @@ def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_pa
     assert status(tmp_path, 1) == ("TERMINATED", "iteration 4 >= 4")
 
 
-def test_an_actor_that_is_handed_on_has_let_go_of_the_algorithm_before(tmp_path: Path) -> None:
+def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: Path) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable._loop is not None
-    algorithm = weakref.ref(trainable._loop.algorithm)
+    training = trainable._loop.training
+    held = [weakref.ref(each) for each in (training, training.algorithm, training.trainee, training.trainee.learner)]
+    del training
     gc.disable()  # Python itself would come to it much later
     try:
         trainable.reset(config(tmp_path, 1))
-        assert algorithm() is None
+        assert [each() for each in held] == [None] * 4
     finally:
         gc.enable()
         trainable.stop()

@@ -19,9 +19,6 @@ from safetensors.numpy import load_file
 
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint
-from rlrun.checkpoint.manifest import FORMAT_VERSION
-
-pytestmark = pytest.mark.skipif(FORMAT_VERSION == 1, reason="it is version 2 of the format that promises to read them")
 
 KEPT = Path(__file__).parent / "version_1"
 NAMES = ("apex", "dqn", "ppo", "r2d2", "sac")

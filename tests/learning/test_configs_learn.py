@@ -1,9 +1,9 @@
 """Shipped configs learn. `make test` trains one seed for a part of the env steps, up to an easy gate.
 
 The gates are above what policies reach that do not learn (the control: they miss every one), and far below what other
-seeds reached, so that they hold whatever is drawn or rounded. `make regress` trains all seeds for as long as each config says, and holds them to what it
-expects: two of three seeds reach it in 20 deterministic episodes (of the final policy, or where a spec says so of its
-last evaluations), and none is at random level.
+seeds reached, so that they hold whatever is drawn or rounded. `make regress` trains all seeds for as long as each
+config says, and holds them to what it expects: two of three seeds reach it in 20 deterministic episodes (of the final
+policy, or where a spec says so of its last evaluations), and none is at random level.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlrun.algorithms.dqn import DQN, DQNConfig
 from rlrun.algorithms.settings_distributed_replay import DistributedReplaySettings
@@ -18,11 +18,7 @@ from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.recipes.replays import distributed_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
-from rlrun.functional.exploration import EpsilonLadder
-
-if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.q import QPolicy
+from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
 
 
 @defaults(
@@ -58,12 +54,11 @@ class Apex(DQN):
 
     Config = ApexConfig
     config: ApexConfig
+    records_values = True
 
-    def policy(self, spaces: Spaces, seed: int) -> QPolicy:
-        """Returns DQN's policy, on a ladder of exploration, that tells what actions were worth."""
-        policy = super().policy(spaces, seed)
-        policy.spread, policy.records_values = EpsilonLadder(self.config.epsilon_exponent), True
-        return policy
+    def epsilon_spread(self) -> EpsilonSpread | None:
+        """Returns the ladder of exploration."""
+        return EpsilonLadder(self.config.epsilon_exponent)
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlrun.algorithms.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.settings_distributed_replay import DistributedReplaySettings
@@ -18,10 +18,6 @@ from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.recipes.replays import distributed_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
-
-if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
 
 
 @defaults(
@@ -47,15 +43,7 @@ class ApexDDPG(DDPG):
 
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns DDPG's policy, which tells what actions were worth."""
-        from rlrun.policy.deterministic import DeterministicPolicy
-
-        policy = super().policy(spaces, seed)
-        assert isinstance(policy, DeterministicPolicy)
-        policy.records_values = True
-        return policy
+    records_values = True
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""

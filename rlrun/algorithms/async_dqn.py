@@ -23,10 +23,10 @@ from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
 from rlrun.flow.operators.training import UpdateTargetNetwork
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.trainee import Trainee
-from rlrun.functional.exploration import FinalEpsilons
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.nn.model_config import QModelConfig
+from rlrun.policy.exploration.epsilon_greedy import FinalEpsilons
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,13 +89,18 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     learner_metrics = TD_METRICS
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns a Q policy whose columns explore each towards a final probability of its own."""
+        """Returns a Q policy whose env slots explore each towards a final probability of its own."""
         from rlrun.policy.q import QPolicy
 
-        policy = super().policy(spaces, seed)
-        assert isinstance(policy, QPolicy)
-        policy.spread = FinalEpsilons(self.config.final_epsilons, self.config.final_epsilon_shares)
-        return policy
+        config = self.config
+        return QPolicy(
+            spaces.observation,
+            spaces.action,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            epsilon_spread=FinalEpsilons(config.final_epsilons, config.final_epsilon_shares),
+        )
 
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Half the squared error of the values against n-step returns (algorithm S2) over rows [S, T + 1].

@@ -21,7 +21,7 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.policy.deterministic_behavior import NoiseKind
+from rlrun.policy.exploration.action_noise import NoiseKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,6 +53,7 @@ class DDPG(Algorithm[DDPGConfig]):
     has_target_network = True
     num_critics: ClassVar[int] = 1
     draws_noise: ClassVar[bool] = False
+    records_values: ClassVar[bool] = False
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("actor/loss", "", "Loss of the actor"),
@@ -75,6 +76,7 @@ class DDPG(Algorithm[DDPGConfig]):
             noise=config.exploration,
             theta=config.ou_theta,
             draws_noise=self.draws_noise,
+            records_values=self.records_values,
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -24,7 +24,7 @@ from rlrun.functional.return_distributions import cross_entropy, entropy, huber,
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.q_behavior import Exploration
+from rlrun.policy.exploration.epsilon_greedy import EpsilonSpread, QExploration
 from rlrun.policy.return_model import ReturnKind, ReturnModel
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DQNConfig(OffPolicyConfig):
     arXiv:1706.10295): for every minibatch, and for every fragment that is collected. It explores by itself."""
     noisy_sigma: PositiveFloat = 0.5
     """First deviation of a noisy layer's parameters, times the root of its inputs."""
-    exploration: Exploration = "epsilon_greedy"
+    exploration: QExploration = "epsilon_greedy"
     """How actions are chosen in training: `epsilon_greedy` the best one, or any; `soft_q` by a softmax of values over
     temperature, or any; `parameter_noise` the best one by a network with noise on its parameters, the same for an
     episode (Plappert et al., arXiv:1706.01905)."""
@@ -110,6 +110,7 @@ class DQN(Algorithm[DQNConfig]):
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
+    records_values: ClassVar[bool] = False
     learner_metrics = TD_METRICS
 
     def policy(self, spaces: Spaces, seed: int) -> QPolicy:
@@ -127,7 +128,13 @@ class DQN(Algorithm[DQNConfig]):
             dueling=config.dueling,
             noisy_sigma=config.noisy_sigma if config.noisy else None,
             exploration=config.exploration,
+            epsilon_spread=self.epsilon_spread(),
+            records_values=self.records_values,
         )
+
+    def epsilon_spread(self) -> EpsilonSpread | None:
+        """Returns what gives each env slot an `epsilon` of its own; nothing by default."""
+        return None
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss."""
@@ -140,13 +147,13 @@ class DQN(Algorithm[DQNConfig]):
         What followed is the reward and what the target network estimates of the next best action, discounted.
         """
         valid = batch["valid"].float()
-        taken = of_actions(outputs.returns(batch["obs"]), batch["actions"])
-        target_returns = outputs.target_returns(batch["next_obs"])
+        taken = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"])
+        target_outputs = outputs.target_q_outputs(batch["next_obs"])
         if self.config.double:
-            best = outputs.best_actions(batch["next_obs"])
+            best = outputs.greedy_actions(batch["next_obs"])
         else:
-            best = outputs.means(target_returns).argmax(-1)
-        following = of_actions(target_returns, best)
+            best = outputs.means(target_outputs).argmax(-1)
+        following = gather_actions(target_outputs, best)
         values = outputs.means(taken)
         targets = batch["rewards"] + batch["discounts"] * outputs.means(following)
         td_errors = (values.detach() - targets).abs()
@@ -203,7 +210,7 @@ class DQN(Algorithm[DQNConfig]):
         )
 
 
-def of_actions(returns: Tensor, actions: Tensor) -> Tensor:
+def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
     """Returns what describes the returns of the actions [S, L] among those of all, [S, L, A, K], as [S, L, K]."""
-    index = actions[..., None, None].expand(*actions.shape, 1, returns.shape[-1])
-    return returns.gather(-2, index).squeeze(-2)
+    index = actions[..., None, None].expand(*actions.shape, 1, q_outputs.shape[-1])
+    return q_outputs.gather(-2, index).squeeze(-2)

@@ -102,7 +102,7 @@ class SAC(Algorithm[SACConfig]):
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Half the squared soft temporal difference (arXiv:1812.05905, eq. 5) over rows [S, 1], of both critics."""
         valid = batch["valid"].float()
-        ahead = outputs.next_judged(batch)
+        ahead = outputs.sample_and_evaluate_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
         targets = batch["rewards"] + batch["discounts"] * soft_values
         values = outputs.values_of(batch["obs"], batch["actions"])
@@ -115,7 +115,7 @@ class SAC(Algorithm[SACConfig]):
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
         valid = batch["valid"].float()
-        present = outputs.judged(batch)
+        present = outputs.sample_and_evaluate(batch)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
         return Loss(loss, statistics, carry={"log_probs": present.log_probs})

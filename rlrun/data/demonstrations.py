@@ -97,7 +97,7 @@ class Demonstrations:
         columns["actions"] = columns["actions"] - self.about.get("first_action", 0)
         starts = np.ones_like(columns["valid"])
         starts[1:] = ~columns["valid"][:-1]
-        return SampleBatch(columns, obs=map_tree(part_like, like["obs"]), starts=starts)
+        return SampleBatch(columns, obs=map_tree(part_like, like["obs"]), episode_starts=starts)
 
 
 def load_demonstrations(path: str) -> Demonstrations:

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import Activation, ModelConfig
+from rlrun.nn.model_config import Activation, Conv
+from rlrun.nn.network_spec import IMAGE_FEATURES
 from rlrun.nn.observation_leaves import ObservationLeaf
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
@@ -34,7 +35,6 @@ class DenseEncoder(nn.Module):
     """Numbers as they are, bytes between 0 and 1, choices as one-hot vectors; without parameters."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
-        """Takes the part of the observation to encode."""
         super().__init__()
         self.leaf = leaf
         self.width = leaf.width
@@ -53,10 +53,15 @@ class DenseEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """Convolutions between pixels in 0..1, channels first, and a dense layer over their flattened features."""
+    """Convolutions between pixels in 0..1, channels first, and a dense layer over their flattened features.
+
+    Args:
+        leaf: The image.
+        layers: The convolutions.
+        width: Numbers that the dense layer puts out.
+    """
 
     def __init__(self, leaf: ObservationLeaf, layers: nn.Sequential, width: int) -> None:
-        """Takes the image's description and the convolutions; measures what they put out."""
         super().__init__()
         self.leaf = leaf
         self.layers = layers
@@ -95,10 +100,9 @@ def nature_layers(channels: int) -> nn.Sequential:
 
 
 class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions beside the identity."""
+    """Two 3 x 3 convolutions beside the identity; the number of channels stays."""
 
     def __init__(self, channels: int) -> None:
-        """Takes the number of channels, which stays."""
         super().__init__()
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
@@ -119,7 +123,7 @@ def impala_layers(channels: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReLU())
 
 
-def encoder(leaf: ObservationLeaf, model: ModelConfig) -> DenseEncoder | ImageEncoder:
+def encoder(leaf: ObservationLeaf, conv: Conv) -> DenseEncoder | ImageEncoder:
     """Returns the encoder for one part of an observation.
 
     Raises:
@@ -128,15 +132,15 @@ def encoder(leaf: ObservationLeaf, model: ModelConfig) -> DenseEncoder | ImageEn
     if leaf.kind != "image":
         return DenseEncoder(leaf)
     channels = channels_first_shape(leaf)[0]
-    if model.conv == "nature":
+    if conv == "nature":
         _, height, width = channels_first_shape(leaf)
         if min(height, width) < NATURE_MIN_PIXELS:
             raise UsageError(
                 f"images of {height} x {width} pixels are too small for the convolutions of model.conv: nature, which "
                 f"take {NATURE_MIN_PIXELS} x {NATURE_MIN_PIXELS} and more; set it to impala"
             )
-        return ImageEncoder(leaf, nature_layers(channels), 512)
-    return ImageEncoder(leaf, impala_layers(channels), 256)
+        return ImageEncoder(leaf, nature_layers(channels), IMAGE_FEATURES[conv])
+    return ImageEncoder(leaf, impala_layers(channels), IMAGE_FEATURES[conv])
 
 
 class ObservationEncoder(nn.Module):
@@ -144,17 +148,18 @@ class ObservationEncoder(nn.Module):
 
     Attributes:
         width: D, the number of features.
-        is_dense: Whether no part needs more than copying, so that a NumPy mirror can act.
+
+    Args:
+        tree: The tree of `ObservationLeaf`.
+        conv: How images are encoded.
     """
 
-    def __init__(self, tree: Any, model: ModelConfig) -> None:
-        """Takes the tree of `ObservationLeaf`."""
+    def __init__(self, tree: Any, conv: Conv) -> None:
         super().__init__()
         self.tree = tree
-        parts = [encoder(leaf, model) for leaf in leaves(tree)]
+        parts = [encoder(leaf, conv) for leaf in leaves(tree)]
         self.parts = nn.ModuleList(parts)
         self.width = sum(part.width for part in parts)
-        self.is_dense = all(isinstance(part, DenseEncoder) for part in parts)
 
     def forward(self, observations: Any) -> Tensor:
         """Encodes a tree of observations [N, ...] as [N, D]."""

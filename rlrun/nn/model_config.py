@@ -8,6 +8,8 @@ from rlrun.config import ConfigModel, PositiveInt, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
+Conv = Literal["nature", "impala"]
+
 
 class ModelConfig(ConfigModel):
     """The network between observations and what a policy puts out."""
@@ -16,7 +18,7 @@ class ModelConfig(ConfigModel):
     """Widths of the dense layers behind the encoded observation, first to last."""
     activation: Activation = "tanh"
     """What follows each dense layer."""
-    conv: Literal["nature", "impala"] = "nature"
+    conv: Conv = "nature"
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
     shared_value: bool = False
     """Whether the value net shares the policy's layers up to its own head."""

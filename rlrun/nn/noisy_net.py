@@ -18,8 +18,8 @@ class NoisyLayer:
     Attributes:
         weight: Name of its weights [outputs, inputs] in the module.
         bias: Name of its biases [outputs], "" if it has none.
-        weight_sigma: Name of the weights' deviations.
-        bias_sigma: Name of the biases' deviations.
+        weight_sigma: Name of the weights' standard deviations.
+        bias_sigma: Name of the biases' standard deviations.
         inputs: Numbers that it takes.
         outputs: Numbers that it puts out.
     """
@@ -42,12 +42,15 @@ class NoisyNet(nn.Module):
         layers: Its dense layers.
         num_noise: Numbers of noise that one draw takes, for each layer its inputs' and then its outputs'.
 
+    Args:
+        net: The network.
+        sigma: First standard deviation of its parameters times the root of their layer's inputs.
+
     Source:
         Fortunato et al., arXiv:1706.10295, section 3 (b) and 3.2.
     """
 
     def __init__(self, net: nn.Module, sigma: float) -> None:
-        """Takes the network, and the first deviation of its parameters times the root of their layer's inputs."""
         super().__init__()
         self.net = net
         self.sigmas = nn.ParameterList()
@@ -71,16 +74,16 @@ class NoisyNet(nn.Module):
         self.layers = tuple(layers)
         self.num_noise = sum(layer.inputs + layer.outputs for layer in layers)
 
-    def forward(self, observations: Any) -> Any:
+    def forward(self, *arguments: Any) -> Any:
         """Returns what the network returns with the means of its parameters."""
-        return self.net(observations)
+        return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
         """Returns this module's parameters by name, the network's varied by noise.
 
         Args:
             views: This module's parameters by name.
-            noise: Factors of one draw, [num_noise]; see `rlrun.policy.perturbation.factors`.
+            noise: Factors of one draw, [num_noise]; see `rlrun.policy.exploration.parameter_noise.factors`.
         """
         drawn, start = dict(views), 0
         for layer in self.layers:

@@ -66,6 +66,10 @@ class ObservationLeaf:
         return encoded
 
 
+ObservationTree = Any
+"""A tree of `ObservationLeaf`: a leaf, or a dict or tuple of trees."""
+
+
 def observation_leaf(space: gymnasium.Space[Any]) -> ObservationLeaf:
     """Returns how observations of an unnested space enter a network.
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.functional.distributions import Distribution
-from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.nn.policy_value_net import PolicyValueNet
-from rlrun.policy.action_space import ActionModel, action_model
-from rlrun.policy.behavior import ActorCriticBehavior, ActorCriticForward, DenseActorCritic
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, network_spec
+from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.acting import acting_network
+from rlrun.policy.action_spaces.action_space import Distribution
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.policy.action_spaces.make import AnyActions, make_action_space
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.custom_network import load_custom_network
+from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.own_network import own_network
 from rlrun.policy.policy import Policy
-from rlrun.policy.state_dependent import (
-    NoiseMatrix,
-    StateDependentActor,
-    StateDependentActorCritic,
-    StateDependentBehavior,
-)
+from rlrun.policy.recordings import LogProbsAndValues
 
 
 @dataclass(frozen=True)
@@ -63,72 +59,77 @@ class ActorCriticPolicy(Policy):
             UsageError: If a space is of a kind that no network or policy takes.
         """
         self.leaves = observation_leaves(observation_space)
-        self.action_model: ActionModel = action_model(action_space)
+        self.action_space = make_action_space(action_space)
         self.normalize_observations = normalize_observations
-        self.sde_sample_freq = model.sde_sample_freq
-        if model.use_sde and (not self.action_model.free_log_stds or model.module is not None):
+        self.model = model
+        is_continuous = isinstance(self.action_space, GaussianBoxActions)
+        if model.use_sde and (not is_continuous or model.module is not None):
             raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
         if model.module is None:
-            self.module: nn.Module = PolicyValueNet(
-                self.leaves, self.action_model.num_outputs, self.action_model.free_log_stds, model, seed
-            )
+            spec = policy_value_spec(self.leaves, self.action_space, model)
+            with seeded(seed):
+                own = NetworkModule(spec)
+            initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
+            self.module: nn.Module = own
+            self.network = TorchNetwork(own)
         else:
-            num_outputs = self.action_model.num_outputs
-            self.module, returned = own_network(model, observation_space, num_outputs, seed)
+            num_outputs = self.action_space.num_outputs
+            self.module, returned = load_custom_network(model, observation_space, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(
                     f"the network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it "
                     f"returned {found}"
                 )
+            self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)
-        named = self.module.named_parameters(remove_duplicate=False)
-        self._has_shared_parameters = sum(1 for _ in named) > len(self.parameters.slots)
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
         """Runs the network on rows of observations [S, L, ...]."""
-        rows, length = batch["valid"].shape
-        flat = map_tree(lambda leaf: leaf.flatten(0, 1), batch["obs"])
-        outputs, values = functional_call(self.module, dict(views), (flat,), tie_weights=self._has_shared_parameters)
-        # Whatever the network is computed in, losses are float32.
-        distribution = self.action_model.distribution(outputs.float().view(rows, length, -1))
-        return ActorCriticOutputs(distribution, values.float().view(rows, length))
+        heads, _ = self.network(views, {"obs": batch["obs"]})
+        return ActorCriticOutputs(self.action_space.distribution(heads["outputs"]), heads["value"].squeeze(-1))
 
-    def behavior(self) -> ActorCriticBehavior:
-        """Returns a NumPy mirror for dense networks, a copy of the module for others."""
-        module = self.module
-        if isinstance(module, PolicyValueNet) and module.std is not None:
-            net = self._state_dependent(module)
-            return StateDependentBehavior(net, self.action_model, self.leaves, self.normalize_observations)
-        return ActorCriticBehavior(self._forward(), self.action_model, self.leaves, self.normalize_observations)
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, without weights; only the policy's layers run at each step where NumPy acts."""
+        space = self.action_space
+        exploration = (
+            StateDependentNoise(space, self._features, space.size, self.model.sde_sample_freq)
+            if self.model.use_sde and isinstance(space, GaussianBoxActions)
+            else SampleActions(space)
+        )
+        return BehaviorPolicy(
+            acting_network(self.network, self.parameters, head="outputs"),
+            space,
+            exploration,
+            self.leaves,
+            normalize_observations=self.normalize_observations,
+            recording=LogProbsAndValues(space, acting_network(self.network, self.parameters, head="value")),
+        )
 
-    def _state_dependent(self, module: PolicyValueNet) -> StateDependentActorCritic:
-        table = self.parameters
-        trunk = table.dense_layers(module.policy_trunk, "policy_trunk")
-        value = list(trunk) if module.value_trunk is None else table.dense_layers(module.value_trunk, "value_trunk")
-        value += table.dense_layers(module.value_head, "value_head")
-        head = table.dense_layers(module.policy_head, "policy_head")
-        slot = table.slot("std.log_stds")
-        features, actions = slot.shape
-        matrix = NoiseMatrix(slot.offset, features, actions, self.sde_sample_freq)
-        actor = StateDependentActor(self.leaves, DenseNet(trunk), DenseNet(head), matrix)
-        return StateDependentActorCritic(actor, DenseNet(value))
+    @property
+    def _features(self) -> int:
+        assert isinstance(self.module, NetworkModule)
+        return self.module.spec.features
 
-    def _forward(self) -> ActorCriticForward:
-        module, table = self.module, self.parameters
-        if not (isinstance(module, PolicyValueNet) and module.is_dense):
-            from rlrun.policy.torch_behavior import TorchActorCritic
 
-            return TorchActorCritic(copy.deepcopy(module))
-        policy = table.dense_layers(module.policy_trunk, "policy_trunk")
-        trunk = module.value_trunk
-        value = list(policy) if trunk is None else table.dense_layers(trunk, "value_trunk")
-        policy += table.dense_layers(module.policy_head, "policy_head")
-        value += table.dense_layers(module.value_head, "value_head")
-        log_stds = None
-        if module.log_stds is not None:
-            slot = table.slot("log_stds")
-            log_stds = (slot.offset, slot.size)
-        return DenseActorCritic(self.leaves, DenseNet(policy), DenseNet(value), log_stds)
+def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: ModelConfig) -> NetworkSpec:
+    """Returns the network: the value has layers of its own unless the model shares the policy's.
+
+    Raises:
+        UsageError: If images are to be explored by state-dependent noise.
+    """
+    log_stds = None
+    if isinstance(actions, GaussianBoxActions):
+        log_stds = LogStds(actions.size, model.log_std_init, state_dependent=model.use_sde)
+    policy = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
+    value = Head("value", "value_head", 1)
+    if model.shared_value:
+        towers = [Tower((policy, value), "policy_")]
+    else:
+        towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]
+    spec = network_spec(leaves, model, *towers)
+    if model.use_sde and not spec.is_dense:
+        raise UsageError("model.use_sde: noise as a function of images is not supported; leave it out")
+    return spec

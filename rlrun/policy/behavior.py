@@ -1,112 +1,256 @@
-"""What acts: a network, an action distribution and an observation filter, on the rollout side."""
+"""What acts: network, actions, exploration and observation filter, on the rollout side (NumPy)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import copy
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
+from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.moments import Moments
-from rlrun.nn.dense_net import DenseNet
-from rlrun.nn.observation_leaves import dense_inputs
-from rlrun.policy.action_space import ActionModel
+from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.parameter_noise import ParameterNoise
 from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.weights import Weights
 
-Floats = NDArray[np.float32]
+Heads = dict[str, Floats]
 
 
-class ActingNet(Protocol):
-    """A network as any behavior policy uses it; each kind says in its own protocol what it puts out."""
+class ActingNetwork(Protocol):
+    """A network that takes one step at a time."""
+
+    @property
+    def state_size(self) -> int:
+        """Numbers of recurrent state; 0 without a core."""
+        ...
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [P], which nobody writes to; they may lie in the object store."""
+        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+        ...
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Takes one step.
+
+        Args:
+            inputs: `obs`, a tree of [B, ...], and further inputs [B, width].
+            state: Recurrent state before it, [B, state_size].
+            episode_starts: In which rows an episode begins with it, [B]: no state from before reaches it. None for
+                none.
+            noise: The network's own noise, [B, ...]; None for none.
+
+        Returns:
+            What every head puts out, [B, K], and the recurrent state behind the step.
+        """
+        ...
 
 
-class BehaviorPolicy(ABC):
+class Recording(Protocol):
+    """What fragments tell besides actions and, with a core, the recurrent state."""
+
+    @property
+    def reads_heads(self) -> bool:
+        """Whether it records what the network puts out at each step."""
+        ...
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        ...
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns empty arrays for what each step records, [T, B, ...]."""
+        ...
+
+    def heads(self, heads: Heads) -> Mapping[str, Floats]:
+        """Returns what a step records of what the network put out, [B, ...], by its name in the batch."""
+        ...
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Adds what is cheaper for a whole fragment at once, in place."""
+        ...
+
+
+class BehaviorPolicy:
     """Acts like a policy without its learning side; picklable, its weights arrive by broadcasts.
 
+    Args:
+        network: What it acts with.
+        action_space: Its own actions over the env's.
+        exploration: How it departs from what the network says while it collects.
+        leaves: The tree of `ObservationLeaf`.
+        normalize_observations: Whether observations are shifted and scaled before the network sees them.
+        parameter_noise: Noise on the network's parameters while it collects; None for none.
+        recording: What fragments tell besides actions; None for nothing.
+
     Attributes:
-        net: What it acts with.
-        filter: Shifts and scales observations before the network sees them; None if they stay as they are.
+        filter: Shifts and scales observations; None if they stay as they are.
         weights_version: Version of the weights it acts with, -1 before the first.
     """
 
-    weights_version: int = -1
-
-    def __init__(self, net: ActingNet, leaves: Any, normalize_observations: bool) -> None:
-        """Takes the network, the tree of `ObservationLeaf`, and whether observations are filtered."""
-        self.net = net
+    def __init__(
+        self,
+        network: ActingNetwork,
+        action_space: ActionSpace,
+        exploration: Exploration,
+        leaves: ObservationTree,
+        *,
+        normalize_observations: bool,
+        parameter_noise: ParameterNoise | None = None,
+        recording: Recording | None = None,
+    ) -> None:
+        self.network = network
+        self.action_space = action_space
+        self.exploration = exploration
+        self.parameter_noise = parameter_noise
+        self.recording = recording
         self.filter = ObservationFilter(leaves) if normalize_observations else None
+        self.weights_version = -1
+        self._collecting = network if parameter_noise is None else copy.deepcopy(network)
+        self._state: Floats = np.zeros((0, network.state_size), np.float32)
 
     def load(self, weights: Weights) -> None:
-        """Takes over weights and filter statistics."""
-        self.net.load(weights.acting)
+        """Takes over weights, filter statistics and how much to explore; recurrent state stays."""
+        self.network.load(weights.acting)
+        if self.recording is not None:
+            self.recording.load(weights.acting)
         if self.filter is not None:
             self.filter.load(weights.filters)
+        if self.parameter_noise is not None:
+            self.parameter_noise.load(weights)
+        self.exploration.load(weights)
         self.weights_version = weights.version
 
-    @abstractmethod
-    def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        self.exploration.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws the noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+        return self.exploration.noise(generator, length, slots)
 
-    @abstractmethod
-    def new_columns(self, length: int, columns: int) -> SampleBatch:
+    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
         """Returns empty arrays for what `act` records, [T, B, ...]."""
+        space = self.action_space
+        batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+        if self.recording is not None:
+            batch.update(self.recording.allocate(length, slots))
+        if self.network.state_size:
+            batch["episode_starts"] = np.empty((length, slots), np.bool_)
+            batch["state"] = np.empty((length, slots, self.network.state_size), np.float32)
+        return batch
 
-    def take_place(self, first_column: int, num_columns: int) -> None:
-        """Is told which columns it acts in: from `first_column` on, of the `num_columns` of all workers together."""
-        return
-
-    @abstractmethod
-    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
-        """Acts once for all columns.
+    def act(
+        self,
+        observations: Any,
+        noise: Floats,
+        record: SampleBatch,
+        t: int,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None = None,
+    ) -> Any:
+        """Acts once for all env slots.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
             record: The fragment's columns; row t is filled.
             t: The step within the fragment.
-            starts: In which columns an episode begins with this observation, [B]; what is remembered there ends.
+            episode_starts: In which env slots an episode begins with this observation, [B]: recurrent state and noise
+                that goes on from step to step end there.
+            acts: Which env slots act, [B]: of the others nothing moves and nothing is recorded. None for all.
 
         Returns:
             Actions for the env, [B, ...].
         """
+        if acts is not None:
+            episode_starts = episode_starts & acts
+        if self.parameter_noise is not None and self.parameter_noise.renew(noise, t, episode_starts):
+            self._collecting.load(self.parameter_noise.parameters())
+        own = self.exploration.network_noise
+        heads: Heads | None = None
 
-    def state(self) -> dict[str, Any]:
-        """Returns what it remembers from step to step besides its weights; nothing by default."""
-        return {}
+        def run() -> Heads:
+            return self._step(observations, noise[:, :own] if own else None, acts) if heads is None else heads
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
-        return
+        if self.network.state_size:
+            self._reset(episode_starts)
+            _write(record, t, {"episode_starts": episode_starts, "state": self._state}, acts)
+            heads = run()
+        if self.recording is not None and self.recording.reads_heads:
+            heads = run()
+            _write(record, t, self.recording.heads(heads), acts)
+        actions = self.exploration.explore(run, noise[:, own:] if own else noise, episode_starts, acts)
+        _write(record, t, {"actions": actions}, acts)
+        return self.action_space.to_env(actions)
 
-    @abstractmethod
-    def complete(self, batch: SampleBatch) -> None:
+    def _step(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
+        """Runs the network that collects, and moves the recurrent state."""
+        state = self._state if self.network.state_size else None
+        heads, after = self._collecting({"obs": self.filtered(observations)}, state, None, noise)
+        if after is not None:
+            self._state = after if acts is None else np.where(acts[:, None], after, self._state)
+        return heads
+
+    def postprocess(self, batch: SampleBatch) -> None:
         """Turns a recorded fragment into what the policy learns from, in place.
 
         Args:
             batch: What was recorded, with the raw observations `obs` [T + 1, B, ...].
         """
+        if self.parameter_noise is not None and self.parameter_noise.adapts:
+            rows = self.filtered(map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), batch["obs"]))
+            (own, _), (varied, _) = self.network({"obs": rows}), self._collecting({"obs": rows})
+            self.parameter_noise.adapt(own["outputs"], varied["outputs"])
+        if self.recording is not None:
+            self.recording.postprocess(batch, self)
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which columns an episode begins with what `actions` is asked about next, [B].
+        """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
+        if self.network.state_size:
+            self._reset(starts)
 
-        Only policies that remember what they saw need to know.
-        """
-        return
-
-    @abstractmethod
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
+        """Returns actions for the env, [B, ...]: explored with a generator, the likeliest ones without.
 
-    @abstractmethod
+        Noise on parameters belongs to a worker's fragments and episodes.
+        """
+        outputs = self.outputs(observations)
+        if generator is None:
+            return self.action_space.to_env(self.action_space.mode(outputs))
+        return self.action_space.to_env(self.exploration.sample(outputs, generator))
+
+    def outputs(self, observations: Any) -> Floats:
+        """Returns what the network puts out for raw observations [B, ...], [B, K]; recurrent state moves."""
+        state: Floats | None = None
+        if self.network.state_size:
+            slots = len(leaves(observations)[0])
+            if len(self._state) != slots:
+                self._reset(np.ones(slots, np.bool_))
+            state = self._state
+        heads, after = self.network({"obs": self.filtered(observations)}, state)
+        if after is not None:
+            self._state = after
+        return heads["outputs"]
+
+    def collecting_outputs(self, observations: Any) -> Floats:
+        """Returns what the network that collects puts out for raw observations [B, ...]; no recurrent state."""
+        heads, _ = self._collecting({"obs": self.filtered(observations)})
+        return heads["outputs"]
+
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
+        return self.action_space.to_env(actions)
 
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Returns the statistics of raw observations that the filter wants, by its names.
@@ -118,110 +262,38 @@ class BehaviorPolicy(ABC):
         """
         return {} if self.filter is None else self.filter.moments(observations, filled)
 
-    def _filtered(self, observations: Any) -> Any:
+    def filtered(self, observations: Any) -> Any:
+        """Returns observations with any leading dimensions as the network sees them."""
         return observations if self.filter is None else self.filter(observations)
 
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers from step to step besides its weights."""
+        state = self.exploration.state()
+        if self.network.state_size:
+            state["recurrent_state"] = self._state.copy()
+        if self.parameter_noise is not None:
+            state.update(self.parameter_noise.state())
+        return state
 
-class ActorCriticForward(Protocol):
-    """A network as an actor-critic behavior policy uses it."""
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self.exploration.load_state(state)
+        if self.network.state_size:
+            self._state = np.array(state["recurrent_state"], np.float32)
+        if self.parameter_noise is not None:
+            self.parameter_noise.load_state(state)
 
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [P]."""
-
-    def outputs(self, observations: Any) -> tuple[Floats, Floats | None]:
-        """Returns outputs [B, K], and values [B] if they cost nothing extra."""
-
-    def values(self, observations: Any) -> Floats:
-        """Returns values [N] of observations [N, ...]."""
-
-
-class DenseActorCritic:
-    """An actor-critic of dense layers, in NumPy.
-
-    Only the policy's layers run at each step; the values of a whole fragment are one large product after it.
-    """
-
-    def __init__(self, leaves: Any, policy: DenseNet, value: DenseNet, log_stds: tuple[int, int] | None) -> None:
-        """Takes the observations' parts, both nets, and where free log standard deviations lie (offset, number)."""
-        self.leaves = leaves
-        self.policy = policy
-        self.value = value
-        self.log_stds = log_stds
-        self._free = np.zeros(0, np.float32)
-
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [P]."""
-        self.policy.load(flat)
-        self.value.load(flat)
-        if self.log_stds is not None:
-            offset, number = self.log_stds
-            self._free = flat[offset : offset + number]
-
-    def outputs(self, observations: Any) -> tuple[Floats, Floats | None]:
-        """Returns outputs [B, K] and no values."""
-        outputs = self.policy(dense_inputs(self.leaves, observations))
-        if self.log_stds is None:
-            return outputs, None
-        return np.concatenate([outputs, np.broadcast_to(self._free, (len(outputs), len(self._free)))], -1), None
-
-    def values(self, observations: Any) -> Floats:
-        """Returns values [N]."""
-        return self.value(dense_inputs(self.leaves, observations))[:, 0]
+    def _reset(self, starts: NDArray[np.bool_]) -> None:
+        if len(self._state) != len(starts):
+            self._state = np.zeros((len(starts), self.network.state_size), np.float32)
+        elif starts.any():
+            self._state[starts] = 0.0
 
 
-class ActorCriticBehavior(BehaviorPolicy):
-    """Draws actions from the distribution that the network puts out."""
-
-    net: ActorCriticForward
-
-    def __init__(self, net: ActorCriticForward, model: ActionModel, leaves: Any, normalize_observations: bool) -> None:
-        """Takes the network, the family of distributions, and the observations' parts."""
-        super().__init__(net, leaves, normalize_observations)
-        self.model = model
-
-    def noise(self, generator: np.random.Generator, length: int, columns: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, num_noise]."""
-        return self.model.noise(generator, (length, columns))
-
-    def new_columns(self, length: int, columns: int) -> SampleBatch:
-        """Returns empty `actions` [T, B, ...], `outputs` [T, B, K] and `values` [T + 1, B]."""
-        return SampleBatch(
-            actions=np.empty((length, columns, *self.model.action_shape), self.model.action_dtype),
-            outputs=np.empty((length, columns, self.model.num_outputs), np.float32),
-            values=np.full((length + 1, columns), np.nan, np.float32),
-        )
-
-    def act(self, observations: Any, noise: Floats, record: SampleBatch, t: int, starts: NDArray[np.bool_]) -> Any:
-        """Acts once for all columns, and records outputs, actions and, if they came along, values."""
-        outputs, values = self.net.outputs(self._filtered(observations))
-        actions = self.sampled(outputs, noise)
-        record["outputs"][t] = outputs
-        record["actions"][t] = actions
-        if values is not None:
-            record["values"][t] = values
-        return self.model.to_env(actions)
-
-    def sampled(self, outputs: Floats, noise: Floats) -> Any:
-        """Draws the policy's own actions [B, ...] from outputs [B, K] and this step's noise."""
-        return self.model.sample(outputs, noise)
-
-    def complete(self, batch: SampleBatch) -> None:
-        """Filters the observations, and adds `logp` [T, B] and `values` [T + 1, B]."""
-        batch["obs"] = self._filtered(batch["obs"])
-        batch["logp"] = self.model.log_prob(batch.pop("outputs"), batch["actions"])
-        values = batch["values"]
-        missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
-        cells = values[missing:].size
-        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
-        values[missing:] = self.net.values(rows).reshape(-1, values.shape[1])
-
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]."""
-        outputs, _ = self.net.outputs(self._filtered(observations))
-        if generator is None:
-            return self.model.to_env(self.model.mode(outputs))
-        return self.model.to_env(self.model.sample(outputs, self.model.noise(generator, (len(outputs),))))
-
-    def env_actions(self, actions: Any) -> Any:
-        """Turns recorded actions [N, ...] into what the env was given."""
-        return self.model.to_env(actions)
+def _write(record: SampleBatch, t: int, parts: Mapping[str, Any], acts: NDArray[np.bool_] | None) -> None:
+    """Fills row t of columns, in those env slots that act."""
+    for name, part in parts.items():
+        if acts is None:
+            record[name][t] = part
+        else:
+            record[name][t, acts] = part[acts]

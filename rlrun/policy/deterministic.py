@@ -12,50 +12,71 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.actor_q_nets import ActorQNets
+from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.policy.action_space import bounded_box
-from rlrun.policy.actor_q_networks import ActorQNetworks, acting_side
-from rlrun.policy.critics import judging_side
-from rlrun.policy.deterministic_behavior import DeterministicActions, DeterministicBehavior, NoiseKind
+from rlrun.policy.acting import acting_network
+from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.policy.actor_q_networks import ACTOR, ActorQNetworks, networks_of
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.action_noise import ActionNoise, NoiseKind
+from rlrun.policy.exploration.sampling import UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
+from rlrun.policy.recordings import CriticValues
 
 
 @dataclass(frozen=True)
-class DeterministicNetworks(ActorQNetworks):
-    """An actor whose outputs become actions between -1 and 1, and critics of observation and action."""
+class DeterministicNetworks:
+    """An actor whose outputs become actions between -1 and 1, and critics of observation and action.
+
+    Attributes:
+        networks: The networks behind.
+    """
+
+    networks: ActorQNetworks
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the critics say of actions [S, L, D], [C, S, L]."""
-        return self.critic_outputs(observations, actions).squeeze(-1)
+        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        return self.networks.critic_outputs(observations, actions).squeeze(-1)
 
     def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the target critics say of them, [C, S, L]."""
-        return self.target_critic_outputs(observations, actions).squeeze(-1)
+        """Returns the target critics' values, [C, S, L]."""
+        return self.networks.target_critic_outputs(observations, actions).squeeze(-1)
 
     def first_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the first critic alone says of them, [S, L]."""
-        return self.first_critic_outputs(observations, actions).squeeze(-1)
+        """Returns the first critic's values, [S, L]."""
+        return self.networks.first_critic_outputs(observations, actions).squeeze(-1)
 
     def actions(self, observations: Any) -> Tensor:
         """Returns the actor's actions in observations [S, L, ...], [S, L, D]."""
-        return self.actor_outputs(observations).tanh()
+        return self.networks.actor_outputs(observations).tanh()
 
     def target_actions(self, observations: Any) -> Tensor:
         """Returns the target actor's actions, [S, L, D]."""
-        return self.target_actor_outputs(observations).tanh()
+        return self.networks.target_actor_outputs(observations).tanh()
 
 
 class DeterministicPolicy(Policy):
     """An actor that says what to do, and critics that say what an action is worth.
 
-    Attributes:
+    Args:
+        observation_space: What the env shows.
+        action_space: What it takes.
+        model: The networks' layers.
+        normalize_observations: Whether observations are shifted and scaled.
+        seed: Seed of the first weights.
+        num_critics: How many critics there are.
+        uniform_steps: Env steps until which actions are drawn uniformly.
+        noise: Which noise actions are explored with.
+        theta: How much of correlated noise a step takes back.
+        draws_noise: Whether minibatches carry standard normal noise, `next_noise` [S, L, D], for the target's actions.
         records_values: Whether fragments tell what actions were worth.
-    """
 
-    records_values: bool = False
+    Raises:
+        UsageError: If actions are no Box with finite bounds.
+    """
 
     def __init__(
         self,
@@ -70,65 +91,55 @@ class DeterministicPolicy(Policy):
         noise: NoiseKind,
         theta: float,
         draws_noise: bool,
+        records_values: bool = False,
     ) -> None:
-        """Builds the networks for the spaces.
-
-        Args:
-            observation_space: What the env shows.
-            action_space: What it takes.
-            model: The networks' layers.
-            normalize_observations: Whether observations are shifted and scaled.
-            seed: Seed of the first weights.
-            num_critics: How many critics there are.
-            uniform_steps: Env steps until which actions are drawn uniformly.
-            noise: Which noise actions are explored with.
-            theta: How much of wandering noise a step takes back.
-            draws_noise: Whether minibatches carry standard normal noise, `next_noise` [S, L, D], for the target's
-                actions.
-
-        Raises:
-            UsageError: If actions are no Box with finite bounds.
-        """
         self.leaves = observation_leaves(observation_space)
-        self.box = bounded_box(action_space, "a deterministic policy")
+        self.action_space = DeterministicBoxActions(bounded_box(action_space, "a deterministic policy"))
         self.normalize_observations = normalize_observations
+        self.draws_noise = draws_noise
+        self.records_values = records_values
         self.uniform_steps = uniform_steps
         self.noise: NoiseKind = noise
         self.theta = theta
-        self.draws_noise = draws_noise
-        self.net = ActorQNets(
-            self.leaves,
-            actor_outputs=self.box.size,
-            critic_inputs=self.box.size,
-            critic_outputs=1,
-            num_critics=num_critics,
-            model=model,
+        size = self.action_space.size
+        self.module = ActorQNets(
+            critic_spec(self.leaves, model, 1, size),
+            num_critics,
+            actor_spec(self.leaves, model, size),
+            model,
             seed=seed,
         )
-        self.module = self.net
-        self.parameters = FlatParameters(self.net)
+        self.parameters = FlatParameters(self.module)
+        self.critics, self.actor = networks_of(self.module)
+
+    @property
+    def acting_range(self) -> tuple[int, int]:
+        """The actor, or all if fragments tell what actions were worth."""
+        return self.parameters.range_under("" if self.records_values else ACTOR)
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> DeterministicNetworks:
         """Returns the networks."""
-        return DeterministicNetworks(self.net, views, views if target_views is None else target_views)
+        targets = views if target_views is None else target_views
+        return DeterministicNetworks(ActorQNetworks(self.critics, self.actor, views, targets))
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns noise for the target's actions, if that is asked for."""
         if not self.draws_noise:
             return {}
-        return {"next_noise": generator.standard_normal((rows, length, self.box.size), np.float32)}
+        return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}
 
-    def behavior(self) -> DeterministicBehavior:
+    def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights."""
-        return DeterministicBehavior(
-            acting_side(self.net, self.parameters, self.leaves),
-            DeterministicActions(self.box),
+        (start, _), actions = self.acting_range, self.action_space
+        assert self.actor is not None
+        critic = acting_network(self.critics[0], self.parameters, start=start) if self.records_values else None
+        return BehaviorPolicy(
+            acting_network(self.actor, self.parameters, start=start),
+            actions,
+            UniformUntil(ActionNoise(actions, self.noise, self.theta), actions, self.uniform_steps),
             self.leaves,
             normalize_observations=self.normalize_observations,
-            uniform_steps=self.uniform_steps,
-            kind=self.noise,
-            theta=self.theta,
-            critic=judging_side(self.net.critics, self.parameters, self.leaves) if self.records_values else None,
+            recording=None if critic is None else CriticValues(critic),
         )

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlrun.nn.dense_net import DenseLayer
-
-
-@dataclass(frozen=True)
-class ParameterSlot:
-    """Where one parameter lies in the flat vector."""
-
-    name: str
-    offset: int
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Numbers in it."""
-        return math.prod(self.shape)
+from rlrun.nn.parameter_slot import ParameterSlot
 
 
 class FlatParameters:
-    """The table of a module's parameters in its flat vector."""
+    """The table of a module's parameters in its flat vector, in the module's own order.
+
+    Args:
+        module: The module.
+    """
 
     def __init__(self, module: nn.Module) -> None:
-        """Lays the parameters out in the module's own order."""
         slots: list[ParameterSlot] = []
         offset = 0
         for name, parameter in module.named_parameters():
@@ -106,27 +94,15 @@ class FlatParameters:
             raise ValueError(f"the parameters under {prefix!r} are not side by side")
         return start, size
 
-    def dense_layers(self, layers: nn.Sequential | nn.Linear, prefix: str) -> list[DenseLayer]:
-        """Describes dense layers for their NumPy mirror.
+    def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
+        """Returns where a network's parameters lie in a slice of the flat vector, by their names in the network.
 
         Args:
-            layers: Linear layers, each followed by at most one activation.
-            prefix: Name of that part in the module.
+            prefix: What the names of its parameters begin with here.
+            start: Where the slice begins.
         """
-        parts = (
-            [("", layers)] if isinstance(layers, nn.Linear) else [(f".{i}", layer) for i, layer in enumerate(layers)]
-        )
-        found: list[DenseLayer] = []
-        for position, (name, layer) in enumerate(parts):
-            if not isinstance(layer, nn.Linear):
-                continue
-            follower = parts[position + 1][1] if position + 1 < len(parts) else None
-            found.append(
-                DenseLayer(
-                    weight=self.slot(f"{prefix}{name}.weight").offset,
-                    bias=self.slot(f"{prefix}{name}.bias").offset,
-                    shape=(layer.out_features, layer.in_features),
-                    activation="" if follower is None or isinstance(follower, nn.Linear) else type(follower).__name__,
-                )
-            )
-        return found
+        return {
+            slot.name.removeprefix(prefix): replace(slot, offset=slot.offset - start)
+            for slot in self.slots
+            if slot.name.startswith(prefix)
+        }

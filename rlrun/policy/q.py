@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +11,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
-from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
 from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.nn.q_net import QNet
-from rlrun.policy.action_space import CategoricalActions
+from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.acting import acting_network
+from rlrun.policy.action_spaces.make import discrete_actions
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.custom_network import load_custom_network
+from rlrun.policy.expected_returns import ExpectedReturns
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, EpsilonSpread, QExploration, SoftQ
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.own_network import own_network
-from rlrun.policy.perturbation import AdaptiveNoise, LearnedNoise, NoisyPart, Perturbation, factors
 from rlrun.policy.policy import Policy
-from rlrun.policy.q_behavior import DenseQ, EpsilonSpread, Exploration, QBehavior, QForward
+from rlrun.policy.recordings import QValues
 from rlrun.policy.return_model import ReturnModel
 
 NOISE = "parameter_noise"
@@ -55,36 +58,36 @@ class QNetworks:
     target_views: Mapping[str, Tensor]
     noise: Tensor | None = None
 
-    def returns(self, observations: Any) -> Tensor:
+    def q_outputs(self, observations: Any) -> Tensor:
         """Returns what describes the returns of all actions in observations [S, L, ...], [S, L, A, K]."""
         return self._run(self.views, observations, _ONLINE)
 
-    def target_returns(self, observations: Any) -> Tensor:
+    def target_q_outputs(self, observations: Any) -> Tensor:
         """Returns what the target network says of them, without gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 
     def values(self, observations: Any) -> Tensor:
         """Returns the values of all actions in observations [S, L, ...], [S, L, A]."""
-        return self.means(self.returns(observations))
+        return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any) -> Tensor:
-        """Returns what the target network says of them, without gradient."""
-        return self.means(self.target_returns(observations))
+        """Returns the target network's values, without gradient."""
+        return self.means(self.target_q_outputs(observations))
 
-    def best_actions(self, observations: Any) -> Tensor:
+    def greedy_actions(self, observations: Any) -> Tensor:
         """Returns the actions [S, L] that the network itself thinks best."""
         with torch.no_grad():
             return self.means(self._run(self.views, observations, _CHOICE)).argmax(-1)
 
-    def means(self, returns: Tensor) -> Tensor:
+    def means(self, q_outputs: Tensor) -> Tensor:
         """Returns the mean returns [...] that numbers [..., K] describe."""
         match self.policy.returns.kind:
             case "none":
-                return returns.squeeze(-1)
+                return q_outputs.squeeze(-1)
             case "quantile":
-                return returns.mean(-1)
-        return (returns.softmax(-1) * self.support(returns)).sum(-1)
+                return q_outputs.mean(-1)
+        return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
 
     def support(self, like: Tensor) -> Tensor:
         """Returns the returns [K] whose probabilities `c51` estimates, where another tensor is."""
@@ -95,24 +98,30 @@ class QNetworks:
         module = self.policy.module
         if isinstance(module, NoisyNet) and self.noise is not None:
             views = module.drawn(views, self.noise[which])
-        rows, length = leaves(observations)[0].shape[:2]
-        flat = map_tree(lambda leaf: leaf.flatten(0, 1), observations)
-        outputs = functional_call(module, dict(views), (flat,), tie_weights=self.policy.has_shared_parameters)
-        # Whatever the network is computed in, losses are float32.
-        found: Tensor = outputs.float().view(rows, length, self.policy.action_model.num_outputs, -1)
-        return found
+        heads, _ = self.policy.network(views, {"obs": observations})
+        outputs = heads["outputs"]
+        return outputs.view(*outputs.shape[:2], self.policy.action_space.num_outputs, -1)
 
 
 class QPolicy(Policy):
     """A network that says what each of a finite number of actions will return.
 
-    Attributes:
-        spread: Gives each column of the workers an `epsilon` of its own; None for the same everywhere.
+    Args:
+        observation_space: What the env shows.
+        action_space: What it takes.
+        model: The network.
+        normalize_observations: Whether observations are filtered.
+        seed: Seed of the first parameters.
+        returns: What is estimated of an action's return; None for its mean.
+        dueling: Whether the network has a stream for the observation's value.
+        noisy_sigma: First standard deviation of noisy layers' parameters; None if layers are not noisy.
+        exploration: How it explores.
+        epsilon_spread: Gives each env slot of the workers an `epsilon` of its own; None for the same everywhere.
         records_values: Whether fragments tell what every action was worth.
-    """
 
-    spread: EpsilonSpread | None = None
-    records_values: bool = False
+    Raises:
+        UsageError: If actions are not a finite number of choices, or a custom network does not fit.
+    """
 
     def __init__(
         self,
@@ -125,47 +134,34 @@ class QPolicy(Policy):
         returns: ReturnModel | None = None,
         dueling: bool = False,
         noisy_sigma: float | None = None,
-        exploration: Exploration = "epsilon_greedy",
+        exploration: QExploration = "epsilon_greedy",
+        epsilon_spread: EpsilonSpread | None = None,
+        records_values: bool = False,
     ) -> None:
-        """Builds the network for the spaces.
-
-        Args:
-            observation_space: What the env shows.
-            action_space: What it takes.
-            model: The network.
-            normalize_observations: Whether observations are filtered.
-            seed: Seed of the first parameters.
-            returns: What is estimated of an action's return; None for its mean.
-            dueling: Whether the network has a stream for the observation's value.
-            noisy_sigma: First deviation of noisy layers' parameters; None if layers are not noisy.
-            exploration: How it explores.
-
-        Raises:
-            UsageError: If actions are not a finite number of choices, or a network of the user's own does not fit.
-        """
-        if not isinstance(action_space, gymnasium.spaces.Discrete):
-            raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {action_space}")
+        self.action_space = discrete_actions(action_space)
         self.leaves = observation_leaves(observation_space)
-        self.action_model = CategoricalActions(action_space)
         self.normalize_observations = normalize_observations
         self.returns = returns or ReturnModel()
-        self.exploration = exploration
-        number = self.returns.numbers_per_action
+        self.exploration: QExploration = exploration
+        self.epsilon_spread = epsilon_spread
+        self.records_values = records_values
+        num_actions, number = self.action_space.num_outputs, self.returns.numbers_per_action
         if model.module is None:
-            net: nn.Module = QNet(self.leaves, self.action_model.num_outputs, number, model, dueling=dueling, seed=seed)
+            with seeded(seed):
+                own = NetworkModule(q_spec(self.leaves, model, num_actions, number, dueling=dueling))
+            initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
+            net: nn.Module = own
         else:
-            num_outputs = self.action_model.num_outputs * number
-            net, returned = own_network(model, observation_space, num_outputs, seed)
+            net, returned = load_custom_network(model, observation_space, num_actions * number, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
-            if found != (2, num_outputs):
+            if found != (2, num_actions * number):
                 raise UsageError(
-                    f"the network {model.module} must return outputs [N, {num_outputs}] for a Q policy; for N = 2 it "
-                    f"returned {found}"
+                    f"the network {model.module} must return outputs [N, {num_actions * number}] for a Q policy; for "
+                    f"N = 2 it returned {found}"
                 )
         self.module: nn.Module = net if noisy_sigma is None else NoisyNet(net, noisy_sigma)
         self.parameters = FlatParameters(self.module)
-        named = self.module.named_parameters(remove_duplicate=False)
-        self.has_shared_parameters = sum(1 for _ in named) > len(self.parameters.slots)
+        self.network = TorchNetwork(self.module, custom_heads=() if model.module is None else ("outputs",))
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
@@ -180,50 +176,68 @@ class QPolicy(Policy):
             return {}
         return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
 
-    def behavior(self) -> QBehavior:
-        """Returns a NumPy mirror for dense networks, a copy of the module for others."""
-        return QBehavior(
-            self._forward(),
-            self.action_model,
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, without weights."""
+        network = acting_network(self.network, self.parameters)
+        return BehaviorPolicy(
+            network if self.returns.kind == "none" else ExpectedReturns(network, self.returns),
+            self.action_space,
+            self._exploration(),
             self.leaves,
-            self.normalize_observations,
-            returns=self.returns,
-            exploration=self.exploration,
-            perturbation=self._perturbation(),
-            spread=self.spread,
-            records_values=self.records_values,
+            normalize_observations=self.normalize_observations,
+            parameter_noise=self._parameter_noise(),
+            recording=QValues(self.action_space.num_outputs) if self.records_values else None,
         )
 
-    def _perturbation(self) -> Perturbation | None:
+    def _exploration(self) -> Exploration:
+        schedule = None if self.exploration == "parameter_noise" else "epsilon"
+        greedy = EpsilonGreedy(self.action_space.num_outputs, schedule=schedule, spread=self.epsilon_spread)
+        return SoftQ(greedy) if self.exploration == "soft_q" else greedy
+
+    def _parameter_noise(self) -> ParameterNoise | None:
         if self.exploration == "parameter_noise":
-            return AdaptiveNoise(self.action_model.num_outputs)
+            return AdaptiveNoise(self.action_space.num_outputs)
         return LearnedNoise(self._noisy_parts(self.module)) if isinstance(self.module, NoisyNet) else None
 
     def _noisy_parts(self, module: NoisyNet) -> list[NoisyPart]:
-        def offset(name: str) -> int:
-            return self.parameters.slot(name).offset
-
+        slots = self.parameters.slots_of("", 0)
         return [
             NoisyPart(
-                weight=offset(layer.weight),
-                bias=offset(layer.bias) if layer.bias else None,
-                weight_sigma=offset(layer.weight_sigma),
-                bias_sigma=offset(layer.bias_sigma) if layer.bias else 0,
+                weight=slots[layer.weight].offset,
+                bias=slots[layer.bias].offset if layer.bias else None,
+                weight_sigma=slots[layer.weight_sigma].offset,
+                bias_sigma=slots[layer.bias_sigma].offset if layer.bias else 0,
                 inputs=layer.inputs,
                 outputs=layer.outputs,
             )
             for layer in module.layers
         ]
 
-    def _forward(self) -> QForward:
-        prefix, net = ("net.", self.module.net) if isinstance(self.module, NoisyNet) else ("", self.module)
-        if not (isinstance(net, QNet) and net.is_dense):
-            from rlrun.policy.torch_behavior import TorchQ
 
-            return TorchQ(copy.deepcopy(self.module))
+def q_spec(
+    leaves: ObservationTree, model: ModelConfig, num_actions: int, numbers_per_action: int, *, dueling: bool
+) -> NetworkSpec:
+    """Returns the network of a Q policy.
 
-        def mirror(layers: nn.Sequential, name: str) -> DenseNet:
-            return DenseNet(self.parameters.dense_layers(layers, prefix + name))
+    The dueling form has two streams behind the trunk, one for the value of the observation and one for the advantages
+    of actions. The last of the hidden layers is then there twice, once in each stream.
 
-        value_stream = None if net.value_stream is None else mirror(net.value_stream, "value_stream")
-        return DenseQ(self.leaves, mirror(net.trunk, "trunk"), mirror(net.stream, "stream"), value_stream)
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        model: Layers.
+        num_actions: A.
+        numbers_per_action: K.
+        dueling: Whether there are two streams.
+    """
+    outputs = num_actions * numbers_per_action
+    if not dueling:
+        return network_spec(leaves, model, Tower((Head("outputs", "stream", outputs, hiddens=()),)))
+    head = Head(
+        "outputs",
+        "stream",
+        outputs,
+        hiddens=model.hiddens[-1:],
+        num_actions=num_actions,
+        value_layer="value_stream",
+    )
+    return network_spec(leaves, model, Tower((head,)), hiddens=model.hiddens[:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,32 +13,33 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.nn.actor_q_nets import ActorQNets
+from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_spec import LogStds
 from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.policy.action_space import CategoricalActions, bounded_box
-from rlrun.policy.actor_behavior import ActorActions
-from rlrun.policy.actor_q_networks import ActorQNetworks, acting_side, state_dependent_acting_side
+from rlrun.policy.acting import acting_network
+from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
+from rlrun.policy.actor_q_networks import ACTOR, ActorQNetworks, networks_of
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
-from rlrun.policy.soft_behavior import LOG_STD_BOUNDS, SoftBehavior, SquashedActions
-from rlrun.policy.state_dependent import StateDependentSoftBehavior
 
 NUM_CRITICS = 2
 
-LOG_2PI = math.log(2 * math.pi)
-
 
 class Soft(NamedTuple):
-    """What an actor does in observations [S, L], as far as a loss is concerned.
+    """An actor's actions in observations [S, L], as far as a loss is concerned.
 
     Attributes:
         log_probs: The log-probability of its actions: of a drawn one, or on average over all of them, [S, L].
-        values: What the least of the critics says of them: of the drawn one, or on average, [S, L].
+        values: The minimum of the Q functions: of the drawn action, or on average over all of them, [S, L].
     """
 
     log_probs: Tensor
@@ -46,68 +47,52 @@ class Soft(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SoftNetworks(ActorQNetworks):
-    """An actor that describes a distribution, critics, and a temperature."""
+class SoftNetworks(ABC):
+    """An actor that describes a distribution, critics, and a temperature.
+
+    Attributes:
+        networks: The networks behind.
+    """
+
+    networks: ActorQNetworks
 
     @property
     def log_alpha(self) -> Tensor:
         """The logarithm of the temperature, [1]."""
-        return self.views["log_alpha"]
+        return self.networks.views["log_alpha"]
 
     @abstractmethod
     def values_of(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the critics say of the policy's own actions [S, L, ...], [C, S, L]."""
+        """Returns the critics' values of the policy's own actions [S, L, ...], [C, S, L]."""
 
     @abstractmethod
-    def judged(self, batch: SampleBatch) -> Soft:
-        """Returns what the actor does in a batch's observations, and what the critics say of it."""
+    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
+        """Returns the actor's log-probabilities in a batch's observations, and the critics' values."""
 
     @abstractmethod
-    def next_judged(self, batch: SampleBatch) -> Soft:
-        """Returns what it does in a batch's next observations, and what the target critics say of it; no gradients."""
-
-
-def squashed(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Draws actions from normal variables that tanh squashes.
-
-    The logarithm of tanh's derivative 1 - tanh(u)^2 is written 2 (log 2 - u - softplus(-2 u)), which is exact also
-    where tanh(u) rounds to 1.
-
-    Args:
-        outputs: Means and log standard deviations side by side, [..., 2 * D].
-        noise: Standard normal noise, [..., D].
-
-    Returns:
-        Actions [..., D] between -1 and 1, and their log-densities [...].
-
-    Source:
-        Haarnoja et al., arXiv:1801.01290, appendix C.
-    """
-    means, log_stds = outputs.chunk(2, -1)
-    log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
-    drawn = means + log_stds.exp() * noise
-    stretched = 2 * (math.log(2) - drawn - softplus(-2 * drawn))
-    densities = (-0.5 * (noise * noise + LOG_2PI) - log_stds - stretched).sum(-1)
-    return drawn.tanh(), densities
+    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
+        """Returns them in a batch's next observations, with the target critics' values; no gradients."""
 
 
 class SquashedNetworks(SoftNetworks):
     """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
 
     def values_of(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the critics say of actions [S, L, D], [C, S, L]."""
-        return self.critic_outputs(observations, actions).squeeze(-1)
+        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        return self.networks.critic_outputs(observations, actions).squeeze(-1)
 
-    def judged(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Draws an action in each observation by the column `noise`."""
-        actions, log_probs = squashed(self.actor_outputs(batch["obs"]), batch["noise"])
+        actor = SquashedGaussian(self.networks.actor_outputs(batch["obs"]))
+        actions, log_probs = actor.sample_and_log_prob(batch["noise"])
         return Soft(log_probs, self.values_of(batch["obs"], actions).amin(0))
 
-    def next_judged(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Draws an action in each next observation by the column `next_noise`."""
         with torch.no_grad():
-            actions, log_probs = squashed(self.actor_outputs(batch["next_obs"]), batch["next_noise"])
-            values = self.target_critic_outputs(batch["next_obs"], actions).squeeze(-1)
+            actor = SquashedGaussian(self.networks.actor_outputs(batch["next_obs"]))
+            actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
+            values = self.networks.target_critic_outputs(batch["next_obs"], actions).squeeze(-1)
         return Soft(log_probs, values.amin(0))
 
 
@@ -115,22 +100,23 @@ class ChoiceNetworks(SoftNetworks):
     """A finite number of actions: expectations are sums over all of them (Christodoulou, arXiv:1910.07207)."""
 
     def values_of(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what the critics say of choices [S, L], [C, S, L]."""
-        outputs = self.critic_outputs(observations)
+        """Returns the critics' values of choices [S, L], [C, S, L]."""
+        outputs = self.networks.critic_outputs(observations)
         return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
 
-    def judged(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Averages over the choices."""
-        return averaged(self.actor_outputs(batch["obs"]), self.critic_outputs(batch["obs"]))
+        return averaged(self.networks.actor_outputs(batch["obs"]), self.networks.critic_outputs(batch["obs"]))
 
-    def next_judged(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Averages over the choices in the next observations."""
         with torch.no_grad():
-            return averaged(self.actor_outputs(batch["next_obs"]), self.target_critic_outputs(batch["next_obs"]))
+            logits = self.networks.actor_outputs(batch["next_obs"])
+            return averaged(logits, self.networks.target_critic_outputs(batch["next_obs"]))
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
-    """Averages over choices with logits [S, L, A] what critics [C, S, L, A] say of them."""
+    """Averages log-probabilities and the minimum of critics [C, S, L, A] over choices with logits [S, L, A]."""
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
     return Soft((probs * log_probs).sum(-1), (probs * critic_outputs.amin(0)).sum(-1))
@@ -139,10 +125,23 @@ def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
 class SoftPolicy(Policy):
     """An actor over a bounded Box or a finite number of choices, and two critics.
 
+    Args:
+        observation_space: What the env shows.
+        action_space: What it takes.
+        model: The networks' layers.
+        normalize_observations: Whether observations are shifted and scaled.
+        seed: Seed of the first weights.
+        uniform_steps: Env steps until which actions are drawn uniformly.
+        initial_alpha: The first temperature.
+
     Attributes:
         default_target_entropy: The entropy in nats that the actor is held at unless another is asked for: minus the
             number of continuous actions (arXiv:1812.05905, appendix D), or 0.98 of the largest there is over choices
             (arXiv:1910.07207, appendix).
+
+    Raises:
+        UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for state-dependent
+            exploration of what it does not fit.
     """
 
     def __init__(
@@ -156,60 +155,44 @@ class SoftPolicy(Policy):
         uniform_steps: int,
         initial_alpha: float,
     ) -> None:
-        """Builds the networks for the spaces.
-
-        Args:
-            observation_space: What the env shows.
-            action_space: What it takes.
-            model: The networks' layers.
-            normalize_observations: Whether observations are shifted and scaled.
-            seed: Seed of the first weights.
-            uniform_steps: Env steps until which actions are drawn uniformly.
-            initial_alpha: The first temperature.
-
-        Raises:
-            UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for
-                state-dependent exploration of what it does not fit.
-        """
         self.leaves = observation_leaves(observation_space)
         self.normalize_observations = normalize_observations
         self.uniform_steps = uniform_steps
-        self.sde_sample_freq = model.sde_sample_freq
+        self.model = model
         self.networks: type[SoftNetworks]
-        self.action_model: ActorActions
+        self.action_space: DiscreteActions | SquashedBoxActions
+        log_stds = None
         if isinstance(action_space, gymnasium.spaces.Discrete):
-            choices = CategoricalActions(action_space)
-            self.networks, self.action_model, self.num_normal = ChoiceNetworks, choices, 0
-            shapes = (choices.num_outputs, 0, choices.num_outputs)
-            self.default_target_entropy = 0.98 * math.log(choices.num_outputs)
+            self.networks, self.action_space, self.num_normal = ChoiceNetworks, DiscreteActions(action_space), 0
+            critic = critic_spec(self.leaves, model, self.action_space.num_outputs, 0)
+            self.default_target_entropy = 0.98 * math.log(self.action_space.num_outputs)
         elif isinstance(action_space, gymnasium.spaces.Box):
-            box = bounded_box(action_space, "a squashed policy")
-            self.networks, self.action_model, self.num_normal = SquashedNetworks, SquashedActions(box), box.size
-            shapes = (2 * box.size, box.size, 1)
-            self.default_target_entropy = -float(box.size)
+            self.action_space = SquashedBoxActions(bounded_box(action_space, "a squashed policy"))
+            self.networks, self.num_normal = SquashedNetworks, self.action_space.size
+            critic = critic_spec(self.leaves, model, 1, self.num_normal)
+            self.default_target_entropy = -float(self.num_normal)
+            if model.use_sde:
+                log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True)
         else:
             raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {action_space}")
-        self.net = ActorQNets(
-            self.leaves,
-            actor_outputs=shapes[0],
-            critic_inputs=shapes[1],
-            critic_outputs=shapes[2],
-            num_critics=NUM_CRITICS,
-            model=model,
-            seed=seed,
-            initial_alpha=initial_alpha,
-            num_state_dependent=self.num_normal if model.use_sde else 0,
-        )
-        if model.use_sde and not (self.num_normal and self.net.actor.is_dense):
+        self.actor_spec = actor_spec(self.leaves, model, self.action_space.num_outputs, log_stds)
+        if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError("model.use_sde: only continuous actions are explored that way, and not of images")
-        self.module = self.net
-        self.parameters = FlatParameters(self.net)
+        self.module = ActorQNets(critic, NUM_CRITICS, self.actor_spec, model, seed=seed, initial_alpha=initial_alpha)
+        self.parameters = FlatParameters(self.module)
+        self.critics, self.actor = networks_of(self.module)
+
+    @property
+    def acting_range(self) -> tuple[int, int]:
+        """The actor."""
+        return self.parameters.range_under(ACTOR)
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> SoftNetworks:
         """Returns the networks."""
-        return self.networks(self.net, views, views if target_views is None else target_views)
+        targets = views if target_views is None else target_views
+        return self.networks(ActorQNetworks(self.critics, self.actor, views, targets))
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""
@@ -218,20 +201,18 @@ class SoftPolicy(Policy):
         noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
         return {"noise": noise[0], "next_noise": noise[1]}
 
-    def behavior(self) -> SoftBehavior:
+    def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights."""
-        if self.net.actor.std is not None:
-            return StateDependentSoftBehavior(
-                state_dependent_acting_side(self.net, self.parameters, self.leaves, self.sde_sample_freq),
-                self.action_model,
-                self.leaves,
-                normalize_observations=self.normalize_observations,
-                uniform_steps=self.uniform_steps,
-            )
-        return SoftBehavior(
-            acting_side(self.net, self.parameters, self.leaves),
-            self.action_model,
+        (start, _), actions = self.acting_range, self.action_space
+        assert self.actor is not None
+        sampled: Exploration = SampleActions(actions)
+        if self.model.use_sde:
+            every = self.model.sde_sample_freq
+            sampled = StateDependentNoise(actions, self.actor_spec.features, self.num_normal, every)
+        return BehaviorPolicy(
+            acting_network(self.actor, self.parameters, start=start),
+            actions,
+            UniformUntil(sampled, actions, self.uniform_steps),
             self.leaves,
             normalize_observations=self.normalize_observations,
-            uniform_steps=self.uniform_steps,
         )

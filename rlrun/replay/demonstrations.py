@@ -19,9 +19,9 @@ from rlrun.replay.stores import Indices
 class DemonstratedReplay:
     """Draws each row of a minibatch from the demonstrations with a probability, else from what was collected.
 
-    The demonstrations are in a replay of their own and never overwritten. Nothing was remembered while they were made,
-    so that their sequences begin with an empty memory, which the burn-in fills. They are read when the first fragment
-    comes, and not kept in checkpoints: the file must still be there when a run goes on.
+    The demonstrations are in a replay of their own and never overwritten. Their sequences begin with a recurrent state
+    of zeros, which the burn-in fills. They are read when the first fragment comes, and not kept in checkpoints: the
+    file must still be there when a run goes on.
 
     Source:
         Paine et al., arXiv:1909.01387, section 3.
@@ -104,7 +104,7 @@ class DemonstratedReplay:
         found = load_demonstrations(self._path)
         config = self.config
         fragment = found.fragment(like)
-        fragment["memory"] = np.zeros((len(fragment["valid"]), 1, like["memory"].shape[2]), np.float32)
+        fragment["state"] = np.zeros((len(fragment["valid"]), 1, like["state"].shape[2]), np.float32)
         span = config.burn_in + config.length + config.stride
         replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), 1)
         replay.add(0, fragment)

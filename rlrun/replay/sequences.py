@@ -1,4 +1,4 @@
-"""A replay of sequences: consecutive steps with what a policy remembered before the first (NumPy)."""
+"""A replay of sequences: consecutive steps with the recurrent state before the first (NumPy)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class SequenceReplay:
     """Keeps experience and draws minibatches of sequences from it; to a dataflow it is like a `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one column of the ring, and `n_step` more, in which the last
-    steps find the observations behind those they are folded with. It goes on over the ends of episodes: the networks
-    forget where `starts` says so, and an episode's final observation is a row that no step fills. Every `stride` rows
-    one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
+    steps find the observations behind those they are folded with. It goes on over the ends of episodes: recurrent state
+    ends where `episode_starts` says so, and an episode's final observation is a row that no step fills. Every `stride`
+    rows one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
 
     Attributes:
         config: Its settings.
@@ -75,12 +75,12 @@ class SequenceReplay:
             num_lanes,
             1,
             gamma,
-            extra=("starts",),
+            extra=("episode_starts",),
             frame_stack=config.frame_stack,
             on_disk=config.on_disk,
         )
         self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
-        self._memory: NDArray[np.float32] = np.zeros((num_lanes, 0, 0, 0), np.float32)
+        self._recurrent: NDArray[np.float32] = np.zeros((num_lanes, 0, 0, 0), np.float32)
         self._priorities: Priorities | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
@@ -88,22 +88,22 @@ class SequenceReplay:
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
         priorities = 0 if self._priorities is None else self._priorities.num_bytes
-        return self._ring.num_bytes + self._ready.nbytes + self._memory.nbytes + priorities
+        return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + priorities
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
             lane: Number of the worker that it comes from, from 0.
-            fragment: Its columns, with raw observations, and with `starts` and `memory`.
+            fragment: Its columns, with raw observations, and with `episode_starts` and `state`.
 
         Raises:
             UsageError: If the capacity is too small for a sequence.
         """
         for inserted in self._ring.insert(lane, fragment):
             if not self._ready.size:
-                self._set_aside(fragment["memory"].shape[2])
-            self._note(inserted, fragment["memory"][inserted.steps, inserted.slots])
+                self._set_aside(fragment["state"].shape[2])
+            self._note(inserted, fragment["state"][inserted.steps, inserted.slots])
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
@@ -113,14 +113,14 @@ class SequenceReplay:
         """Has sequences begin anywhere up to the last step of a lane in which nothing more comes."""
         for inserted in self._ring.pad(lane, self._span - self.n_step + self.config.stride - 1):
             columns = inserted.slots.stop - inserted.slots.start
-            self._note(inserted, np.zeros((len(inserted.rows) - 1, columns, self._memory.shape[3]), np.float32))
+            self._note(inserted, np.zeros((len(inserted.rows) - 1, columns, self._recurrent.shape[3]), np.float32))
         self.num_ready = int(np.count_nonzero(self._ready))
 
-    def _note(self, inserted: Inserted, memory: NDArray[np.float32]) -> None:
-        """Keeps the memory [T, B, 2 H] of new rows in which sequences may begin, and finds what can be drawn now."""
+    def _note(self, inserted: Inserted, state: NDArray[np.float32]) -> None:
+        """Keeps the recurrent state of new rows in which sequences may begin, and finds what can be drawn now."""
         lane, stride, rows = inserted.lane, self.config.stride, self._ring.rows
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
-        self._memory[lane, inserted.rows[firsts] // stride, inserted.slots] = memory[firsts]
+        self._recurrent[lane, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
         self._mark(inserted, inserted.lost, ready=False)
         # About as many rows as were added have all that is behind them now, unless they are gone already. The first of
         # the lost rows has just got its observation, or had it before.
@@ -145,7 +145,7 @@ class SequenceReplay:
                 self._priorities.remove(sequences)
 
     def _set_aside(self, width: int) -> None:
-        """Sets memory aside for what stands beside the ring: what is remembered only where a sequence may begin."""
+        """Sets memory aside for what stands beside the ring: recurrent state, only where a sequence may begin."""
         ring = self._ring
         if ring.rows < self._span + self.config.stride:
             least = (self._span + self.config.stride) * ring.num_lanes * ring.columns
@@ -154,7 +154,7 @@ class SequenceReplay:
                 f"of {self._span}: set replay.capacity to at least {least:,}"
             )
         shape = (ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns)
-        self._ready, self._memory = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
+        self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
         self._priorities = self._new_priorities()
 
     def _new_priorities(self) -> Priorities | None:
@@ -172,9 +172,9 @@ class SequenceReplay:
 
         Returns:
             Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the steps that are
-            folded), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and `starts`
-            [S, burn_in + length + n_step]; `memory` [S, 2 H] before their first rows; `weights` [S, 1], and the
-            `indices` [S] by which priorities are set.
+            folded), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and
+            `episode_starts` [S, burn_in + length + n_step]; `state` [S, state_size] before their first rows; `weights`
+            [S, 1], and the `indices` [S] by which priorities are set.
         """
         self.drawn_batches += 1
         weights: NDArray[np.float32]
@@ -194,13 +194,13 @@ class SequenceReplay:
         lanes, slots = np.divmod(slots, self._ready.shape[1])
         firsts = (lanes * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
         cells = self._ring.streams.later(firsts[:, None], np.arange(self._span))
-        whole = self._ring.read(cells, ("obs", "starts", "valid"))
+        whole = self._ring.read(cells, ("obs", "episode_starts", "valid"))
         # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
         clear(whole["obs"], ~seen)
-        memory = self._memory.reshape(-1, self._memory.shape[3])[sequences]
-        clear(memory, ~whole["valid"][:, 0])
+        state = self._recurrent.reshape(-1, self._recurrent.shape[3])[sequences]
+        clear(state, ~whole["valid"][:, 0])
         learned = cells[:, burn_in : burn_in + length + self.n_step - 1]
         steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
         valid = steps["valid"][:, :length]
@@ -211,8 +211,8 @@ class SequenceReplay:
         )
         return SampleBatch(
             obs=whole["obs"],
-            starts=whole["starts"] & whole["valid"],  # the others are those of steps from long ago
-            memory=memory,
+            episode_starts=whole["episode_starts"] & whole["valid"],  # the others are those of steps from long ago
+            state=state,
             actions=actions,
             rewards=found.rewards[:length].T,
             discounts=found.discounts[:length].T,
@@ -246,7 +246,7 @@ class SequenceReplay:
             "stored_steps": self.stored_steps,
             "ring": self._ring.state(),
             "ready": self._ready.copy(),
-            "memory": self._memory.copy(),
+            "recurrent_state": self._recurrent.copy(),
         }
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
@@ -261,7 +261,7 @@ class SequenceReplay:
             return
         self.stored_steps = int(kept["stored_steps"])
         self._ring.load_state(kept["ring"])
-        self._ready, self._memory = np.array(kept["ready"], np.bool_), np.array(kept["memory"], np.float32)
+        self._ready, self._recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
         self.num_ready = int(np.count_nonzero(self._ready))
         self.load_draws(kept)
 

@@ -87,7 +87,7 @@ class LockstepRecorder:
             self._observations = self._env.reset()
         act, step = timed(INFERENCE, self._behavior.act), timed(ENV_STEP, self._env.step)
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
-        batch = self._behavior.new_columns(length, slots)
+        batch = self._behavior.allocate_fragment(length, slots)
         rewards = np.empty((length, slots))
         terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}

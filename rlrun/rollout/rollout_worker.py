@@ -88,7 +88,7 @@ class RolloutWorker:
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
-            self.behaviors[policy].take_place(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
+            self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
             self._rewards[policy] = RewardTransform(
                 slots, config.gamma, clip=config.clip_rewards, scale=config.normalize_rewards
             )
@@ -144,7 +144,7 @@ class RolloutWorker:
         seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), filled)
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
-        behavior.complete(batch)
+        behavior.postprocess(batch)
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:

@@ -188,12 +188,12 @@ def test_acting_follows_learning_and_loading(tmp_path):
         outputs = []
         for _ in range(2):
             algorithm.act(observation)
-            outputs.append(algorithm.training._started().acting.behavior().net.outputs(observation[None])[0])
+            outputs.append(algorithm.training._started().acting.behavior().outputs(observation[None]))
             algorithm.train()
         assert (outputs[0] != outputs[1]).any()
         algorithm.training.load_weights(read_checkpoint(tmp_path / "first"))
         behavior = algorithm.training._started().acting.behavior()
-        np.testing.assert_array_equal(behavior.net.outputs(observation[None])[0], outputs[0])
+        np.testing.assert_array_equal(behavior.outputs(observation[None]), outputs[0])
 
 
 def test_a_closed_algorithm_starts_anew():

@@ -48,7 +48,7 @@ def numbers(result):
 
 
 def action_values(algorithm, observations):
-    return ActingPolicy(algorithm.training.trainee).behavior().values(np.asarray(observations))
+    return ActingPolicy(algorithm.training.trainee).behavior().outputs(np.asarray(observations))
 
 
 class Pictures(gymnasium.Env):
@@ -207,7 +207,7 @@ def test_gradients_for_another_learner_are_noisy_too():
     with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
         algorithm.training.start()
         learner = algorithm.training.trainee.learner
-        size = learner.policy.parameters.slot("sigmas.0").offset  # the standard deviations stand behind the means
+        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations stand behind the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
         batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))

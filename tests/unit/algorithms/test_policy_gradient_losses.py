@@ -7,8 +7,8 @@ from rlrun.algorithms.appo import APPO
 from rlrun.algorithms.impala import Impala
 from rlrun.algorithms.pg import PG
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.distributions import Categorical
 from rlrun.functional.returns import gae
+from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.policy.actor_critic import ActorCriticOutputs
 
 SCHEDULED = {name: torch.tensor(0.0) for name in ("entropy_coeff", "kl_coeff")} | {"clip_param": torch.tensor(0.2)}

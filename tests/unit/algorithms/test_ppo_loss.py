@@ -6,7 +6,8 @@ import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
-from rlrun.functional.distributions import Categorical, DiagonalGaussian
+from rlrun.policy.action_spaces.discrete import Categorical
+from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.policy.actor_critic import ActorCriticOutputs
 
 SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}

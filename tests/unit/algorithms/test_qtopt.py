@@ -45,14 +45,15 @@ def test_it_acts_as_its_first_critic_values_actions():
         policy, flat = policy_and_flat(algorithm)
         flat = flat * 3
         behavior = policy.behavior()
-        behavior.net.load(flat)
+        start, size = policy.acting_range
+        behavior.network.load(flat[start : start + size])
         obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
         grid = np.linspace(-1, 1, 401, dtype=np.float32)
         views = policy.parameters.views(torch.from_numpy(flat))
         repeated = torch.from_numpy(obs).repeat_interleave(401, 0)[:, None]
         actions = torch.from_numpy(np.tile(grid, 5))[:, None, None]
         values = policy.outputs(views, SampleBatch()).values(repeated, actions)[0].view(5, 401).numpy()
-        own = behavior.net.outputs(obs)
+        own = behavior.outputs(obs)
         at = np.abs(grid[None] - own).argmin(-1)
         assert (values.max(-1) - values[np.arange(5), at] <= 0.02 * np.ptp(values, axis=-1)).all()
         env_actions = behavior.actions(obs, None)
@@ -122,7 +123,8 @@ def test_images_are_acted_on_in_torch():
         uniform_steps=0,
     )
     behavior = policy.behavior()
-    behavior.net.load(policy.parameters.gather(policy.module).numpy())
+    start, size = policy.acting_range
+    behavior.network.load(policy.parameters.gather(policy.module).numpy()[start : start + size])
     images = np.random.default_rng(0).integers(0, 256, (3, 36, 36, 4), np.uint8)
     assert behavior.actions(images, None).shape == (3, 2)
 

@@ -56,8 +56,8 @@ def rows_of_sequences(seed: int = 0) -> SampleBatch:
     discounts[2, LENGTH - 1] = 0.0  # it ended for good there
     return SampleBatch(
         obs=torch.randn(ROWS, span, 2, generator=drawn),
-        starts=starts,
-        memory=torch.randn(ROWS, 12, generator=drawn),
+        episode_starts=starts,
+        state=torch.randn(ROWS, 12, generator=drawn),
         actions=torch.randint(ACTIONS, (ROWS, LENGTH), generator=drawn),
         rewards=torch.randn(ROWS, LENGTH, generator=drawn) * 3,
         discounts=discounts,
@@ -86,13 +86,13 @@ def h_inverse(x: float) -> float:
 
 def values_by_a_loop(policy: RecurrentQPolicy, scale: float, batch: SampleBatch, row: int) -> list[Any]:
     """Runs the network over a row one observation at a time."""
-    memory, found = batch["memory"][row], []
-    for obs, starts in zip(batch["obs"][row], batch["starts"][row], strict=True):
+    state, found = batch["state"][row], []
+    for obs, starts in zip(batch["obs"][row], batch["episode_starts"][row], strict=True):
         if starts:
-            memory = torch.zeros_like(memory)
-        inputs = (obs.view(1, 1, -1), torch.zeros(1, 1, dtype=torch.bool), memory.view(1, -1))
-        values, memory = torch.func.functional_call(policy.module, views_of(policy, scale), inputs)
-        found.append(values.flatten().tolist())
+            state = torch.zeros_like(state)
+        inputs = ({"obs": obs.view(1, 1, -1)}, state.view(1, -1), torch.zeros(1, 1, dtype=torch.bool))
+        heads, state = torch.func.functional_call(policy.module, views_of(policy, scale), inputs)
+        found.append(heads["outputs"].flatten().tolist())
     return found
 
 
@@ -143,12 +143,12 @@ def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
         algorithm.training.start()
         fragment = algorithm.training.workers.local.sample().batches["default"]  # type: ignore[union-attr]
         policy = algorithm.training.trainee.learner.policy
-        rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "starts")}
-        assert rows["starts"].sum() > 2
+        rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "episode_starts")}
+        assert rows["episode_starts"].sum() > 2
         for t in (1, 17, 59):
-            _, memory = policy.module(rows["obs"][:, :t], rows["starts"][:, :t], torch.zeros(2, 128))
-            memory = torch.where(rows["starts"][:, t, None], 0.0, memory)
-            np.testing.assert_allclose(fragment["memory"][t], memory.detach(), atol=1e-5)
+            _, state = policy.module({"obs": rows["obs"][:, :t]}, torch.zeros(2, 128), rows["episode_starts"][:, :t])
+            state = torch.where(rows["episode_starts"][:, t, None], 0.0, state)
+            np.testing.assert_allclose(fragment["state"][t], state.detach(), atol=1e-5)
 
 
 def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -> None:
@@ -197,8 +197,8 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     state = fresh_state(learner.objectives[0].optimizer, len(flat))
     batch = SampleBatch(
         obs=torch.randn(3, 4, 4, generator=drawn),
-        starts=torch.rand(3, 4, generator=drawn) < 0.3,
-        memory=torch.randn(3, 8, generator=drawn),
+        episode_starts=torch.rand(3, 4, generator=drawn) < 0.3,
+        state=torch.randn(3, 8, generator=drawn),
         actions=torch.randint(2, (3, 2), generator=drawn),
         rewards=torch.randn(3, 2, generator=drawn),
         discounts=torch.full((3, 2), 0.9),

@@ -55,7 +55,7 @@ def test_a_relative_path_is_found_beside_the_spec(tmp_path: Path, monkeypatch: p
 def test_a_fragment_is_what_a_worker_would_have_collected() -> None:
     fragment = two_episodes().fragment(like())
     assert fragment["valid"].ravel().tolist() == [True, True, False, True, False]
-    assert fragment["starts"].ravel().tolist() == [True, False, False, True, False]
+    assert fragment["episode_starts"].ravel().tolist() == [True, False, False, True, False]
     assert fragment["actions"].ravel().tolist() == [2, 0, 0, 1, 1]
     assert fragment["truncateds"].ravel().tolist() == [False, False, False, True, False]
     assert fragment["rewards"].dtype == fragment["obs"]["place"]["x"].dtype == np.float32

@@ -39,6 +39,19 @@ def randomized(policy, seed=0):
     return policy.parameters.gather(policy.module).numpy()
 
 
+def heads_of(policy, observations):
+    """What the torch module says of observations [N, ...]: outputs [N, K] and values [N]."""
+    with torch.no_grad():
+        heads, _ = policy.network(None, {"obs": map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)})
+    return heads["outputs"][:, 0].numpy(), heads["value"][:, 0, 0].numpy()
+
+
+def acted_values(behavior, observations):
+    """What the acting side says observations are worth, [N]."""
+    heads, _ = behavior.recording.value_network({"obs": observations})
+    return heads["value"][:, 0]
+
+
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("space", [Box(-1, 1, (4,)), Discrete(7), NESTED], ids=["box", "discrete", "nested"])
@@ -48,9 +61,9 @@ def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
     behavior.load(Weights(0, flat))
     observations = observations_of(space, 50)
-    outputs, values = policy.module(map_tree(torch.as_tensor, observations))
-    np.testing.assert_allclose(behavior.net.outputs(observations)[0], outputs.detach(), atol=1e-5)
-    np.testing.assert_allclose(behavior.net.values(observations), values.detach(), atol=1e-5)
+    outputs, values = heads_of(policy, observations)
+    np.testing.assert_allclose(behavior.outputs(observations), outputs, atol=1e-5)
+    np.testing.assert_allclose(acted_values(behavior, observations), values, atol=1e-5)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 255), (0, 1), (10, 20), (7, 7)])
@@ -75,9 +88,9 @@ def test_image_policies_act_in_torch_and_equal_their_module(conv):
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
     observations = observations_of(space, 4)
-    outputs, values = policy.module(map_tree(torch.as_tensor, observations))
-    np.testing.assert_allclose(behavior.net.outputs(observations)[0], outputs.detach(), atol=1e-4)
-    np.testing.assert_allclose(behavior.net.values(observations), values.detach(), atol=1e-4)
+    outputs, values = heads_of(policy, observations)
+    np.testing.assert_allclose(behavior.outputs(observations), outputs, atol=1e-4)
+    np.testing.assert_allclose(acted_values(behavior, observations), values, atol=1e-4)
 
 
 def test_channels_first_and_last_images_are_both_understood():
@@ -120,7 +133,7 @@ def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
     behavior.load(Weights(0, randomized(policy)))
     observations = observations_of(space, 3)
     turned = dict(reversed(observations.items()))
-    np.testing.assert_array_equal(behavior.net.outputs(turned)[0], behavior.net.outputs(observations)[0])
+    np.testing.assert_array_equal(behavior.outputs(turned), behavior.outputs(observations))
 
 
 @pytest.mark.parametrize(
@@ -147,13 +160,13 @@ def recorded(behavior, space, length=6, columns=3):
         lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), observations_of(space, (length + 1) * columns)
     )
     noise = behavior.noise(np.random.default_rng(0), length, columns)
-    batch = behavior.new_columns(length, columns)
+    batch = behavior.allocate_fragment(length, columns)
     for t in range(length):
         behavior.act(
             map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t, np.zeros(len(noise[t]), np.bool_)
         )
     batch["obs"] = observations
-    behavior.complete(batch)
+    behavior.postprocess(batch)
     return batch
 
 
@@ -187,7 +200,7 @@ def test_a_filter_normalises_what_acts_and_what_is_recorded_alike():
     seen = filtered.filter(observations)
     np.testing.assert_allclose(seen["far"], by_hand["far"], rtol=1e-5)
     assert seen["kind"] is observations["kind"]
-    np.testing.assert_allclose(filtered.net.outputs(seen)[0], plain.net.outputs(by_hand)[0], rtol=1e-4)
+    np.testing.assert_allclose(filtered.outputs(observations), plain.outputs(by_hand), rtol=1e-4)
 
 
 def test_normalised_observations_are_bounded():
@@ -213,7 +226,7 @@ def test_without_a_generator_the_likeliest_action_is_taken():
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy)))
     observations = observations_of(Box(-1, 1, (4,)), 20)
-    outputs, _ = behavior.net.outputs(observations)
+    outputs = behavior.outputs(observations)
     np.testing.assert_array_equal(behavior.actions(observations, None), outputs.argmax(-1) + 1)
     drawn = behavior.actions(observations, np.random.default_rng(0))
     assert (drawn != outputs.argmax(-1) + 1).any()
@@ -296,7 +309,7 @@ def test_a_network_of_one_s_own_acts_in_torch():
     behavior.load(Weights(0, flat))
     observations = observations_of(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
-    np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)
+    np.testing.assert_allclose(behavior.outputs(observations), expected.detach(), atol=1e-6)
 
 
 @pytest.mark.usefixtures("own_networks")
@@ -359,4 +372,4 @@ def test_layers_that_neither_draw_nor_remember_as_they_are_set_are_taken():
     behavior.load(Weights(0, randomized(policy)))
     observations = observations_of(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
-    np.testing.assert_allclose(behavior.net.outputs(observations)[0], expected.detach(), atol=1e-6)
+    np.testing.assert_allclose(behavior.outputs(observations), expected.detach(), atol=1e-6)

@@ -35,8 +35,9 @@ def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=
 
 def loaded(policy, deviation=0.0, env_steps=0):
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    flat = policy.parameters.gather(policy.module).numpy()
-    behavior.load(Weights(0, flat, {}, env_steps, {"exploration_noise": deviation}))
+    start, size = policy.acting_range
+    acting = policy.parameters.gather(policy.module).numpy()[start : start + size]
+    behavior.load(Weights(0, acting, {}, env_steps, {"exploration_noise": deviation}))
     return behavior
 
 
@@ -51,7 +52,7 @@ def test_the_acting_side_equals_the_torch_actor(activation):
     observations = observations_of(NESTED, 50)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
-    expected = policy.box.to_env(networks.actions(rows)[:, 0].detach().numpy())
+    expected = policy.action_space.to_env(networks.actions(rows)[:, 0].detach().numpy())
     np.testing.assert_allclose(loaded(policy).actions(observations, None), expected, atol=1e-5)
 
 
@@ -63,7 +64,7 @@ def test_actors_of_images_act_in_torch_and_equal_their_module():
     with torch.no_grad():
         expected = networks.actions(rows)[:, 0].numpy()
         assert networks.values(rows, torch.zeros(4, 1, 2)).shape == (2, 4, 1)
-    np.testing.assert_allclose(np.tanh(loaded(policy).net.outputs(observations)), expected, atol=1e-4)
+    np.testing.assert_allclose(np.tanh(loaded(policy).outputs(observations)), expected, atol=1e-4)
 
 
 def test_own_actions_are_rescaled_to_bounds_that_are_not_symmetric_and_differ():
@@ -89,7 +90,7 @@ def test_actions_without_finite_bounds_are_refused(space, message):
 
 
 def act_all(behavior, noise, starts):
-    record, observations = behavior.new_columns(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
     return record["actions"]
@@ -116,46 +117,46 @@ def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds(
     np.testing.assert_array_equal(after, act_all(loaded(policy_for()), noise, starts))
 
 
-def wandered(behavior, noise, starts):
+def correlated(behavior, noise, starts):
     positions = []
-    record, observations = behavior.new_columns(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
-        positions.append(behavior.state()["wandered"])
+        positions.append(behavior.state()["action_noise"])
     return np.array(positions)
 
 
-def test_wandering_noise_has_its_stationary_variance_and_correlation():
+def test_correlated_noise_has_its_stationary_variance_and_correlation():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise(np.random.default_rng(1), 400, 200)
-    x = wandered(loaded(policy, deviation=0.2), noise, np.zeros((400, 200), bool))[60:]
+    x = correlated(loaded(policy, deviation=0.2), noise, np.zeros((400, 200), bool))[60:]
     assert x.var() == pytest.approx(0.2**2 / (0.15 * (2 - 0.15)), rel=0.03)
     assert np.mean(x[1:] * x[:-1]) / x.var() == pytest.approx(0.85, abs=0.01)
 
 
-def test_wandering_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
+def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise(np.random.default_rng(1), 5, 2)
     starts = np.zeros((5, 2), bool)
     starts[3, 1] = True
-    x = wandered(loaded(policy, deviation=0.2), noise, starts)
+    x = correlated(loaded(policy, deviation=0.2), noise, starts)
     np.testing.assert_allclose(x[3, 1], 0.2 * noise[3, 1, :2], atol=1e-6)
     np.testing.assert_allclose(x[3, 0], 0.85 * x[2, 0] + 0.2 * noise[3, 0, :2], atol=1e-6)
 
 
-def test_wandering_noise_goes_on_from_a_state():
+def test_correlated_noise_goes_on_from_a_state():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise(np.random.default_rng(1), 10, 3)
     starts = np.zeros((10, 3), bool)
     first, second = loaded(policy, deviation=0.3), loaded(policy, deviation=0.3)
-    wandered(first, noise[:5], starts[:5])
+    correlated(first, noise[:5], starts[:5])
     second.load_state(first.state())
-    np.testing.assert_array_equal(wandered(first, noise[5:], starts[5:]), wandered(second, noise[5:], starts[5:]))
+    np.testing.assert_array_equal(correlated(first, noise[5:], starts[5:]), correlated(second, noise[5:], starts[5:]))
 
 
 def test_orthogonal_networks_say_almost_nothing_at_first():
     policy = policy_for(orthogonal_init=True)
-    assert np.abs(loaded(policy).net.outputs(observations_of(NESTED, 20))).max() < 0.1
+    assert np.abs(loaded(policy).outputs(observations_of(NESTED, 20))).max() < 0.1
 
 
 def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_normal_noise():
@@ -165,5 +166,5 @@ def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_n
     normal = np.random.default_rng(4)
     normal.random((3, 2), np.float32)
     shifts = normal.standard_normal((3, 2), np.float32) * 0.1
-    expected = behavior.env_actions(np.tanh(behavior.net.outputs(observations)) + shifts)
+    expected = behavior.env_actions(np.tanh(behavior.outputs(observations)) + shifts)
     np.testing.assert_allclose(drawn, expected, atol=1e-6)

@@ -12,10 +12,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, dueling_sum
 from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.q_net import QNet, dueling_sum
-from rlrun.policy.perturbation import ADAPTATION, FIRST_DEVIATION, AdaptiveNoise, factors, standard_normal
-from rlrun.policy.q import NOISE, QPolicy
+from rlrun.policy.exploration.parameter_noise import ADAPTATION, FIRST_STD, AdaptiveNoise, factors, standard_normal
+from rlrun.policy.q import NOISE, QPolicy, q_spec
 from rlrun.policy.return_model import ReturnModel
 from rlrun.policy.weights import Weights
 
@@ -93,7 +93,7 @@ def values_of(policy, flat, observations, noise=None):
 def test_the_numpy_mirror_equals_the_torch_module(space, head):
     policy = policy_for(space, **head)
     flat, observations = randomized(policy), observations_of(space, 50)
-    values = loaded(policy, flat).values(observations)
+    values = loaded(policy, flat).outputs(observations)
     assert values.shape == (50, 3)
     np.testing.assert_allclose(values, values_of(policy, flat, observations), atol=1e-5)
 
@@ -103,7 +103,7 @@ def test_policies_of_images_act_in_torch_and_equal_their_module(head):
     policy = policy_for(IMAGE, hiddens=(16,), **head)
     flat, observations = randomized(policy) / 10, observations_of(IMAGE, 3)
     np.testing.assert_allclose(
-        loaded(policy, flat).values(observations), values_of(policy, flat, observations), atol=1e-4
+        loaded(policy, flat).outputs(observations), values_of(policy, flat, observations), atol=1e-4
     )
 
 
@@ -112,7 +112,7 @@ def test_a_network_of_one_s_own_acts_and_may_be_noisy():
         policy = policy_for(module=f"{__name__}:OwnNet", **head)
         flat, observations = randomized(policy), observations_of(BOX, 5)
         np.testing.assert_allclose(
-            loaded(policy, flat).values(observations), values_of(policy, flat, observations), atol=1e-5
+            loaded(policy, flat).outputs(observations), values_of(policy, flat, observations), atol=1e-5
         )
 
 
@@ -129,12 +129,13 @@ def test_actions_that_are_no_choice_are_refused():
 def test_advantages_of_a_dueling_network_average_to_nothing():
     values, advantages = torch.randn(4, 1, 5), torch.randn(4, 3, 5)
     torch.testing.assert_close(dueling_sum(values, advantages).mean(1), values[:, 0])
-    net = QNet(policy_for().leaves, 3, 1, ModelConfig(hiddens=(8, 6)), dueling=True, seed=1)
+    net = NetworkModule(q_spec(policy_for().leaves, ModelConfig(hiddens=(8, 6)), 3, 1, dueling=True))
     observations = torch.randn(4, 4)
     features = net.trunk(observations)
     assert features.shape == (4, 8)
     assert net.stream[0].out_features == net.value_stream[0].out_features == 6
-    torch.testing.assert_close(net(observations).mean(1, keepdim=True), net.value_stream(features))
+    heads, _ = net({"obs": observations[:, None]})
+    torch.testing.assert_close(heads["outputs"][:, 0].mean(1, keepdim=True), net.value_stream(features))
 
 
 def test_noise_of_nothing_leaves_a_noisy_network_as_the_plain_one():
@@ -166,7 +167,7 @@ def test_noise_varies_a_layer_by_the_product_of_what_its_inputs_and_outputs_draw
 
 
 def acted(behavior, observations, noise, *, t=0, starts=None):
-    record = behavior.new_columns(t + 1, len(observations))
+    record = behavior.allocate_fragment(t + 1, len(observations))
     starts = np.zeros(len(observations), bool) if starts is None else starts
     actions = behavior.act(observations, noise[t], record, t, starts)
     np.testing.assert_array_equal(record["actions"][t] + 5, actions)  # the policy's own begin with 0
@@ -214,7 +215,7 @@ def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
 def test_epsilon_follows_the_env_steps_that_weights_arrive_with(env_steps, epsilon):
     policy = policy_for()
     behavior = loaded(policy, randomized(policy), epsilon=((0, 1.0), (100, 0.3)), env_steps=env_steps)
-    assert behavior.epsilon == pytest.approx(epsilon)
+    assert behavior.exploration.epsilon == pytest.approx(epsilon)
 
 
 def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
@@ -236,7 +237,7 @@ def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column()
     first[0], later[1:] = True, True
 
     def varied(draw):
-        return flat + np.float32(FIRST_DEVIATION) * standard_normal(draw, len(flat))
+        return flat + np.float32(FIRST_STD) * standard_normal(draw, len(flat))
 
     for t, starts, draw in ((0, first, noise[0, 0, 2]), (1, later, noise[0, 0, 2]), (2, first, noise[2, 0, 2])):
         expected = values_of(policy, varied(float(draw)), observations).argmax(-1)
@@ -253,22 +254,21 @@ def test_noise_on_parameters_grows_while_it_changes_less_than_epsilon_would_and_
     assert noise.bound == pytest.approx(-np.log(0.8 + 0.2 / 4))
     values = np.array([[0.0, 0.0, 0.0, 0.0]], np.float32)
     noise.adapt(values, values)
-    assert noise.deviation == pytest.approx(FIRST_DEVIATION * ADAPTATION)
+    assert noise.std == pytest.approx(FIRST_STD * ADAPTATION)
     far = np.array([[9.0, 0.0, 0.0, 0.0]], np.float32)
     noise.adapt(values, far)
     noise.adapt(values, far)
-    assert noise.deviation == pytest.approx(FIRST_DEVIATION / ADAPTATION)
+    assert noise.std == pytest.approx(FIRST_STD / ADAPTATION)
 
 
 def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
-    policy = policy_for()
-    policy.records_values = True
+    policy = policy_for(records_values=True)
     flat, observations = randomized(policy), observations_of(BOX, 6).reshape(3, 2, 4)
     behavior = loaded(policy, flat, epsilon=1.0)
-    noise, record = behavior.noise(np.random.default_rng(0), 2, 2), behavior.new_columns(2, 2)
+    noise, record = behavior.noise(np.random.default_rng(0), 2, 2), behavior.allocate_fragment(2, 2)
     for t in range(2):
         behavior.act(observations[t], noise[t], record, t, np.zeros(2, bool))
     record["obs"] = observations
-    behavior.complete(record)
+    behavior.postprocess(record)
     expected = values_of(policy, flat, observations.reshape(6, 4)).reshape(3, 2, 3)
     np.testing.assert_allclose(record["q_values"], expected, atol=1e-5)

@@ -13,9 +13,8 @@ import torch
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.recurrent_model import RecurrentModelConfig
-from rlrun.nn.recurrent_q_net import RecurrentQNet
+from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.recurrent_q import RecurrentQPolicy
-from rlrun.policy.recurrent_q_behavior import RecurrentQBehavior
 from rlrun.policy.weights import Weights
 
 NUMBERS = gymnasium.spaces.Box(-1, 1, (3,))
@@ -28,7 +27,7 @@ def policy_of(space: gymnasium.Space[Any], **model: Any) -> RecurrentQPolicy:
     return RecurrentQPolicy(space, gymnasium.spaces.Discrete(3), settings, normalize_observations=False, seed=5)
 
 
-def acting(policy: RecurrentQPolicy, epsilon: float = 0.0) -> RecurrentQBehavior:
+def acting(policy: RecurrentQPolicy, epsilon: float = 0.0) -> BehaviorPolicy:
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
     flat = policy.parameters.gather(policy.module).numpy()
     behavior.load(Weights(3, flat, {}, 0, {"epsilon": epsilon}))
@@ -56,7 +55,9 @@ def unrolled(policy: RecurrentQPolicy, observations: Any, starts: Any, memory: A
 
     tree = {key: rows(leaf) for key, leaf in observations.items()} if isinstance(observations, dict) else None
     with torch.no_grad():
-        return policy.module(rows(observations) if tree is None else tree, rows(starts), torch.from_numpy(memory))
+        inputs = {"obs": rows(observations) if tree is None else tree}
+        heads, after = policy.module(inputs, torch.from_numpy(memory), rows(starts))
+    return heads["outputs"], after
 
 
 @pytest.mark.parametrize("dueling", [False, True])
@@ -69,16 +70,16 @@ def test_what_acts_remembers_the_same_as_what_learns_over_long_sequences_with_re
     observations = observations_of(space, length, columns)
     starts = np.random.default_rng(0).random((length, columns)) < 0.02
     starts[0] = True
-    record = behavior.new_columns(length, columns)
+    record = behavior.allocate_fragment(length, columns)
     noise = np.ones((columns, 2), np.float32)
     for t in range(length):
         behavior.act(at(observations, t), noise, record, t, starts[t])
     values, memory = unrolled(policy, observations, starts, np.zeros((columns, 12), np.float32))
-    np.testing.assert_allclose(behavior.state()["memory"], memory, atol=1e-5)
-    np.testing.assert_array_equal(record["starts"], starts)
-    assert not record["memory"][starts].any()
+    np.testing.assert_allclose(behavior.state()["recurrent_state"], memory, atol=1e-5)
+    np.testing.assert_array_equal(record["episode_starts"], starts)
+    assert not record["state"][starts].any()
     for t in (1, length // 2, length - 1):
-        halfway, _ = unrolled(policy, tail(observations, t), starts[t:], record["memory"][t])
+        halfway, _ = unrolled(policy, tail(observations, t), starts[t:], record["state"][t])
         np.testing.assert_allclose(halfway, values[:, t:], atol=1e-5)
     clear = np.sort(values.numpy(), -1)
     decided = clear[..., -1] - clear[..., -2] > 1e-4
@@ -107,7 +108,8 @@ def test_nothing_from_before_a_reset_gets_a_gradient() -> None:
     observations = torch.randn(2, 6, 3, requires_grad=True)
     starts = torch.zeros(2, 6, dtype=torch.bool)
     starts[0, 3] = True
-    values, _ = net(observations, starts, torch.zeros(2, 12))
+    heads, _ = net({"obs": observations}, torch.zeros(2, 12), starts)
+    values = heads["outputs"]
     (gradient,) = torch.autograd.grad(values[:, 5].sum(), observations)
     assert not gradient[0, :3].any()
     assert gradient[0, 3:].all(-1).all()
@@ -119,7 +121,7 @@ def test_the_burn_in_brings_up_both_memories_and_carries_no_gradient() -> None:
     flat = policy.parameters.gather(policy.module)
     views, target = policy.parameters.views(flat.requires_grad_()), policy.parameters.views(flat.detach() * 0.5)
     obs = torch.randn(2, 7, 3, requires_grad=True)
-    batch = SampleBatch(obs=obs, starts=torch.zeros(2, 7, dtype=torch.bool), memory=torch.randn(2, 12))
+    batch = SampleBatch(obs=obs, episode_starts=torch.zeros(2, 7, dtype=torch.bool), state=torch.randn(2, 12))
     networks = policy.outputs(views, batch, target)
     values, target_values = networks.unrolled(batch, 3)
     (gradient,) = torch.autograd.grad(values.sum(), obs)
@@ -138,8 +140,8 @@ def test_a_resumed_policy_acts_the_same_to_the_last_bit() -> None:
     starts = np.zeros((20, 3), np.bool_)
     starts[0] = starts[13, 1] = True
 
-    def run(behavior: RecurrentQBehavior, first: int, last: int) -> Any:
-        record = behavior.new_columns(20, 3)
+    def run(behavior: BehaviorPolicy, first: int, last: int) -> Any:
+        record = behavior.allocate_fragment(20, 3)
         for t in range(first, last):
             behavior.act(observations[t], noise[t], record, t, starts[t])
         return {name: column[first:last] for name, column in record.items()}
@@ -164,7 +166,7 @@ def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode
         behavior.begin_episodes(starts[t])
         asked.append(behavior.actions(observations[t], None))
     values, memory = unrolled(policy, observations, starts, np.zeros((2, 12), np.float32))
-    np.testing.assert_allclose(behavior.state()["memory"], memory, atol=1e-5)
+    np.testing.assert_allclose(behavior.state()["recurrent_state"], memory, atol=1e-5)
     np.testing.assert_array_equal(np.array(asked).T, values.argmax(-1))
 
 
@@ -172,14 +174,14 @@ def test_how_many_explore_is_epsilon() -> None:
     behavior = acting(policy_of(NUMBERS), 0.2)
     drawn = behavior.noise(np.random.default_rng(0), 1, 20_000)[0]
     observations = np.zeros((20_000, 3), np.float32)
-    record = behavior.new_columns(1, 20_000)
+    record = behavior.allocate_fragment(1, 20_000)
     behavior.act(observations, drawn, record, 0, np.ones(20_000, np.bool_))
     best = acting(policy_of(NUMBERS)).actions(observations[:1], None)
     assert np.mean(record["actions"] != best) == pytest.approx(0.2 * 2 / 3, abs=0.01)
 
 
 def test_the_first_bias_has_the_lstm_remember() -> None:
-    net = RecurrentQNet(policy_of(NUMBERS).leaves, 3, RecurrentModelConfig(lstm=4), 0)
+    net = policy_of(NUMBERS, lstm=4).module
     assert net.lstm_inputs.bias[4:8].tolist() == [1.0] * 4
     assert net.lstm_inputs.bias[:4].tolist() == [0.0] * 4
 

@@ -10,7 +10,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.soft import SoftPolicy, averaged, squashed
+from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
+from rlrun.policy.soft import SoftPolicy, averaged
 from rlrun.policy.weights import Weights
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
@@ -31,7 +32,8 @@ def policy_for(action_space=ASYMMETRIC, uniform_steps=0, observation_space=NESTE
 
 def loaded(policy, env_steps=0):
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), {}, env_steps))
+    start, size = policy.acting_range
+    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy()[start : start + size], {}, env_steps))
     return behavior
 
 
@@ -44,15 +46,15 @@ def torch_outputs(policy, observations):
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     with torch.no_grad():
-        return networks.actor_outputs(rows)
+        return networks.networks.actor_outputs(rows)
 
 
 def log_densities_at(actions, mean, log_std):
-    """Log-densities that `squashed` gives to actions, by way of the noise that leads to them."""
+    """Log-densities that squashing gives to actions, by way of the noise that leads to them."""
     actions = torch.as_tensor(actions, dtype=torch.float64)
     noise = (actions.atanh() - mean) / math.exp(log_std)
     outputs = torch.tensor([mean, log_std], dtype=torch.float64).expand(len(actions), 2)
-    drawn, densities = squashed(outputs, noise[:, None])
+    drawn, densities = SquashedGaussian(outputs).sample_and_log_prob(noise[:, None])
     torch.testing.assert_close(drawn[:, 0], actions)
     return densities.numpy()
 
@@ -74,7 +76,7 @@ def test_log_densities_follow_from_the_change_of_variables_by_numerical_differen
 
 def test_log_densities_stay_exact_in_float32_where_the_action_rounds_to_one():
     outputs = torch.tensor([[30.0, 0.0], [-30.0, 0.0]])
-    actions, densities = squashed(outputs, torch.zeros(2, 1))
+    actions, densities = SquashedGaussian(outputs).sample_and_log_prob(torch.zeros(2, 1))
     assert actions.flatten().tolist() == [1.0, -1.0]
     # 1 - tanh(u)^2 is 4 exp(-2 |u|) to within exp(-60).
     expected = -0.5 * math.log(2 * math.pi) - (math.log(4) - 60)
@@ -83,8 +85,8 @@ def test_log_densities_stay_exact_in_float32_where_the_action_rounds_to_one():
 
 def test_log_densities_of_several_actions_add_up():
     outputs, noise = torch.randn(5, 6), torch.randn(5, 3)
-    parts = [squashed(outputs[:, [i, i + 3]], noise[:, [i]]) for i in range(3)]
-    actions, densities = squashed(outputs, noise)
+    parts = [SquashedGaussian(outputs[:, [i, i + 3]]).sample_and_log_prob(noise[:, [i]]) for i in range(3)]
+    actions, densities = SquashedGaussian(outputs).sample_and_log_prob(noise)
     torch.testing.assert_close(densities, sum(part[1] for part in parts))
     torch.testing.assert_close(actions, torch.cat([part[0] for part in parts], -1))
 
@@ -93,11 +95,12 @@ def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise()
     policy, observations = policy_for(), observations_of(NESTED, 50)
     behavior = loaded(policy)
     noise = behavior.noise(np.random.default_rng(0), 1, 50)[0]
-    record = behavior.new_columns(1, 50)
+    record = behavior.allocate_fragment(1, 50)
     given = behavior.act(observations, noise, record, 0, np.zeros(50, bool))
-    expected, _ = squashed(torch_outputs(policy, observations)[:, 0], torch.as_tensor(noise[:, :2]))
+    actor = SquashedGaussian(torch_outputs(policy, observations)[:, 0])
+    expected, _ = actor.sample_and_log_prob(torch.as_tensor(noise[:, :2]))
     np.testing.assert_allclose(record["actions"][0], expected, atol=1e-5)
-    np.testing.assert_allclose(given, policy.action_model.to_env(expected.numpy()), atol=1e-4)
+    np.testing.assert_allclose(given, policy.action_space.to_env(expected.numpy()), atol=1e-4)
     assert all(ASYMMETRIC.contains(action) for action in given)
 
 
@@ -121,7 +124,7 @@ def test_before_the_first_steps_are_over_actions_are_uniform(space):
     policy = policy_for(space, uniform_steps=100)
     behavior = loaded(policy, env_steps=99)
     noise = behavior.noise(np.random.default_rng(0), 100, 100)
-    record, observations = behavior.new_columns(100, 100), observations_of(NESTED, 100)
+    record, observations = behavior.allocate_fragment(100, 100), observations_of(NESTED, 100)
     for t in range(100):
         behavior.act(observations, noise[t], record, t, np.zeros(100, bool))
     if space == ASYMMETRIC:

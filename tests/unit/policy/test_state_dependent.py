@@ -8,8 +8,9 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.soft import SoftPolicy, squashed
+from rlrun.policy.soft import SoftPolicy
 from rlrun.policy.weights import Weights
 
 SPACE = Box(-1, 1, (5,))
@@ -37,7 +38,8 @@ def soft(observation_space=SPACE, action_space=ACTIONS, uniform_steps=0, **model
 
 def loaded(policy, env_steps=0):
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), {}, env_steps))
+    start, size = policy.acting_range
+    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy()[start : start + size], {}, env_steps))
     return behavior
 
 
@@ -48,10 +50,19 @@ def observations_of(rows, columns, seed=0):
 def collected(behavior, observations, seed=1):
     """What a worker records while it acts on observations [T + 1, B, 5]."""
     length, columns = len(observations) - 1, observations.shape[1]
-    noise, record = behavior.noise(np.random.default_rng(seed), length, columns), behavior.new_columns(length, columns)
+    noise, record = (
+        behavior.noise(np.random.default_rng(seed), length, columns),
+        behavior.allocate_fragment(length, columns),
+    )
     for t in range(length):
         behavior.act(observations[t], noise[t], record, t, np.zeros(columns, bool))
     return SampleBatch(record, obs=observations)
+
+
+def outputs_of(policy, observations):
+    """What the network puts out for observations [N, 5], [N, K]."""
+    heads, _ = policy.module({"obs": observations[:, None]})
+    return heads["outputs"][:, 0]
 
 
 def randomized(policy, seed=0):
@@ -66,7 +77,7 @@ def test_log_probabilities_recorded_while_acting_are_the_learner_s(shared):
     policy = randomized(actor_critic(shared_value=shared, sde_sample_freq=3))
     behavior = loaded(policy)
     batch = collected(behavior, observations_of(11, 4))
-    behavior.complete(batch)
+    behavior.postprocess(batch)
     rows = SampleBatch(obs=torch.as_tensor(batch["obs"][:-1]), valid=torch.ones(10, 4))
     outputs = policy.outputs(dict(policy.module.named_parameters()), rows)
     learned = outputs.distribution.log_prob(torch.as_tensor(batch["actions"])).detach()
@@ -77,7 +88,7 @@ def test_log_probabilities_recorded_while_acting_are_the_learner_s(shared):
 def test_standard_deviations_are_those_of_the_features_under_the_noise_matrix():
     policy = randomized(actor_critic())
     observations = torch.as_tensor(observations_of(1, 6)[0])
-    outputs, _ = policy.module(observations)
+    outputs = outputs_of(policy, observations)
     features = policy.module.policy_trunk(observations).detach().numpy()
     stds = policy.module.std.log_stds.detach().exp().numpy()
     expected = np.sqrt([[sum((z[f] * stds[f, a]) ** 2 for f in range(8)) for a in range(2)] for z in features])
@@ -86,7 +97,7 @@ def test_standard_deviations_are_those_of_the_features_under_the_noise_matrix():
 
 def test_features_get_no_gradient_from_the_standard_deviations():
     policy = randomized(actor_critic())
-    outputs, _ = policy.module(torch.as_tensor(observations_of(1, 6)[0]))
+    outputs = outputs_of(policy, torch.as_tensor(observations_of(1, 6)[0]))
     outputs[:, 2:].sum().backward()
     assert policy.module.std.log_stds.grad.abs().min() > 0
     assert all(parameter.grad.abs().max() == 0 for parameter in policy.module.policy_head.parameters())
@@ -122,12 +133,12 @@ def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the
     behavior, observations = loaded(policy), observations_of(9, 3)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
     with torch.no_grad():
-        outputs = networks.actor_outputs(torch.as_tensor(observations))
-    np.testing.assert_allclose(behavior.net.outputs(observations[2]), outputs[2], atol=1e-5)
+        outputs = networks.networks.actor_outputs(torch.as_tensor(observations))
+    np.testing.assert_allclose(behavior.outputs(observations[2]), outputs[2], atol=1e-5)
     actions = collected(behavior, observations)["actions"]
     assert np.abs(actions).max() <= 1
     # The learner draws actions of the same distribution from noise of its own.
-    drawn, _ = squashed(outputs[0], torch.randn(3, 2))
+    drawn, _ = SquashedGaussian(outputs[0]).sample_and_log_prob(torch.randn(3, 2))
     assert drawn.shape == actions[0].shape
 
 

@@ -52,8 +52,8 @@ def fragment(length: int = 20, first: int = 0) -> SampleBatch:
         terminateds=no,
         truncateds=no,
         valid=~no,
-        starts=no,
-        memory=np.ones((length, 1, 6), np.float32),
+        episode_starts=no,
+        state=np.ones((length, 1, 6), np.float32),
     )
 
 
@@ -85,7 +85,7 @@ def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_reme
     batch = replay.sample(2000, 0)
     learned = batch["obs"][:, 3:7, 0][batch["valid"]]
     assert np.unique(learned).tolist() == [1000.0 + t for t in range(3, SHOWN_STEPS)]
-    assert not batch["memory"].any()
+    assert not batch["state"].any()
     ends = batch["valid"] & (batch["obs"][:, 3:7, 0] == 1000 + SHOWN_STEPS - 1)
     assert set(batch["rewards"][ends].tolist()) == {7.0}
     assert set(batch["discounts"][ends].tolist()) == {0.0}

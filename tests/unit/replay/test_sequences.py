@@ -41,9 +41,9 @@ class Stream:
         terminateds = ends & (self.drawn.random(self.columns) < 0.5)
         row = {
             "obs": self.obs,
-            "starts": self.starts,
+            "episode_starts": self.starts,
             "valid": ~self.finals,
-            "memory": self.drawn.normal(size=(self.columns, WIDTH)).astype(np.float32),
+            "state": self.drawn.normal(size=(self.columns, WIDTH)).astype(np.float32),
             "actions": self.drawn.integers(5, size=self.columns),
             "rewards": np.where(self.finals, 0.0, self.drawn.normal(size=self.columns)).astype(np.float32),
             "terminateds": terminateds,
@@ -89,7 +89,7 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
     }
     found = replay.gather(np.flatnonzero(replay._ready))
     firsts = set()
-    for s, memory in enumerate(found["memory"]):
+    for s, state in enumerate(found["state"]):
         # An episode's final observation is there only behind the episode's last step, and the second row then a step's.
         lane, t, column = where[found["obs"][s, 0 if found["obs"][s, 0].any() else 1].tobytes()]
         rows = streams[lane].rows
@@ -100,9 +100,9 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
         for k in range(span):
             is_read = steps[k] or (k > 0 and steps[k - 1])
             np.testing.assert_array_equal(found["obs"][s, k], obs[t + k] if is_read else 0)
-        np.testing.assert_array_equal(memory, rows[t]["memory"][column] if steps[0] else 0)
-        starts = [row["starts"][column] for row in rows[t : t + span]]
-        np.testing.assert_array_equal(found["starts"][s][: len(starts)], starts)
+        np.testing.assert_array_equal(state, rows[t]["state"][column] if steps[0] else 0)
+        starts = [row["episode_starts"][column] for row in rows[t : t + span]]
+        np.testing.assert_array_equal(found["episode_starts"][s][: len(starts)], starts)
         for k in range(6):
             at = t + burn_in + k
             assert found["valid"][s, k] == rows[at]["valid"][column]
@@ -133,7 +133,7 @@ def test_a_stream_that_breaks_off_ends_at_its_last_observation() -> None:
     replay.add(0, stream.fragment(6))
     before = replay.gather(np.array([3]))
     np.testing.assert_array_equal(before["obs"][0, 3], last[0])
-    assert before["starts"][0].tolist()[3:5] == [False, True]
+    assert before["episode_starts"][0].tolist()[3:5] == [False, True]
     assert before["valid"][0].tolist()[2:] == [stream.rows[5]["valid"][0], False]
     assert not before["valid"][0, 2] or before["steps"][0, 2] == 1
 
@@ -181,9 +181,9 @@ def test_what_is_learned_of_a_sequence_that_is_gone_changes_nothing() -> None:
     replay.update_priorities(drawn, np.full(20, 1e9, np.float32))
     again = replay.sample(500, 0)
     assert replay.num_ready == before
-    kept = {row["memory"][0].tobytes() for row in stream.rows[-59:]}
+    kept = {row["state"][0].tobytes() for row in stream.rows[-59:]}
     begins_with_a_step = again["obs"][:, 0].any(axis=1)
-    assert {memory.tobytes() for memory in again["memory"][begins_with_a_step]} <= kept
+    assert {state.tobytes() for state in again["state"][begins_with_a_step]} <= kept
 
 
 @pytest.mark.parametrize("capacity", [70, 1000])

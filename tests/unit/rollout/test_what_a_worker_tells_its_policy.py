@@ -20,15 +20,15 @@ class Remembering(BehaviorPolicy):
         """Takes nothing over."""
         self.weights_version = weights.version
 
-    def take_place(self, first_column, num_columns):
+    def assign_envs(self, first_slot, num_slots):
         """Remembers it."""
-        self.place = first_column, num_columns
+        self.place = first_slot, num_slots
 
     def noise(self, generator, length, columns):
         """Draws a number for each step."""
         return generator.random((length, columns), np.float32)
 
-    def new_columns(self, length, columns):
+    def allocate_fragment(self, length, columns):
         """Returns what is recorded."""
         return SampleBatch(
             actions=np.empty((length, columns), np.int64),
@@ -43,7 +43,7 @@ class Remembering(BehaviorPolicy):
         record["actions"][t] = noise < 0.5
         return record["actions"][t]
 
-    def complete(self, batch):
+    def postprocess(self, batch):
         """Leaves the batch as it is."""
 
     def actions(self, observations, generator):

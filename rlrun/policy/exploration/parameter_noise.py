@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
-from rlrun.policy.action_space import log_softmax
+from rlrun.policy.action_spaces.discrete import log_softmax
+from rlrun.policy.exploration.epsilon_greedy import PARAMETER_DRAW
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
 
-FIRST_DEVIATION = 0.1
-"""Deviation of the noise on parameters before anything was measured."""
+FIRST_STD = 0.1
+"""Standard deviation of the noise on parameters before anything was measured."""
 
 ADAPTATION = 1.01
 """Factor by which it is adapted at a time (arXiv:1706.01905, section 3)."""
@@ -30,29 +31,38 @@ def factors(normal: Floats) -> Floats:
     return shaped
 
 
-class Perturbation(ABC):
-    """Noise on all parameters at once, which holds for several steps."""
+class ParameterNoise(ABC):
+    """Noise on all parameters at once, which holds for several steps.
+
+    Attributes:
+        adapts: Whether its size follows from what it changes.
+    """
+
+    adapts: bool = False
 
     @abstractmethod
     def load(self, weights: Weights) -> None:
         """Is told the parameters that it varies, and which env step it is."""
 
     @abstractmethod
-    def renew(self, draw: float, t: int, starts: NDArray[np.bool_]) -> None:
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
         """Draws the noise anew if it is time.
 
         Args:
-            draw: A number from 0 to 1 that decides what is drawn.
+            noise: The step's noise from 0 to 1, [B, ...], of which one number decides what is drawn.
             t: The step within the fragment.
-            starts: In which columns an episode begins.
+            episode_starts: In which env slots an episode begins.
+
+        Returns:
+            Whether the varied parameters may be others than at the step before.
         """
 
     @abstractmethod
     def parameters(self) -> Floats:
-        """Returns the varied parameters, [P]."""
+        """Returns the varied parameters, [A]."""
 
-    def adapt(self, values: Floats, perturbed_values: Floats) -> None:
-        """Is told what the network and the varied one said of the actions in a fragment's observations, [N, A] each."""
+    def adapt(self, values: Floats, varied_values: Floats) -> None:
+        """Is told the values of the actions in a fragment's observations before and after noise, [N, A] each."""
         return
 
     def state(self) -> dict[str, Any]:
@@ -72,13 +82,13 @@ def standard_normal(draw: float, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """Where the parameters of one layer, and their deviations, lie in the flat vector.
+    """Where the parameters of one layer, and their standard deviations, lie in the flat vector.
 
     Attributes:
         weight: Offset of the weights [outputs, inputs].
         bias: Offset of the biases [outputs], None if there are none.
-        weight_sigma: Offset of the weights' deviations.
-        bias_sigma: Offset of the biases' deviations.
+        weight_sigma: Offset of the weights' standard deviations.
+        bias_sigma: Offset of the biases' standard deviations.
         inputs: Numbers that the layer takes.
         outputs: Numbers that it puts out.
     """
@@ -91,27 +101,31 @@ class NoisyPart:
     outputs: int
 
 
-class LearnedNoise(Perturbation):
-    """Noise as large as a noisy net has learned it, drawn for every fragment (Fortunato et al., arXiv:1706.10295)."""
+class LearnedNoise(ParameterNoise):
+    """Noise as large as a noisy net has learned it, drawn for every fragment (Fortunato et al., arXiv:1706.10295).
+
+    Args:
+        parts: The noisy layers.
+    """
 
     def __init__(self, parts: Sequence[NoisyPart]) -> None:
-        """Takes the noisy layers."""
         self.parts = tuple(parts)
         self.num_noise = sum(part.inputs + part.outputs for part in parts)
         self._flat = np.zeros(0, np.float32)
         self._noise = np.zeros(self.num_noise, np.float32)
 
     def load(self, weights: Weights) -> None:
-        """Takes means and deviations."""
+        """Takes means and standard deviations."""
         self._flat = weights.acting
 
-    def renew(self, draw: float, t: int, starts: NDArray[np.bool_]) -> None:
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
         """Draws anew at the first step of a fragment."""
         if t == 0:
-            self._noise = factors(standard_normal(draw, self.num_noise))
+            self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
+        return t == 0
 
     def parameters(self) -> Floats:
-        """Returns means plus deviations times noise; the deviations themselves as they are."""
+        """Returns means plus standard deviations times noise; the standard deviations themselves as they are."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
         for part in self.parts:
             middle, end = start + part.inputs, start + part.inputs + part.outputs
@@ -126,21 +140,29 @@ class LearnedNoise(Perturbation):
         return drawn
 
 
-class AdaptiveNoise(Perturbation):
+class AdaptiveNoise(ParameterNoise):
     """Noise of one size on all parameters, drawn when an episode begins in the worker's first env.
 
     Its size is adapted after every fragment, towards the one at which the varied network's policy is as far from the
     network's own as an epsilon-greedy policy is from the greedy one. A policy here is the softmax of values, and
     distances are measured by the KL divergence.
 
+    Args:
+        num_actions: A.
+
+    Attributes:
+        std: The noise's standard deviation.
+        bound: The distance that it is adapted to.
+
     Source:
         Plappert et al., arXiv:1706.01905, section 3, eq. 2 and appendix C.1.
     """
 
+    adapts = True
+
     def __init__(self, num_actions: int) -> None:
-        """Takes the number of actions."""
         self.num_actions = num_actions
-        self.deviation = FIRST_DEVIATION
+        self.std = FIRST_STD
         self.bound = 0.0
         self._draw = -1.0
         self._flat = np.zeros(0, np.float32)
@@ -152,26 +174,27 @@ class AdaptiveNoise(Perturbation):
         # The KL divergence between greedy and epsilon-greedy.
         self.bound = -math.log(1 - epsilon + epsilon / self.num_actions)
 
-    def renew(self, draw: float, t: int, starts: NDArray[np.bool_]) -> None:
-        """Draws anew when an episode begins in the first column."""
-        if starts[0] or self._draw < 0:
-            self._draw = draw
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
+        """Draws anew when an episode begins in the first env slot."""
+        if episode_starts[0] or self._draw < 0:
+            self._draw = float(noise[0, PARAMETER_DRAW])
+        return t == 0 or bool(episode_starts[0])
 
     def parameters(self) -> Floats:
         """Returns the parameters plus noise."""
-        varied: Floats = self._flat + np.float32(self.deviation) * standard_normal(self._draw, len(self._flat))
+        varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
-    def adapt(self, values: Floats, perturbed_values: Floats) -> None:
+    def adapt(self, values: Floats, varied_values: Floats) -> None:
         """Makes the noise larger if it changed the policy too little, else smaller."""
-        logp, perturbed_logp = log_softmax(values), log_softmax(perturbed_values)
-        distance = float((np.exp(logp) * (logp - perturbed_logp)).sum(-1).mean())
-        self.deviation *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
+        logp, varied_logp = log_softmax(values), log_softmax(varied_values)
+        distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
+        self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
 
     def state(self) -> dict[str, Any]:
         """Returns the present noise and its size."""
-        return {"draw": self._draw, "deviation": self.deviation}
+        return {"draw": self._draw, "std": self.std}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned."""
-        self._draw, self.deviation = float(state["draw"]), float(state["deviation"])
+        self._draw, self.std = float(state["draw"]), float(state["std"])

@@ -5,7 +5,10 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
 
 from rlrun.errors import UsageError
-from rlrun.policy.action_space import action_model
+from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.policy.action_spaces.make import make_action_space
+from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
 
 SPACES = [
     Discrete(5, start=3),
@@ -22,7 +25,7 @@ def outputs_for(model, seed=0, rows=64):
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_log_probs_agree_between_numpy_and_torch(space):
-    model = action_model(space)
+    model = make_action_space(space)
     outputs = outputs_for(model)
     actions = model.sample(outputs, model.noise(np.random.default_rng(1), (64,)))
     in_torch = model.distribution(torch.from_numpy(outputs)).log_prob(torch.from_numpy(actions))
@@ -31,7 +34,7 @@ def test_log_probs_agree_between_numpy_and_torch(space):
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_sampled_actions_belong_to_the_env_s_space(space):
-    model = action_model(space)
+    model = make_action_space(space)
     outputs = 5 * outputs_for(model)
     for actions in (model.sample(outputs, model.noise(np.random.default_rng(1), (64,))), model.mode(outputs)):
         assert actions.shape == (64, *model.action_shape)
@@ -41,7 +44,7 @@ def test_sampled_actions_belong_to_the_env_s_space(space):
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_entropy_is_the_mean_of_minus_log_p(space):
-    model = action_model(space)
+    model = make_action_space(space)
     outputs = np.repeat(outputs_for(model, rows=1), N, 0)
     actions = model.sample(outputs, model.noise(np.random.default_rng(2), (N,)))
     surprise = -model.log_prob(outputs, actions)
@@ -50,14 +53,14 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
 
 
 def test_a_discrete_action_is_drawn_as_often_as_its_probability_says():
-    model = action_model(Discrete(3))
+    model = make_action_space(Discrete(3))
     outputs = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(N, 0)
     drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
     np.testing.assert_allclose(np.bincount(drawn) / N, [0.2, 0.5, 0.3], atol=0.005)
 
 
 def test_a_binary_action_is_drawn_as_often_as_its_probability_says():
-    model = action_model(MultiBinary(2))
+    model = make_action_space(MultiBinary(2))
     outputs = np.log(np.array([[0.2 / 0.8, 0.9 / 0.1]], np.float32)).repeat(N, 0)
     drawn = model.sample(outputs, model.noise(np.random.default_rng(3), (N,)))
     np.testing.assert_allclose(drawn.mean(0), [0.2, 0.9], atol=0.005)
@@ -66,10 +69,10 @@ def test_a_binary_action_is_drawn_as_often_as_its_probability_says():
 def test_categorical_and_bernoulli_log_probs_equal_torch_s_own():
     logits = torch.randn(10, 4, generator=torch.Generator().manual_seed(0))
     choices, bits = torch.arange(10) % 4, (torch.arange(40) % 3 == 0).reshape(10, 4)
-    ours, theirs = action_model(Discrete(4)).distribution(logits), torch.distributions.Categorical(logits=logits)
+    ours, theirs = make_action_space(Discrete(4)).distribution(logits), torch.distributions.Categorical(logits=logits)
     torch.testing.assert_close(ours.log_prob(choices), theirs.log_prob(choices))
     torch.testing.assert_close(ours.entropy(), theirs.entropy())
-    ours = action_model(MultiBinary(4)).distribution(logits)
+    ours = make_action_space(MultiBinary(4)).distribution(logits)
     theirs = torch.distributions.Bernoulli(logits=logits)
     torch.testing.assert_close(ours.log_prob(bits), theirs.log_prob(bits.float()).sum(-1))
     torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
@@ -78,32 +81,32 @@ def test_categorical_and_bernoulli_log_probs_equal_torch_s_own():
 def test_gaussian_log_probs_equal_torch_s_own():
     outputs = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
     actions = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
-    ours = action_model(Box(-1, 1, (3,))).distribution(outputs)
+    ours = make_action_space(Box(-1, 1, (3,))).distribution(outputs)
     theirs = torch.distributions.Normal(outputs[:, :3], outputs[:, 3:].exp())
     torch.testing.assert_close(ours.log_prob(actions), theirs.log_prob(actions).sum(-1))
     torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
 
 
 def test_bounded_actions_are_scaled_to_their_bounds_and_clipped_while_free_ones_pass():
-    model = action_model(SPACES[3])
+    model = make_action_space(SPACES[3])
     given = model.to_env(np.array([[0.5, 0.0, 7.5], [-3.0, 3.0, -99.0]], np.float32))
     np.testing.assert_allclose(given, [[1.0, 5.0, 7.5], [-2.0, 10.0, -99.0]])
 
 
 def test_a_half_bounded_action_is_clipped_at_its_one_bound_without_scaling():
-    model = action_model(Box(np.array([0.0], np.float32), np.array([np.inf], np.float32)))
+    model = make_action_space(Box(np.array([0.0], np.float32), np.array([np.inf], np.float32)))
     np.testing.assert_allclose(model.to_env(np.array([[-1.0], [4.0]], np.float32)), [[0.0], [4.0]])
 
 
 def test_a_discrete_action_has_the_type_of_its_space():
     space = Discrete(3, start=1, dtype=np.int32)
-    model = action_model(space)
+    model = make_action_space(space)
     assert all(space.contains(action) for action in model.to_env(np.arange(3)))
 
 
 def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
     farthest = np.finfo(np.float32).max
-    model = action_model(Box(-farthest, farthest, (1,)))
+    model = make_action_space(Box(-farthest, farthest, (1,)))
     np.testing.assert_array_equal(
         model.to_env(np.array([[0.0], [1.0], [-1.0]], np.float32)).ravel(), [0, farthest, -farthest]
     )
@@ -114,4 +117,56 @@ def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
 )
 def test_other_action_spaces_are_refused_with_what_would_do(space):
     with pytest.raises(UsageError, match="action spaces are Discrete, MultiDiscrete, MultiBinary and float Box"):
-        action_model(space)
+        make_action_space(space)
+
+
+BOUNDED = Box(np.array([-3.0, 10.0], np.float32), np.array([1.0, 14.0], np.float32))
+OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxActions(bounded_box(BOUNDED, "it"))]
+
+
+@pytest.mark.parametrize(
+    ("space", "model"),
+    [*((space, make_action_space(space)) for space in SPACES), *((BOUNDED, model) for model in OF_BOUNDED)],
+    ids=str,
+)
+def test_what_an_env_was_given_is_brought_back_to_the_policy_s_own_actions(space, model):
+    space.seed(0)
+    given = np.stack([space.sample() for _ in range(50)])
+    own = model.from_env(given)
+    assert own.shape == (50, *model.action_shape)
+    assert own.dtype == model.action_dtype
+    np.testing.assert_allclose(model.to_env(own), given, atol=1e-5)
+
+
+def test_a_coordinate_whose_bounds_agree_is_0_in_their_units():
+    model = make_action_space(Box(np.array([2.0, 0.0], np.float32), np.array([2.0, 4.0], np.float32)))
+    np.testing.assert_array_equal(model.from_env(np.array([[2.0, 3.0]], np.float32)), [[0.0, 0.5]])
+
+
+def test_squashed_log_probs_agree_between_numpy_torch_and_the_change_of_variables():
+    model = OF_BOUNDED[0]
+    outputs = outputs_for(model) - np.array([0, 0, 1, 1], np.float32)  # narrow enough for tanh to be undone in float32
+    noise = model.noise(np.random.default_rng(1), (64,))
+    actions = model.sample(outputs, noise)
+    ours = SquashedGaussian(torch.from_numpy(outputs))
+    drawn, densities = ours.sample_and_log_prob(torch.from_numpy(noise[:, :2]))
+    np.testing.assert_allclose(actions, drawn, atol=1e-6)
+    np.testing.assert_allclose(model.log_prob(outputs, actions), densities, atol=1e-3)
+    torch.testing.assert_close(ours.log_prob(torch.from_numpy(actions)), densities, atol=1e-3, rtol=0)
+
+
+def test_an_action_at_its_bound_has_a_finite_log_prob():
+    model = OF_BOUNDED[0]
+    outputs, actions = np.zeros((1, 4), np.float32), np.array([[1.0, -1.0]], np.float32)
+    found = model.log_prob(outputs, actions)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(
+        SquashedGaussian(torch.zeros(1, 4)).log_prob(torch.from_numpy(actions)), found, rtol=1e-4
+    )
+
+
+def test_the_divergence_of_squashed_variables_is_that_of_the_normal_ones():
+    first, second = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0)).mul(0.5)
+    normal = [torch.distributions.Normal(part[:, :3], part[:, 3:].exp()) for part in (first, second)]
+    expected = torch.distributions.kl_divergence(*normal).sum(-1)
+    torch.testing.assert_close(SquashedGaussian(first).kl(SquashedGaussian(second)), expected)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlrun.functional.exploration import EpsilonLadder, FinalEpsilons
+from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, FinalEpsilons
 from rlrun.policy.weights import Weights
 
 
@@ -29,23 +29,29 @@ def test_a_q_policy_explores_in_each_column_as_its_place_says_and_records_what_a
     from rlrun.policy.q import QPolicy
 
     spaces = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Discrete(3)
-    policy = QPolicy(*spaces, ModelConfig(hiddens=(4,)), normalize_observations=False, seed=0)
-    policy.spread, policy.records_values = EpsilonLadder(4.0), True
+    policy = QPolicy(
+        *spaces,
+        ModelConfig(hiddens=(4,)),
+        normalize_observations=False,
+        seed=0,
+        epsilon_spread=EpsilonLadder(4.0),
+        records_values=True,
+    )
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module).numpy()
     behavior.load(Weights(0, flat, schedules={"epsilon": 0.5}))
-    behavior.take_place(2, 5)
+    behavior.assign_envs(2, 5)
     length, columns = 4000, 3
     generator = np.random.default_rng(0)
     noise = behavior.noise(generator, length, columns)
-    record = behavior.new_columns(length, columns)
+    record = behavior.allocate_fragment(length, columns)
     record["obs"] = generator.uniform(-1, 1, (length + 1, columns, 2)).astype(np.float32)
     starts = np.zeros(columns, np.bool_)
     for t in range(length):
         behavior.act(record["obs"][t], noise[t], record, t, starts)
-    behavior.complete(record)
+    behavior.postprocess(record)
     assert record["q_values"].shape == (length + 1, columns, 3)
-    values = np.stack([behavior.values(row) for row in record["obs"]])
+    values = np.stack([behavior.outputs(row) for row in record["obs"]])
     np.testing.assert_allclose(record["q_values"], values, rtol=1e-5, atol=1e-6)
     greedy = record["q_values"][:-1].argmax(-1)
     for column, epsilon in enumerate([0.5**3, 0.5**4, 0.5**5]):

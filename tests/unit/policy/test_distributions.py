@@ -4,7 +4,10 @@ from torch.distributions import Bernoulli as TorchBernoulli
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Normal, kl_divergence
 
-from rlrun.functional.distributions import Bernoulli, Categorical, DiagonalGaussian, MultiCategorical
+from rlrun.policy.action_spaces.discrete import Categorical
+from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
+from rlrun.policy.action_spaces.multi_binary import Bernoulli
+from rlrun.policy.action_spaces.multi_discrete import MultiCategorical
 
 
 def drawn(seed, *shape):

@@ -1,4 +1,4 @@
-"""Networks of the user's own: made, and refused where workers or checkpoints would not have all of them (torch)."""
+"""Custom networks by import path: made, and refused where workers or checkpoints would not have all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.registry import load_object
 
 
-def own_network(
+def load_custom_network(
     model: ModelConfig, observation_space: gymnasium.Space[Any], num_outputs: int, seed: int
 ) -> tuple[nn.Module, Any]:
     """Makes the network that the model names, and tries it on a batch of two observations.

@@ -1,0 +1,172 @@
+"""The parameters of a network and what it computes with them over rows of consecutive steps (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlrun.data.tree import leaves, map_tree
+from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
+from rlrun.nn.network_spec import Head, NetworkSpec
+from rlrun.nn.state_dependent import StateDependentStd
+from rlrun.nn.torch_cores import GATES, UNROLL
+
+
+class NetworkModule(nn.Module):
+    """A network as its spec says; parameters are named as the spec names their layers.
+
+    Args:
+        spec: The description.
+    """
+
+    def __init__(self, spec: NetworkSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        for tower in spec.towers:
+            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves, spec.conv))
+            self.add_module(f"{tower.prefix}trunk", mlp(spec.inputs, spec.hiddens, spec.activation))
+            if spec.core is not None:
+                gates = GATES[spec.core.kind] * spec.core.width
+                inputs, hidden = spec.core_layers(tower)
+                self.add_module(inputs, nn.Linear(spec.trunk_features, gates))
+                self.add_module(hidden, nn.Linear(spec.core.width, gates, bias=False))
+            for head in tower.heads:
+                self.add_module(head.layer, self._stream(head, head.layer_outputs))
+                if head.value_layer:
+                    self.add_module(head.value_layer, self._stream(head, head.numbers_per_action))
+        for head in spec.heads:
+            if head.log_stds is not None and head.log_stds.state_dependent:
+                self.std = StateDependentStd(spec.features, head.log_stds.number, head.log_stds.first)
+            elif head.log_stds is not None:
+                self.log_stds = nn.Parameter(torch.full((head.log_stds.number,), head.log_stds.first))
+
+    def _stream(self, head: Head, outputs: int) -> nn.Module:
+        if head.hiddens is None:
+            return nn.Linear(self.spec.features, outputs)
+        own = mlp(self.spec.features, head.hiddens, self.spec.activation)
+        return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else self.spec.features, outputs))
+
+    def _part(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def forward(
+        self, inputs: Mapping[str, Any], state: Tensor | None = None, episode_starts: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Runs the network over rows of consecutive steps.
+
+        Args:
+            inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
+            state: Recurrent state before the first steps, [S, state_size]; None without a core.
+            episode_starts: Whether an episode begins with a step, [S, L]: no state from before reaches it.
+
+        Returns:
+            What every head puts out, [S, L, K] of float32, and the recurrent state behind the last steps.
+        """
+        rows, length = leaves(inputs["obs"])[0].shape[:2]
+        observations = map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"])
+        vectors = [inputs[name].flatten(0, 1) for name, _ in self.spec.vectors]
+        heads: dict[str, Tensor] = {}
+        for tower in self.spec.towers:
+            encoded = self._part(f"{tower.prefix}encoder")(observations)
+            features = self._part(f"{tower.prefix}trunk")(torch.cat([encoded, *vectors], -1) if vectors else encoded)
+            if self.spec.core is not None:
+                assert state is not None
+                assert episode_starts is not None
+                inputs_layer, hidden_layer = (self._part(name) for name in self.spec.core_layers(tower))
+                gates = inputs_layer(features).view(rows, length, -1)
+                keeps = 1.0 - episode_starts.to(gates.dtype)
+                features, state = UNROLL[self.spec.core.kind](gates, hidden_layer.weight, keeps, state.to(gates.dtype))
+                features = features.flatten(0, 1)
+            for head in tower.heads:
+                heads[head.name] = self._head(head, features)
+        # Whatever the network is computed in, losses are float32.
+        return {name: outputs.float().view(rows, length, -1) for name, outputs in heads.items()}, state
+
+    def _head(self, head: Head, features: Tensor) -> Tensor:
+        outputs: Tensor = self._part(head.layer)(features)
+        if head.value_layer:
+            advantages = outputs.view(len(outputs), head.num_actions, -1)
+            return dueling_sum(self._part(head.value_layer)(features).unsqueeze(1), advantages).flatten(1)
+        if head.num_actions:
+            advantages = outputs[:, head.numbers_per_action :]
+            return outputs[:, : head.numbers_per_action] + advantages - advantages.mean(-1, keepdim=True)
+        if head.log_stds is None:
+            return outputs
+        log_stds = self.std(features) if head.log_stds.state_dependent else self.log_stds.expand(len(outputs), -1)
+        return torch.cat([outputs, log_stds], -1)
+
+    def output_layers(self) -> Iterator[tuple[nn.Module, float]]:
+        """Yields the last layer of every head, and the gain of its initialisation."""
+        for head in self.spec.heads:
+            for name in (head.layer, head.value_layer):
+                if name:
+                    layer = self._part(name)
+                    yield (layer if head.hiddens is None else layer[-1]), head.gain
+
+    def initialize_hidden_layers(self, generator: torch.Generator) -> None:
+        """Makes the weights of encoders, trunks and cores orthogonal."""
+        for tower in self.spec.towers:
+            initialize_orthogonally(self._part(f"{tower.prefix}encoder"), HIDDEN_GAIN, generator)
+            initialize_orthogonally(self._part(f"{tower.prefix}trunk"), HIDDEN_GAIN, generator)
+            for name in self.spec.core_layers(tower) if self.spec.core is not None else ():
+                initialize_orthogonally(self._part(name), 1.0, generator)
+
+    def remember_at_first(self) -> None:
+        """Has LSTMs begin with remembering rather than forgetting.
+
+        Source:
+            Jozefowicz et al., "An empirical exploration of recurrent network architectures", 2015.
+        """
+        core = self.spec.core
+        if core is not None and core.kind == "lstm":
+            for tower in self.spec.towers:
+                with torch.no_grad():
+                    self._part(self.spec.core_layers(tower)[0]).bias[core.width : 2 * core.width] = 1.0
+
+
+def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
+    """Returns values plus advantages, of which the mean over actions is taken off.
+
+    Args:
+        values: Of observations, [N, 1, K].
+        advantages: Of actions there, [N, A, K].
+
+    Source:
+        Wang et al., arXiv:1511.06581, eq. 9.
+    """
+    return values + (advantages - advantages.mean(1, keepdim=True))
+
+
+def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal: bool, seed: int) -> None:
+    """Gives networks that torch has initialised their first parameters.
+
+    Args:
+        networks: The networks, in the order in which their output layers draw.
+        root: The module that holds all of them.
+        orthogonal: Whether weights start orthogonal, with biases of 0, instead of torch's own way.
+        seed: Seed of those draws.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if orthogonal:
+        if all(network.spec.core is None for network in networks):
+            initialize_orthogonally(root, HIDDEN_GAIN, generator)
+        else:
+            for network in networks:
+                network.initialize_hidden_layers(generator)
+        for network in networks:
+            for layer, gain in network.output_layers():
+                initialize_orthogonally(layer, gain, generator)
+    for network in networks:
+        network.remember_at_first()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Has torch draw from a seed, and from its own generator again afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

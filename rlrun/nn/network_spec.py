@@ -1,0 +1,195 @@
+"""What a network is made of: one description, which a torch and a NumPy executor run alike.
+
+It is plain data. `rlrun.nn.network_module` makes parameters of it and runs them over rows [S, L];
+`rlrun.nn.numpy_network` runs the same parameters one step [B] at a time, for acting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rlrun.data.tree import leaves
+from rlrun.nn.model_config import Activation, Conv, ModelConfig
+
+CoreKind = Literal["lstm", "gru"]
+
+IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
+"""Numbers that each encoder of images puts out."""
+
+
+VARIANCE_FLOOR = 1e-6
+"""What is added to a variance that depends on features, all of which may be 0."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """A recurrent layer behind the trunk.
+
+    Attributes:
+        kind: Which one.
+        width: H, numbers that it puts out.
+    """
+
+    kind: CoreKind
+    width: int
+
+    @property
+    def state_size(self) -> int:
+        """Numbers of recurrent state: the hidden state [H] and, of an LSTM, the cells [H] behind it."""
+        return 2 * self.width if self.kind == "lstm" else self.width
+
+
+@dataclass(frozen=True)
+class LogStds:
+    """Log standard deviations that a head puts out behind its means.
+
+    Attributes:
+        number: How many.
+        first: What they begin with.
+        state_dependent: Whether they are those of state-dependent exploration (gSDE), instead of free parameters.
+    """
+
+    number: int
+    first: float
+    state_dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a network puts out under one name.
+
+    Attributes:
+        name: That name.
+        layer: Name of its layer among the parameters.
+        outputs: K, numbers that it puts out.
+        gain: Gain of its orthogonal initialisation.
+        hiddens: Dense layers of its own before it; None if the layer stands alone.
+        num_actions: A, if the numbers are values of so many actions in dueling form; else 0.
+        value_layer: Name of the layer that gives the observation's own value then; "" if the head's first outputs do.
+        log_stds: Which of the numbers, the last ones, are log standard deviations; None for none.
+    """
+
+    name: str
+    layer: str
+    outputs: int
+    gain: float = 1.0
+    hiddens: tuple[int, ...] | None = None
+    num_actions: int = 0
+    value_layer: str = ""
+    log_stds: LogStds | None = None
+
+    @property
+    def layer_outputs(self) -> int:
+        """Numbers that its layer puts out."""
+        return (
+            self.outputs
+            - (0 if self.log_stds is None else self.log_stds.number)
+            + (self.numbers_per_action if self.num_actions and not self.value_layer else 0)
+        )
+
+    @property
+    def numbers_per_action(self) -> int:
+        """Numbers that describe one action's value."""
+        return self.outputs // self.num_actions if self.num_actions else 0
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Encoder, trunk and core of its own, and the heads on them.
+
+    Attributes:
+        heads: What it puts out.
+        prefix: What the names of its parts begin with.
+    """
+
+    heads: tuple[Head, ...]
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Encoders by observation leaf, dense trunk, recurrent core and heads, in one tower or several.
+
+    Attributes:
+        leaves: The tree of `ObservationLeaf` of the input `obs`.
+        towers: What there is behind it; towers share nothing but the inputs.
+        hiddens: Widths of the trunk's dense layers.
+        activation: What follows each of them.
+        conv: How images are encoded.
+        vectors: Further inputs, by name and width, which are put beside the encoded observation: a critic's `actions`.
+        core: The recurrent layer between trunk and heads; None for none.
+    """
+
+    leaves: Any
+    towers: tuple[Tower, ...]
+    hiddens: tuple[int, ...]
+    activation: Activation
+    conv: Conv
+    vectors: tuple[tuple[str, int], ...] = ()
+    core: Core | None = None
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there are no images, so that NumPy can act."""
+        return all(leaf.kind != "image" for leaf in leaves(self.leaves))
+
+    @property
+    def inputs(self) -> int:
+        """Numbers that the trunk takes."""
+        encoded = [IMAGE_FEATURES[self.conv] if leaf.kind == "image" else leaf.width for leaf in leaves(self.leaves)]
+        return sum(encoded) + sum(width for _, width in self.vectors)
+
+    @property
+    def trunk_features(self) -> int:
+        """Numbers that the trunk puts out."""
+        return self.hiddens[-1] if self.hiddens else self.inputs
+
+    @property
+    def features(self) -> int:
+        """F, numbers that heads take."""
+        return self.trunk_features if self.core is None else self.core.width
+
+    @property
+    def state_size(self) -> int:
+        """Numbers of recurrent state."""
+        return 0 if self.core is None else self.core.state_size
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads of all towers."""
+        return tuple(head for tower in self.towers for head in tower.heads)
+
+    def core_layers(self, tower: Tower) -> tuple[str, str]:
+        """Returns the names of a core's layers: that of its inputs, and that of its hidden state."""
+        assert self.core is not None
+        # An LSTM's second layer has its name from the first version of checkpoints.
+        second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
+        return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
+
+    def only(self, name: str) -> NetworkSpec:
+        """Returns the part of the network that one head needs."""
+        towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name == name)) for tower in self.towers]
+        return replace(self, towers=tuple(tower for tower in towers if tower.heads))
+
+
+def network_spec(
+    leaves_of: Any,
+    model: ModelConfig,
+    *towers: Tower,
+    hiddens: tuple[int, ...] | None = None,
+    vectors: tuple[tuple[str, int], ...] = (),
+    core: Core | None = None,
+) -> NetworkSpec:
+    """Returns the network that settings describe.
+
+    Args:
+        leaves_of: The tree of `ObservationLeaf`.
+        model: The settings.
+        towers: What there is behind the observation.
+        hiddens: Widths of the trunk's layers, if not all of the settings' are the trunk's.
+        vectors: Further inputs by name and width.
+        core: The recurrent layer.
+    """
+    own = model.hiddens if hiddens is None else hiddens
+    return NetworkSpec(leaves_of, towers, own, model.activation, model.conv, vectors, core)

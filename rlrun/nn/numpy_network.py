@@ -1,0 +1,162 @@
+"""A network acting one step at a time (NumPy): the same as `rlrun.nn.network_module`, for specs without images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.nn.dense_net import DenseNet
+from rlrun.nn.model_config import Activation
+from rlrun.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
+from rlrun.nn.numpy_cores import Gru, Lstm
+from rlrun.nn.observation_leaves import dense_inputs
+from rlrun.nn.parameter_slot import ParameterSlot
+
+Floats = NDArray[np.float32]
+
+ParameterByName = Callable[[str], Floats]
+
+
+class NumpyNetwork:
+    """A network over views of a flat parameter vector.
+
+    It is plain data until parameters are loaded, so it travels to workers that never import torch.
+
+    Args:
+        spec: The description, without images.
+        slots: Where its parameters lie in the vector that is loaded, by their names in the network.
+
+    Attributes:
+        state_size: Numbers of recurrent state.
+    """
+
+    def __init__(self, spec: NetworkSpec, slots: Mapping[str, ParameterSlot]) -> None:
+        self.spec = spec
+        self.slots = dict(slots)
+        self.state_size = spec.state_size
+        self._towers = [_Tower(spec, tower) for tower in spec.towers]
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        for tower in self._towers:
+            tower.load(parameter)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[dict[str, Floats], Floats | None]:
+        """Takes one step.
+
+        Args:
+            inputs: `obs`, a tree of [B, ...], and the spec's vectors [B, width].
+            state: Recurrent state before it, [B, state_size]; None without a core.
+            episode_starts: In which rows an episode begins with it, [B]: no state from before reaches it. None for
+                none.
+            noise: Standard normal matrices for state-dependent exploration, [B, F * D]; None for none.
+
+        Returns:
+            What every head puts out, [B, K], and the recurrent state behind the step. With `noise` there is a head of
+            that name: the shifts of the means in units of the standard deviations, [B, D].
+        """
+        x = dense_inputs(self.spec.leaves, inputs["obs"])
+        if self.spec.vectors:
+            x = np.concatenate([x, *(inputs[name] for name, _ in self.spec.vectors)], -1)
+        if episode_starts is not None and state is not None:
+            state = np.where(episode_starts[:, None], np.float32(0), state)
+        heads: dict[str, Floats] = {}
+        for tower in self._towers:
+            features = tower.trunk(x)
+            if tower.core is not None:
+                assert state is not None
+                state = tower.core(features, state)
+                features = state[:, : tower.core.width]
+            for head in tower.heads:
+                head(features, heads, noise)
+        return heads, state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leaves the parameters out: they arrive by a broadcast."""
+        return NumpyNetwork, (self.spec, self.slots)
+
+
+class _Tower:
+    """One tower's layers."""
+
+    def __init__(self, spec: NetworkSpec, tower: Tower) -> None:
+        self.trunk = DenseNet([(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))])
+        self.core = None if spec.core is None else make_core(spec.core)
+        self.core_layers = None if spec.core is None else spec.core_layers(tower)
+        self.heads = [_Head(spec, head) for head in tower.heads]
+
+    def load(self, parameter: ParameterByName) -> None:
+        self.trunk.load(parameter)
+        if self.core is not None and self.core_layers is not None:
+            inputs, hidden = self.core_layers
+            self.core.load(parameter(f"{inputs}.weight"), parameter(f"{inputs}.bias"), parameter(f"{hidden}.weight"))
+        for head in self.heads:
+            head.load(parameter)
+
+
+def make_core(core: Core) -> Lstm | Gru:
+    """Returns a recurrent layer without parameters."""
+    return Lstm(core.width) if core.kind == "lstm" else Gru(core.width)
+
+
+class _Head:
+    """One head's layers."""
+
+    def __init__(self, spec: NetworkSpec, head: Head) -> None:
+        self.head = head
+        self.layers = DenseNet(stream_layers(spec, head, head.layer))
+        self.value_layers = DenseNet(stream_layers(spec, head, head.value_layer)) if head.value_layer else None
+        self._log_stds: Floats = np.zeros(0, np.float32)
+
+    def load(self, parameter: ParameterByName) -> None:
+        self.layers.load(parameter)
+        if self.value_layers is not None:
+            self.value_layers.load(parameter)
+        log_stds = self.head.log_stds
+        if log_stds is not None:
+            self._log_stds = np.exp(parameter("std.log_stds")) if log_stds.state_dependent else parameter("log_stds")
+
+    def __call__(self, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> None:
+        """Adds what the head puts out for features [B, F]."""
+        head = self.head
+        outputs = self.layers(features)
+        if self.value_layers is not None:
+            values = self.value_layers(features)[:, None]
+            advantages = outputs.reshape(len(outputs), head.num_actions, -1)
+            outputs = (values + (advantages - advantages.mean(1, keepdims=True))).reshape(outputs.shape)
+        elif head.num_actions:
+            own = head.numbers_per_action
+            advantages = outputs[:, own:]
+            outputs = outputs[:, :own] + advantages - advantages.mean(-1, keepdims=True)
+        elif head.log_stds is not None and head.log_stds.state_dependent:
+            stds = np.sqrt(np.square(features) @ np.square(self._log_stds) + np.float32(VARIANCE_FLOOR))
+            if noise is not None:
+                matrices = noise.reshape(-1, *self._log_stds.shape) * self._log_stds
+                heads["noise"] = np.matmul(features[:, None], matrices)[:, 0] / stds
+            outputs = np.concatenate([outputs, np.log(stds)], -1)
+        elif head.log_stds is not None:
+            free = np.broadcast_to(self._log_stds, (len(outputs), len(self._log_stds)))
+            outputs = np.concatenate([outputs, free], -1)
+        heads[head.name] = outputs
+
+
+def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
+    """Returns (name, activation) of a head's dense layers."""
+    if head.hiddens is None:
+        return [(name, None)]
+    own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]
+    return [*own, (f"{name}.{2 * len(head.hiddens)}", None)]

@@ -1,0 +1,66 @@
+"""Recurrent layers over rows of consecutive steps (torch); `rlrun.nn.numpy_cores` takes single steps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Runs an LSTM over rows.
+
+    Args:
+        gates: What inputs and biases make of the gates (input, forget, candidate, output), [S, L, 4 H].
+        weight: Weights of the hidden state, [4 H, H].
+        keeps: 0 where an episode starts, so that no state from before is used, else 1, [S, L].
+        state: Hidden state and cells before the first steps, [S, 2 H].
+
+    Returns:
+        Hidden states [S, L, H], and the recurrent state behind the last steps, [S, 2 H].
+
+    Source:
+        Gers et al., "Learning to forget: continual prediction with LSTM", 2000.
+    """
+    hidden, cells = state.chunk(2, -1)
+    outputs = []
+    for step, keep in zip(gates.unbind(1), keeps.unsqueeze(-1).unbind(1), strict=True):
+        mixed = torch.addmm(step, hidden * keep, weight.t())
+        let_in, kept, candidate, let_out = mixed.chunk(4, -1)
+        cells = kept.sigmoid() * (cells * keep) + let_in.sigmoid() * candidate.tanh()
+        hidden = let_out.sigmoid() * cells.tanh()
+        outputs.append(hidden)
+    return torch.stack(outputs, 1), torch.cat([hidden, cells], -1)
+
+
+def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Runs a GRU over rows; the reset gate acts behind the product with the hidden state, as in torch's own.
+
+    Args:
+        gates: What inputs and biases make of the gates (reset, update, candidate), [S, L, 3 H].
+        weight: Weights of the hidden state, [3 H, H].
+        keeps: 0 where an episode starts, so that no state from before is used, else 1, [S, L].
+        state: Hidden state before the first steps, [S, H].
+
+    Returns:
+        Hidden states [S, L, H], and the one behind the last steps, [S, H].
+
+    Source:
+        Cho et al., arXiv:1406.1078, section 2.3.
+    """
+    hidden = state
+    outputs = []
+    for step, keep in zip(gates.unbind(1), keeps.unsqueeze(-1).unbind(1), strict=True):
+        hidden = hidden * keep
+        of_inputs, of_hidden = step.chunk(3, -1), (hidden @ weight.t()).chunk(3, -1)
+        reset, update = ((mine + own).sigmoid() for mine, own in zip(of_inputs[:2], of_hidden[:2], strict=True))
+        candidate = (of_inputs[2] + reset * of_hidden[2]).tanh()
+        hidden = candidate + update * (hidden - candidate)
+        outputs.append(hidden)
+    return torch.stack(outputs, 1), hidden
+
+
+UNROLL = {"lstm": unrolled_lstm, "gru": unrolled_gru}
+"""From gates, weights, keeps and state to hidden states and state, by kind of core."""
+
+GATES = {"lstm": 4, "gru": 3}
+"""Gates by kind of core, the candidate included."""

@@ -1,0 +1,111 @@
+"""Running a network over rows with parameters that are given by name, and acting with one (torch)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from rlrun.data.tree import leaves, map_tree
+
+Floats = NDArray[np.float32]
+
+
+class TorchNetwork:
+    """A module as a template: its parameters come with every call, or are its own.
+
+    Args:
+        module: A `NetworkModule`, a custom module, or either of them behind noise on its parameters.
+        custom_heads: Names of what a custom module returns for flat observations [N, ...]; none for rlrun's own.
+        prefix: What the names of its parameters begin with in the policy.
+    """
+
+    def __init__(self, module: nn.Module, *, custom_heads: tuple[str, ...] = (), prefix: str = "") -> None:
+        self.module = module
+        self.custom_heads = custom_heads
+        self.prefix = prefix
+        named = module.named_parameters(remove_duplicate=False)
+        self._has_tied_parameters = sum(1 for _ in named) > sum(1 for _ in module.parameters())
+
+    def __call__(
+        self,
+        views: Mapping[str, Tensor] | None,
+        inputs: Mapping[str, Any],
+        state: Tensor | None = None,
+        episode_starts: Tensor | None = None,
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Runs the network over rows of consecutive steps, as `NetworkModule.forward` does.
+
+        Args:
+            views: The policy's parameters by name; None for the module's own.
+            inputs: `obs`, a tree of [S, L, ...], and further inputs [S, L, width].
+            state: Recurrent state before the first steps, [S, state_size]; None without a core.
+            episode_starts: Whether an episode begins with a step, [S, L].
+
+        Returns:
+            What every head puts out, [S, L, K] of float32, and the recurrent state behind the last steps.
+        """
+        if not self.custom_heads:
+            heads, state = self._run(views, inputs, state, episode_starts)
+            return heads, state
+        rows, length = leaves(inputs["obs"])[0].shape[:2]
+        returned = self._run(views, map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"]))
+        parts = returned if isinstance(returned, tuple) else (returned,)
+        named = zip(self.custom_heads, parts, strict=True)
+        return {name: part.float().view(rows, length, -1) for name, part in named}, None
+
+    def _run(self, views: Mapping[str, Tensor] | None, *arguments: Any) -> Any:
+        if views is None:
+            return self.module(*arguments)
+        start = self.prefix
+        own = {name.removeprefix(start): view for name, view in views.items() if name.startswith(start)}
+        return functional_call(self.module, own, arguments, tie_weights=self._has_tied_parameters)
+
+
+class TorchActingNetwork:
+    """A network acting in torch on the CPU, one step at a time: for images, and for custom modules.
+
+    Args:
+        network: What acts; a copy of it is made.
+        offset: Where its parameters begin in the vector that is loaded.
+        state_size: Numbers of recurrent state.
+    """
+
+    def __init__(self, network: TorchNetwork, offset: int, state_size: int = 0) -> None:
+        self.network = copy.deepcopy(network)
+        self.network.module.cpu().requires_grad_(False)
+        self.offset = offset
+        self.size = sum(parameter.numel() for parameter in network.module.parameters())
+        self.state_size = state_size
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A], of which its own are some."""
+        own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
+        nn.utils.vector_to_parameters(own, self.network.module.parameters())
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[dict[str, Floats], Floats | None]:
+        """Takes one step, as `NumpyNetwork` does; there is no state-dependent exploration here."""
+        starts: NDArray[np.bool_] | None = None
+        if state is not None:
+            starts = np.zeros(len(state), np.bool_) if episode_starts is None else episode_starts
+        with torch.inference_mode():
+            heads, after = self.network(
+                None,
+                {name: map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], tree) for name, tree in inputs.items()},
+                None if state is None else torch.from_numpy(state),
+                None if starts is None else torch.from_numpy(starts)[:, None],
+            )
+        found = {name: outputs[:, 0].numpy() for name, outputs in heads.items()}
+        return found, None if after is None else after.numpy()

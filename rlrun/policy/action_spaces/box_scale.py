@@ -1,0 +1,76 @@
+"""Units of a Box's bounds, in which continuous policies act (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlrun.errors import UsageError
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+
+
+class BoxScale:
+    """Between a Box's own numbers and units of its bounds, in which -1 and 1 stand for the lower and the upper one.
+
+    A coordinate without two finite bounds keeps its own numbers.
+
+    Args:
+        space: The env's space.
+
+    Attributes:
+        size: Number of coordinates.
+        bounded: Which of them have two finite bounds, [size].
+    """
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        self.space_shape, self.space_dtype = space.shape, space.dtype
+        self.low, self.high = space.low.ravel(), space.high.ravel()
+        self.size = len(self.low)
+        self.bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
+        # Halved first: the sum or difference of bounds may be beyond what their type holds.
+        self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
+
+    def to_env(self, actions: Actions) -> Actions:
+        """Turns actions [N, size] in units of the bounds into elements of the space, clipped, [N, *shape]."""
+        scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
+        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        return result
+
+    def from_env(self, actions: Actions) -> Floats:
+        """Turns elements of the space, [N, *shape], into units of the bounds, [N, size]; 0 where both bounds agree."""
+        own = actions.reshape(len(actions), self.size).astype(np.float32)
+        scaled: Floats = np.divide(
+            own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0
+        )
+        return scaled
+
+
+def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
+    """Returns the scale of a space all of whose coordinates are bounded.
+
+    Args:
+        space: The action space.
+        family: What wants it, for the message.
+
+    Raises:
+        UsageError: If it is no Box of floats with finite bounds.
+    """
+    if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise UsageError(f"{family} acts in a Box of floats, not in {space}")
+    scale = BoxScale(space)
+    if not scale.bounded.all():
+        raise UsageError(
+            f"{family} needs finite bounds of every action, which are what -1 and 1 stand for; {space} has none for "
+            f"{int((~scale.bounded).sum())} of {scale.size} numbers: have the env state bounds, or take an algorithm "
+            "with unbounded actions, such as ppo"
+        )
+    return scale
+
+
+def normal_and_uniform(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Draws standard normal numbers and numbers from -1 to 1 side by side, along the last axis of twice its length."""
+    uniform = generator.random(shape, np.float32) * 2 - 1
+    return np.concatenate([generator.standard_normal(shape, np.float32), uniform], -1)

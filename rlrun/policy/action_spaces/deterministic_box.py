@@ -1,0 +1,50 @@
+"""Bounded Box: one action for an observation, in units of the bounds, with noise around it (NumPy)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.policy.action_spaces.box_scale import BoxScale, normal_and_uniform
+
+
+class DeterministicBoxActions(ActionSpace):
+    """Actions between -1 and 1 that outputs [..., D] say, not draw.
+
+    Args:
+        scale: The env's space, all of it bounded.
+        squashes: Whether tanh brings outputs between -1 and 1; they lie there by themselves otherwise.
+    """
+
+    action_dtype = np.float32
+
+    def __init__(self, scale: BoxScale, *, squashes: bool = True) -> None:
+        self.scale = scale
+        self.squashes = squashes
+        self.size = self.num_outputs = scale.size
+        self.action_shape = (self.size,)
+
+    def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draws standard normal numbers and, behind them, numbers from -1 to 1, [*shape, 2 * D]."""
+        return normal_and_uniform(generator, (*shape, self.size))
+
+    def mode(self, outputs: Floats) -> Actions:
+        """Returns the action."""
+        return np.tanh(outputs) if self.squashes else outputs
+
+    def shifted(self, outputs: Floats, by: Floats) -> Actions:
+        """Shifts the actions [B, D] and keeps them within the bounds."""
+        shifted: Floats = self.mode(outputs) + by
+        return shifted.clip(-1, 1)
+
+    def uniform(self, noise: Floats) -> Actions:
+        """Returns any actions within the bounds."""
+        return noise[..., self.size :]
+
+    def to_env(self, actions: Actions) -> Actions:
+        """Goes to the env's own bounds."""
+        return self.scale.to_env(actions)
+
+    def from_env(self, actions: Actions) -> Actions:
+        """Goes to units of the bounds."""
+        return self.scale.from_env(actions).clip(-1, 1)

@@ -1,0 +1,45 @@
+"""From an env's action space to how a stochastic policy acts in it (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlrun.errors import UsageError
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.policy.action_spaces.multi_binary import MultiBinaryActions
+from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
+
+AnyActions = DiscreteActions | MultiDiscreteActions | MultiBinaryActions | GaussianBoxActions
+
+
+def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
+    """Returns the distributions over a space's actions.
+
+    Raises:
+        UsageError: If there are none.
+    """
+    match space:
+        case gymnasium.spaces.Discrete():
+            return DiscreteActions(space)
+        case gymnasium.spaces.MultiDiscrete():
+            return MultiDiscreteActions(space)
+        case gymnasium.spaces.MultiBinary():
+            return MultiBinaryActions(space)
+        case gymnasium.spaces.Box() if np.issubdtype(space.dtype, np.floating):
+            return GaussianBoxActions(space)
+    raise UsageError(f"no policy acts in {space}: action spaces are Discrete, MultiDiscrete, MultiBinary and float Box")
+
+
+def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
+    """Returns the actions of a Q policy.
+
+    Raises:
+        UsageError: If they are not a finite number of choices.
+    """
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {space}")
+    return DiscreteActions(space)

@@ -1,0 +1,77 @@
+"""Noise around the actions of a deterministic actor (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.schedules import value_at
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.weights import Weights
+
+NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+
+
+class ActionNoise(Exploration):
+    """Shifts actions by normal noise, which may be correlated from step to step (Ornstein-Uhlenbeck).
+
+    Correlated noise goes x' = (1 - theta) x + sigma n, from 0 at the beginning of each episode; its stationary standard
+    deviation is sigma / sqrt(theta (2 - theta)). With theta = 1 noise is new at each step.
+
+    Args:
+        actions: The actions.
+        kind: Whether noise is correlated.
+        theta: How much of correlated noise a step takes back.
+
+    Attributes:
+        std: The noise's sigma, in units of half the distance of the bounds: the setting `exploration_noise`.
+
+    Source:
+        Uhlenbeck and Ornstein 1930, as in Lillicrap et al., arXiv:1509.02971, section 7.
+    """
+
+    def __init__(self, actions: DeterministicBoxActions, kind: NoiseKind = "gaussian", theta: float = 0.0) -> None:
+        self.actions = actions
+        self.kind = kind
+        self.theta = theta
+        self.std = 0.0
+        self._correlated: Floats | None = None
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how wide the noise is."""
+        self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]."""
+        return self.actions.noise(generator, (length, slots))
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Shifts the actor's actions by the kind of noise."""
+        outputs = run()["outputs"]
+        steps = self.std * noise[:, : outputs.shape[1]]
+        if self.kind == "gaussian":
+            return self.actions.shifted(outputs, steps)
+        last = np.zeros_like(steps) if self._correlated is None else self._correlated
+        before = np.where(episode_starts[:, None], 0, last)
+        after = ((1 - self.theta) * before + steps).astype(np.float32)
+        self._correlated = after if acts is None else np.where(acts[:, None], after, last)
+        return self.actions.shifted(outputs, after)
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Shifts actions by normal noise, whatever the kind."""
+        noise = self.actions.noise(generator, (len(outputs),))
+        return self.actions.shifted(outputs, self.std * noise[:, : outputs.shape[1]])
+
+    def state(self) -> dict[str, Any]:
+        """Returns where correlated noise stands."""
+        return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self._correlated = state.get("action_noise")

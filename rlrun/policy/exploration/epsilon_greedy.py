@@ -1,0 +1,209 @@
+"""Exploration of a finite number of actions by their values (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.schedules import value_at
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.weights import Weights
+
+_EXPLORES, _CHOICE = 0, 1
+
+PARAMETER_DRAW = 2
+"""Which number of a step's noise decides about noise on parameters."""
+
+NUM_DRAWS = 3
+"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration."""
+
+QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
+
+EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
+"""From the scheduled `epsilon`, the numbers of env slots [B] and the number of all slots to each one's own [B]."""
+
+
+class EpsilonGreedy(Exploration):
+    """Takes the action with the largest value, or with probability `epsilon` any of them.
+
+    Args:
+        num_actions: A.
+        schedule: The scheduled setting that is the probability; None for 0.
+        spread: Gives each env slot an `epsilon` of its own; None for the same everywhere.
+        num_draws: Numbers of noise that a step takes, of which it uses the first two.
+
+    Attributes:
+        epsilon: The probability.
+    """
+
+    def __init__(
+        self,
+        num_actions: int,
+        *,
+        schedule: str | None = "epsilon",
+        spread: EpsilonSpread | None = None,
+        num_draws: int = NUM_DRAWS,
+    ) -> None:
+        self.num_actions = num_actions
+        self.schedule = schedule
+        self.spread = spread
+        self.num_draws = num_draws
+        self.epsilon = 0.0 if schedule is None else 1.0
+        self._place: tuple[int, int] | None = None
+        self._own_epsilons: Floats | None = None
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how much to explore."""
+        if self.schedule is not None:
+            self.epsilon = value_at(weights.schedules[self.schedule], weights.env_steps)
+        self._own_epsilons = None
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        self._place = first_slot, num_slots
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws numbers from 0 to 1: whether to take any action, which one then, and others' draws, [T, B, ...]."""
+        return generator.random((length, slots, self.num_draws), np.float32)
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Returns any action where it explores, elsewhere the best, [B]."""
+        explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
+        if np.count_nonzero(explores) == len(explores):
+            return self._any(noise)
+        return self.chosen(run()["outputs"], explores, noise)
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Explores with the same `epsilon` everywhere."""
+        noise = self.noise(generator, 1, len(outputs))[0]
+        return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise)
+
+    def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats) -> Actions:
+        """Returns any action where it explores, elsewhere the best of the values [B, A]."""
+        actions = values.argmax(-1)
+        return np.where(explores, self._any(noise), actions) if np.count_nonzero(explores) else actions
+
+    def _any(self, noise: Floats) -> Actions:
+        return (noise[:, _CHOICE] * self.num_actions).astype(np.int64)
+
+    def _epsilons(self, slots: int) -> float | Floats:
+        """Returns each env slot's probability to explore, [B] or one for all."""
+        if self.spread is None or self._place is None:
+            return self.epsilon
+        if self._own_epsilons is None:
+            first, of_all = self._place
+            self._own_epsilons = self.spread(self.epsilon, np.arange(first, first + slots), of_all)
+        return self._own_epsilons
+
+
+class SoftQ(Exploration):
+    """Draws actions from the softmax of values over `temperature`, or with probability `epsilon` any of them.
+
+    Args:
+        rest: Decides where any action is taken.
+
+    Attributes:
+        temperature: What values are divided by: a scheduled setting.
+    """
+
+    def __init__(self, rest: EpsilonGreedy) -> None:
+        self.rest = rest
+        self.temperature = 1.0
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how much to explore."""
+        self.rest.load(weights)
+        self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Tells the rest its env slots."""
+        self.rest.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws numbers from 0 to 1: the rest's, and one for each action's value, [T, B, ... + A]."""
+        return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Returns any action where it explores, elsewhere one drawn by how good it is, [B]."""
+        return self.rest.explore(
+            lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts
+        )
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Explores with the same `epsilon` everywhere."""
+        noise = self.noise(generator, 1, len(outputs))[0]
+        explores = noise[:, _EXPLORES] < self.rest.epsilon
+        return self.rest.chosen(self._preferences(outputs, noise), explores, noise)
+
+    def _preferences(self, values: Floats, noise: Floats) -> Floats:
+        # arg max (logits + Gumbel noise) is a draw from softmax(logits).
+        gumbel = -np.log(-np.log(noise[:, self.rest.num_draws :].clip(np.finfo(np.float32).tiny)))
+        preferences: Floats = values / np.float32(self.temperature) + gumbel
+        return preferences
+
+
+@dataclass(frozen=True)
+class EpsilonLadder:
+    """Gives the i-th of N env slots epsilon^(1 + exponent * i / (N - 1)); a slot alone has epsilon itself.
+
+    Attributes:
+        exponent: By how much the power of the last slot exceeds that of the first.
+
+    Source:
+        Horgan et al., arXiv:1803.00933, section 4.1, with exponent 7 and epsilon 0.4.
+    """
+
+    exponent: float
+
+    def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
+        """Returns the slots' probabilities to explore, [B].
+
+        Args:
+            epsilon: The first slot's.
+            slots: The slots' numbers among those of all workers, from 0, [B].
+            num_slots: N, how many those are.
+        """
+        rungs = slots / max(num_slots - 1, 1)
+        found: Floats = (epsilon ** (1 + self.exponent * rungs)).astype(np.float32)
+        return found
+
+
+@dataclass(frozen=True)
+class FinalEpsilons:
+    """Lets every env slot go from 1 towards a final probability of its own.
+
+    Of N slots the first ones go to the first value, as many as its share says, the next ones to the second.
+
+    Attributes:
+        values: The final probabilities.
+        shares: Which part of the slots each is for; they add up to 1.
+
+    Source:
+        Mnih et al., arXiv:1602.01783, section 5.1, where every actor draws its final value with these probabilities.
+    """
+
+    values: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
+        """Returns the slots' probabilities to explore, [B].
+
+        Args:
+            epsilon: Which part of the way is left, from 1 to 0.
+            slots: The slots' numbers among those of all workers, from 0, [B].
+            num_slots: N, how many those are.
+        """
+        ends = np.cumsum(self.shares)
+        which = np.searchsorted(ends, (slots + 0.5) / num_slots).clip(max=len(ends) - 1)
+        final = np.array(self.values)[which]
+        found: Floats = (final + (1 - final) * epsilon).astype(np.float32)
+        return found

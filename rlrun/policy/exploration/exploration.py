@@ -1,0 +1,63 @@
+"""What every exploration gives to a behavior policy (NumPy)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.weights import Weights
+
+RunNetwork = Callable[[], Mapping[str, Floats]]
+"""Runs the network on a step's observations and returns what its heads put out, [B, K], by name."""
+
+
+class Exploration(ABC):
+    """Makes actions of what the network puts out; plain data, so that it travels to workers.
+
+    Attributes:
+        network_noise: How many of a step's noise numbers are the network's own, the first ones.
+    """
+
+    network_noise: int = 0
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how much to explore, from the scheduled settings."""
+        return
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        return
+
+    @abstractmethod
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+
+    @abstractmethod
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Returns the policy's own actions of a step, [B, ...].
+
+        Args:
+            run: Runs the network on the step's observations; not called where actions do not depend on it.
+            noise: The step's noise behind the network's own, [B, ...].
+            episode_starts: In which env slots an episode begins, [B].
+            acts: Which env slots act, [B]: nothing that is remembered of the others moves. None for all.
+        """
+
+    @abstractmethod
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Returns explored actions [B, ...] outside of training, where nothing is remembered."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers from step to step; nothing by default."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        return

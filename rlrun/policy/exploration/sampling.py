@@ -1,0 +1,135 @@
+"""Actions drawn from the distribution that the network puts out, at first perhaps uniformly (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
+from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.weights import Weights
+
+
+class SampleActions(Exploration):
+    """Draws actions from their distribution, by noise of their own at each step.
+
+    Args:
+        actions: The distributions.
+    """
+
+    def __init__(self, actions: StochasticActions) -> None:
+        self.actions = actions
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]."""
+        return self.actions.noise(generator, (length, slots))
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Draws the actions of a step."""
+        return self.actions.sample(run()["outputs"], noise)
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Draws actions."""
+        return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
+
+
+class StateDependentNoise(Exploration):
+    """Draws actions by noise that is one function of the observation for several steps (gSDE).
+
+    The function is a matrix of normal numbers over the network's last features; the network makes the noise of it.
+
+    Args:
+        actions: The distributions.
+        features: F, rows of the matrix.
+        num_actions: D, its columns.
+        every: Steps after which it is drawn anew; None for once in a block of noise.
+
+    Source:
+        Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
+    """
+
+    def __init__(self, actions: StochasticActions, features: int, num_actions: int, every: int | None) -> None:
+        self.actions = actions
+        self.network_noise = features * num_actions
+        self.every = every
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws matrices [T, B, F * D], the same ones for some steps, and behind them the actions' own noise."""
+        every = min(self.every or length, length)
+        drawn = generator.standard_normal((-(-length // every), slots, self.network_noise), np.float32)
+        return np.concatenate(
+            [np.repeat(drawn, every, axis=0)[:length], self.actions.noise(generator, (length, slots))], -1
+        )
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Draws the actions of a step by the noise that the network made."""
+        heads = run()
+        return self.actions.sample(heads["outputs"], heads["noise"])
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Draws actions by noise of their own."""
+        return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
+
+
+class UniformActions(Protocol):
+    """An action space that can be drawn from uniformly."""
+
+    def uniform(self, noise: Floats) -> Actions:
+        """Returns actions each as likely as any other, for a step's noise [B, ...]."""
+        ...
+
+
+class UniformUntil(Exploration):
+    """Takes actions each as likely as any other as long as nothing is learned, and explores in another way then.
+
+    Args:
+        inner: The other way; its noise, behind the network's own, is what uniform actions are made of.
+        actions: The action space.
+        env_steps: Env steps of all workers together until which actions are uniform.
+    """
+
+    def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
+        self.inner = inner
+        self.actions = actions
+        self.env_steps = env_steps
+        self.network_noise = inner.network_noise
+        self._is_uniform = env_steps > 0
+
+    def load(self, weights: Weights) -> None:
+        """Takes over whether anything is learned by now."""
+        self.inner.load(weights)
+        self._is_uniform = weights.env_steps < self.env_steps
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Tells the other way its env slots."""
+        self.inner.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the other way's noise."""
+        return self.inner.noise(generator, length, slots)
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Takes uniform actions, or those of the other way."""
+        if self._is_uniform:
+            return self.actions.uniform(noise)
+        return self.inner.explore(run, noise, episode_starts, acts)
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Explores in the other way."""
+        return self.inner.sample(outputs, generator)
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the other way remembers."""
+        return self.inner.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self.inner.load_state(state)

@@ -1,0 +1,132 @@
+"""What fragments tell besides actions: log-probabilities and values, for on-policy losses and first priorities (NumPy).
+
+Without one of these a fragment holds raw observations and actions, as a replay keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
+from rlrun.policy.behavior import ActingNetwork, BehaviorPolicy, Heads
+
+
+class LogProbsAndValues:
+    """`logp` [T, B] of the actions and `values` [T + 1, B] of filtered observations.
+
+    Values that the network does not give with every step come from one pass over the whole fragment.
+
+    Args:
+        action_space: The distributions.
+        value_network: Has a head `value`.
+    """
+
+    reads_heads = True
+
+    def __init__(self, action_space: StochasticActions, value_network: ActingNetwork) -> None:
+        self.action_space = action_space
+        self.value_network = value_network
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.value_network.load(flat)
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns empty `outputs` [T, B, K] and `values` [T + 1, B]."""
+        return {
+            "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
+            "values": np.full((length + 1, slots), np.nan, np.float32),
+        }
+
+    def heads(self, heads: Heads) -> Mapping[str, Floats]:
+        """Returns the outputs, and the values if they came along."""
+        outputs = {"outputs": heads["outputs"]}
+        return {**outputs, "values": heads["value"][:, 0]} if "value" in heads else outputs
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Filters the observations, and adds log-probabilities and missing values."""
+        batch["obs"] = policy.filtered(batch["obs"])
+        batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
+        values = batch["values"]
+        missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
+        cells = values[missing:].size
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
+        heads, _ = self.value_network({"obs": rows})
+        values[missing:] = heads["value"].reshape(-1, values.shape[1])
+
+
+class QValues:
+    """The values of all actions as they were when one was chosen, `q_values` [T + 1, B, A].
+
+    Args:
+        num_actions: A.
+    """
+
+    reads_heads = True
+
+    def __init__(self, num_actions: int) -> None:
+        self.num_actions = num_actions
+
+    def load(self, flat: Floats) -> None:
+        """Needs no parameters."""
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns empty `q_values`."""
+        return {"q_values": np.empty((length + 1, slots, self.num_actions), np.float32)}
+
+    def heads(self, heads: Heads) -> Mapping[str, Floats]:
+        """Returns the values of a step."""
+        return {"q_values": heads["outputs"]}
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Adds the values in the closing observation."""
+        batch["q_values"][-1] = policy.collecting_outputs(map_tree(lambda leaf: leaf[-1], batch["obs"]))
+
+
+class CriticValues:
+    """The values of the actor's own actions, `values` [T + 1, B], and of those taken, `taken_values` [T, B].
+
+    Both come from a pass over the whole fragment.
+
+    Args:
+        critic: Has the inputs `obs` and `actions`.
+    """
+
+    reads_heads = False
+
+    def __init__(self, critic: ActingNetwork) -> None:
+        self.critic = critic
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.critic.load(flat)
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns nothing: all is added in the end."""
+        return {}
+
+    def heads(self, heads: Heads) -> Mapping[str, Floats]:
+        """Returns nothing."""
+        return {}
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Adds both."""
+        taken = batch["actions"]
+        length, slots = taken.shape[:2]
+        cells = (length + 1) * slots
+        rows = policy.filtered(map_tree(lambda leaf: leaf.reshape(cells, *leaf.shape[2:]), batch["obs"]))
+        heads, _ = policy.network({"obs": rows})
+        own = policy.action_space.mode(heads["outputs"])
+        batch["values"] = self._values(rows, own).reshape(length + 1, slots)
+        began = map_tree(lambda leaf: leaf[: length * slots], rows)
+        batch["taken_values"] = self._values(began, taken.reshape(length * slots, -1)).reshape(length, slots)
+
+    def _values(self, observations: Any, actions: Any) -> Floats:
+        heads, _ = self.critic({"obs": observations, "actions": actions})
+        return heads["outputs"]

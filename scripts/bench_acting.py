@@ -1,0 +1,125 @@
+"""Measures what one step of acting costs a rollout worker, in microseconds, and compares revisions.
+
+    python scripts/bench_acting.py                     # the files as they are
+    python scripts/bench_acting.py --against main      # and those of another revision, by turns
+
+A figure is the fastest of several rounds. Each round is a process that acts on fixed observations in fragments of 256
+steps, noise, recording and what comes at a fragment's end included. Rounds of both revisions take turns, so that
+whatever else the machine does concerns both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+LENGTH = 256
+ROUND_S = 0.25
+"""Seconds that a policy acts in a round, at least."""
+
+
+def main() -> None:
+    """Prints a table: policies and env slots downwards, revisions across."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", metavar="REVISION")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.once:
+        print(json.dumps(measured()))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        trees = {"here": ROOT}
+        if asked.against:
+            archive = subprocess.run(["git", "archive", asked.against], cwd=ROOT, check=True, capture_output=True)
+            subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+            trees = {asked.against: Path(folder), **trees}
+        best: dict[str, dict[str, float]] = {name: {} for name in trees}
+        for _ in range(asked.rounds):
+            for name, tree in trees.items():
+                for case, microseconds in one_round(tree).items():
+                    best[name][case] = min(microseconds, best[name].get(case, np.inf))
+    print(f"{'us per step':24}" + "".join(f"{name[:12]:>12}" for name in trees))
+    for case in best["here"]:
+        print(f"{case:24}" + "".join(f"{found[case]:12.1f}" for found in best.values()))
+
+
+def one_round(tree: Path) -> dict[str, float]:
+    """Returns what a process over a revision's files measures."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    words = [sys.executable, str(Path(__file__).resolve()), "--once"]
+    done = subprocess.run(words, cwd=tree, env=environment, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def measured() -> dict[str, float]:
+    """Returns microseconds per step by policy and number of env slots."""
+    return {
+        f"{name} B={slots}": microseconds_per_step(policy, slots)
+        for name, policy in policies().items()
+        for slots in (1, 8, 64)
+    }
+
+
+def policies() -> dict[str, Any]:
+    """Returns the policies of algorithms by name, with their usual networks."""
+    from gymnasium.spaces import Box, Discrete
+
+    from rlrun.registry import algorithm_class
+
+    observations, choices, bounded = Box(-1, 1, (17,)), Discrete(6), Box(-1, 1, (6,))
+    return {
+        name: algorithm_class(algorithm)("CartPole-v1", config).make_policy(observations, actions, seed=0)
+        for name, algorithm, actions, config in (
+            ("ppo 64x64 discrete", "ppo", choices, {}),
+            ("ppo 64x64 box", "ppo", bounded, {}),
+            ("dqn 64x64", "dqn", choices, {"epsilon": 0.05}),
+            ("sac 256x256", "sac", bounded, {"learning_starts": 0}),
+            ("r2d2 64 + lstm 64", "r2d2", choices, {"epsilon": 0.05}),
+        )
+    }
+
+
+def microseconds_per_step(policy: Any, slots: int) -> float:
+    """Returns what a step costs, in the mean over fragments."""
+    behavior = policy.behavior()
+    behavior.load(acting_weights(policy))
+    # An earlier revision calls it otherwise.
+    allocate = getattr(behavior, "allocate_fragment", None) or behavior.new_columns
+    postprocess = getattr(behavior, "postprocess", None) or behavior.complete
+    generator = np.random.default_rng(0)
+    observations = generator.normal(size=(LENGTH + 1, slots, 17)).astype(np.float32)
+    starts = np.zeros(slots, np.bool_)
+    steps, began = 0, time.perf_counter()
+    while time.perf_counter() - began < ROUND_S:
+        noise, batch = behavior.noise(generator, LENGTH, slots), allocate(LENGTH, slots)
+        for t in range(LENGTH):
+            behavior.act(observations[t], noise[t], batch, t, starts)
+        batch["obs"] = observations
+        postprocess(batch)
+        steps += LENGTH
+    return (time.perf_counter() - began) / steps * 1e6
+
+
+def acting_weights(policy: Any) -> Any:
+    """Returns a policy's first parameters as a broadcast."""
+    from rlrun.policy.weights import Weights
+
+    start, size = getattr(policy, "acting_range", (0, policy.parameters.size))
+    acting = policy.parameters.gather(policy.module).numpy()[start : start + size]
+    return Weights(0, acting, env_steps=1, schedules={"epsilon": 0.05})
+
+
+if __name__ == "__main__":
+    main()

@@ -110,7 +110,7 @@ def hand_written(trained: TrainedAlgorithm) -> Callable[[], object]:
     def step() -> None:
         workers.request(0)
         (rollout,) = workers.arrived()
-        workers.count(rollout)
+        workers.counts.count(rollout)
         fragment = rollout.batches[DEFAULT_POLICY]
         versions = np.broadcast_to(np.int32(rollout.weights_versions[DEFAULT_POLICY]), fragment["valid"].shape)
         batch = advantages(SampleBatch(fragment, weights_version=versions))

@@ -114,11 +114,11 @@ def sampled(work: dict[str, Any]) -> dict[str, Any]:
         rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
         for _ in range(work["warm_up"]):
             next(rollouts)
-        began, began_cpu, steps_before = time.perf_counter(), time.process_time(), workers.env_steps
+        began, began_cpu, steps_before = time.perf_counter(), time.process_time(), workers.counts.env_steps
         for _ in range(work["iterations"]):
             next(rollouts)
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-        env_steps = workers.env_steps - steps_before
+        env_steps = workers.counts.env_steps - steps_before
         return {"env_steps": env_steps, "seconds": seconds, "cpu_seconds": cpu_seconds}
 
 

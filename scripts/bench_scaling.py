@@ -273,21 +273,21 @@ def idle_share(seconds: float) -> float:
 def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, seconds: float) -> Measurement:
     """Pulls a flow for so long, after a quarter of that time and a round of all workers which do not count."""
     began = time.perf_counter()
-    warm_steps = workers.env_steps + len(workers.deliverers) * ROWS
-    while time.perf_counter() - began < seconds / 4 or workers.env_steps < warm_steps:
+    warm_steps = workers.counts.env_steps + len(workers.deliverers) * ROWS
+    while time.perf_counter() - began < seconds / 4 or workers.counts.env_steps < warm_steps:
         pull()
-    steps, sampled, waited = workers.env_steps, workers.sample_s, flow.waited_s
+    steps, sampled, waited = workers.counts.env_steps, workers.counts.sample_s, flow.waited_s
     began, cpu = time.perf_counter(), time.process_time()
-    while time.perf_counter() - began < seconds or workers.env_steps == steps:
+    while time.perf_counter() - began < seconds or workers.counts.env_steps == steps:
         pull()
-    workers.take_episodes()
+    workers.counts.take_episodes()
     wall = time.perf_counter() - began
     return {
         "wall_s": wall,
         "driver_cpu_s": time.process_time() - cpu,
         "driver_waits_share": (flow.waited_s - waited) / wall,
-        "env_steps": workers.env_steps - steps,
-        "sample_s": workers.sample_s - sampled,
+        "env_steps": workers.counts.env_steps - steps,
+        "sample_s": workers.counts.sample_s - sampled,
     }
 
 

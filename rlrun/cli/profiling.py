@@ -121,7 +121,7 @@ def profiled(training: Training, seconds: float) -> Profile:
     """
     flow, workers = training.flow, training.workers
     before = {timing.path: timing for timing in flow.timings()}
-    env_steps, sgd_steps = workers.env_steps, training.trainee.learner.sgd_steps
+    env_steps, sgd_steps = workers.counts.env_steps, training.trainee.learner.sgd_steps
     workers.measure_phases(True)
     flow.keep_spans()
     began = time.perf_counter()
@@ -136,7 +136,7 @@ def profiled(training: Training, seconds: float) -> Profile:
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
-    fragments = tuple(workers.take_measured())
+    fragments = tuple(workers.counts.take_measured())
     operators = tuple(_since(timing, before[timing.path]) for timing in flow.timings() if timing.kind in TIMED_KINDS)
     waits = tuple(flow.waits or ())
     receiving = sorted(
@@ -146,7 +146,7 @@ def profiled(training: Training, seconds: float) -> Profile:
         began=began,
         ended=ended,
         iterations=iterations,
-        env_steps=workers.env_steps - env_steps,
+        env_steps=workers.counts.env_steps - env_steps,
         sgd_steps=training.trainee.learner.sgd_steps - sgd_steps,
         operators=operators,
         waits=waits,

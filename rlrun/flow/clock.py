@@ -10,7 +10,7 @@ from rlrun.functional.schedules import value_at, values_at
 if TYPE_CHECKING:
     from rlrun.config import Schedule
     from rlrun.learner.learner import Learner
-    from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.rollout.counts import RolloutCounts
 
 ClockUnit = Literal["env_steps", "sgd_steps"]
 """What a clock counts: steps of the world, or minibatches where experience is not collected but given."""
@@ -21,7 +21,7 @@ class Clock:
 
     Args:
         schedules: Settings that change over a run, by name; learning rates among them.
-        workers: Whose env steps count.
+        counts: Where env steps are counted.
         start_learner: Returns the learner whose minibatches count.
         unit: The counter that schedules and iterations follow.
 
@@ -33,13 +33,13 @@ class Clock:
     def __init__(
         self,
         schedules: Mapping[str, Schedule],
-        workers: WorkerSet,
+        counts: RolloutCounts,
         start_learner: Callable[[], Learner],
         unit: ClockUnit = "env_steps",
     ) -> None:
         self.schedules: dict[str, Schedule] = dict(schedules)
         self.unit: ClockUnit = unit
-        self._workers = workers
+        self._counts = counts
         self._start_learner = start_learner
         self._began_at = self._env_steps_began_at = 0
 
@@ -65,7 +65,7 @@ class Clock:
     @property
     def env_steps(self) -> int:
         """Env steps so far."""
-        return self._workers.env_steps
+        return self._counts.env_steps
 
     def value(self, name: str) -> float:
         """Returns the present value of a scheduled setting."""

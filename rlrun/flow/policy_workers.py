@@ -107,4 +107,4 @@ class PolicyWorkers:
 
     def take_filter_deltas(self) -> dict[str, Moments]:
         """Returns what the policy's filters have seen since the last call, by name."""
-        return self._workers.take_filter_deltas(self.policy)
+        return self._workers.counts.take_filter_deltas(self.policy)

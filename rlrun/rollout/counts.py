@@ -39,7 +39,6 @@ class RolloutCounts:
     """
 
     def __init__(self) -> None:
-        """Begins at 0."""
         self.env_steps = 0
         self.sample_s = 0.0
         self._episodes: list[Episode] = []
@@ -74,7 +73,7 @@ class RolloutCounts:
         """Returns what a policy's filters have seen since the last call, by name."""
         return self._filter_deltas.pop(policy, {})
 
-    def counts(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Returns what was counted and what nobody has taken yet, for a checkpoint."""
         return {
             "env_steps": self.env_steps,
@@ -85,11 +84,11 @@ class RolloutCounts:
             },
         }
 
-    def load_counts(self, counts: Mapping[str, Any]) -> None:
-        """Takes over what `counts` returned."""
-        self.env_steps = int(counts["env_steps"])
-        self._episodes = [Episode(**episode) for episode in counts["episodes"]]
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` returned."""
+        self.env_steps = int(state["env_steps"])
+        self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self._filter_deltas = {
             policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}
-            for policy, deltas in counts["filter_deltas"].items()
+            for policy, deltas in state["filter_deltas"].items()
         }

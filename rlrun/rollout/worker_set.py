@@ -21,7 +21,6 @@ from rlrun.rollout.sampling_actors import Supervision
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker import Worker
 
 ROLLOUT_WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
 """What makes the worker that steps envs with behavior policies."""
@@ -68,7 +67,7 @@ class StartedWorkers(Protocol):
         ...
 
 
-class WorkerSet(RolloutCounts):
+class WorkerSet:
     """Rollout workers: a local one (`num_workers` 0, index 0), or remote ones (indices 1 to n).
 
     Making a set costs nothing; the workers start when they are first used. Remote ones need Ray: where none runs, as in
@@ -90,6 +89,7 @@ class WorkerSet(RolloutCounts):
         indices: The workers' indices.
         deliverers: Indices of who is asked for fragments: the workers, or the aggregators that they are gathered
             behind, from 1.
+        counts: What the rollouts that were received amount to; who receives one counts it.
     """
 
     def __init__(
@@ -102,23 +102,17 @@ class WorkerSet(RolloutCounts):
         max_worker_restarts: int = 10,
         factory: str = ROLLOUT_WORKER,
     ) -> None:
-        super().__init__()
         self.config = config
         self.num_workers = num_workers
         self.indices: Sequence[int] = tuple(range(1, num_workers + 1)) or (LOCAL_INDEX,)
         self.deliverers: Sequence[int] = self.indices
+        self.counts = RolloutCounts()
         self._configs = SamplerConfigs(factory, config)
         self._supervision = Supervision(num_cpus_per_worker, worker_timeout_s, max_worker_restarts)
         self._aggregation: Aggregation | None = None
         self._started: StartedWorkers | None = None
         self._owns_ray = False
         self._earlier_restarts = 0
-
-    @property
-    def local(self) -> Worker | None:
-        """The worker in this process, None if they are remote."""
-        workers = None if self.num_workers else self._workers()
-        return workers.sampler.worker if isinstance(workers, LocalWorkers) else None
 
     @property
     def worker_restarts(self) -> int:
@@ -200,7 +194,7 @@ class WorkerSet(RolloutCounts):
             "workers": self._workers().states(),
             "next_fragments": self._configs.due(self.indices),
             "worker_restarts": self.worker_restarts,
-            **self.counts(),
+            **self.counts.state(),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -220,7 +214,7 @@ class WorkerSet(RolloutCounts):
             )
         workers = self._workers()
         self._earlier_restarts = int(state["worker_restarts"]) - self._restarts_now
-        self.load_counts(state)
+        self.counts.load_state(state)
         return workers.load_states(states, state["next_fragments"])
 
     def close(self) -> None:

@@ -108,11 +108,11 @@ class Training:
         seconds = time.perf_counter() - began
         self.iteration += 1
         self.time_total_s += seconds
-        running.episodes.add(workers.take_episodes())
+        running.episodes.add(workers.counts.take_episodes())
         return {
             "iteration": self.iteration,
-            "env_steps": workers.env_steps,
-            "agent_steps": workers.env_steps,
+            "env_steps": workers.counts.env_steps,
+            "agent_steps": workers.counts.env_steps,
             "sgd_steps": trainee.learner.sgd_steps,
             **running.episodes.result(),
             "env_steps_per_s": trainee.clock.env_steps_this_iteration / seconds,
@@ -227,7 +227,7 @@ class Training:
             start_learner=start_learner,
             get_spaces=lambda: factory.spaces,
             workers=PolicyWorkers(workers, DEFAULT_POLICY),
-            clock=Clock(schedules, workers, start_learner, self.algorithm.clock_unit),
+            clock=Clock(schedules, workers.counts, start_learner, self.algorithm.clock_unit),
         )
         flow = self.algorithm.learn(self.algorithm.collect(trainee), trainee)
         learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
@@ -320,7 +320,7 @@ class Training:
                 "action_space": str(trainee.spaces.action),
                 "compiled": bool(self.is_compiled),
                 "iteration": self.iteration,
-                "env_steps": running.workers.env_steps,
+                "env_steps": running.workers.counts.env_steps,
                 "sgd_steps": trainee.learner.sgd_steps,
             },
             spec=spec,
@@ -406,7 +406,7 @@ class Training:
         checkpointing.load_policy(trainee, content)
         trainee.learner.load_optimizer_state(content.tensors[f"optimizers/{trainee.name}"])
         trainee.filters.load_state(checkpointing.section_state(own, "filters"))
-        running.workers.env_steps = int(checkpointing.section_state(sections, "workers")["env_steps"])
+        running.workers.counts.env_steps = int(checkpointing.section_state(sections, "workers")["env_steps"])
         running.episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
         return own
 

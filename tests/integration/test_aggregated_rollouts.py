@@ -104,12 +104,12 @@ def test_every_fragment_counts_once_and_comes_in_a_batch_of_its_aggregator_with_
     for worker in (1, 2, 3):
         fragments = [fragment for own, fragment in counted if own == worker]
         assert fragments == list(range(len(fragments)))
-    assert workers.env_steps == 10 * len(counted)
-    assert workers.sample_s == 0.25 * len(counted)
-    assert sorted(episode.episode_return for episode in workers.take_episodes()) == sorted(
+    assert workers.counts.env_steps == 10 * len(counted)
+    assert workers.counts.sample_s == 0.25 * len(counted)
+    assert sorted(episode.episode_return for episode in workers.counts.take_episodes()) == sorted(
         100.0 * worker + fragment for worker, fragment in counted
     )
-    assert workers.take_filter_deltas("default")["returns"].count == len(counted)
+    assert workers.counts.take_filter_deltas("default")["returns"].count == len(counted)
     assert workers.worker_restarts == 0
 
 
@@ -142,7 +142,7 @@ def test_an_aggregator_that_dies_is_made_anew_with_its_workers_and_loses_only_wh
     delivered += [row for batch in rows(flow, 2) for row in batch]
     assert workers.worker_restarts == 1
     counted = delivered + waiting(flow)
-    assert workers.env_steps == 10 * len(counted)
+    assert workers.counts.env_steps == 10 * len(counted)
     for worker in (1, 2):
         fragments = [row[1] for row in counted if row[0] == worker]
         assert fragments == list(range(len(fragments)))
@@ -178,7 +178,7 @@ def test_workers_behind_aggregators_are_restored_whatever_stands_between(make_se
     again = make_set(2)
     restored = aggregated_rollouts(again, aggregators=1, batch_size=3)
     assert again.load_state(state) == 1 + 2
-    assert again.env_steps == state["env_steps"]
+    assert again.counts.env_steps == state["env_steps"]
     firsts: dict[int, int] = {}
     while len(firsts) < 2:
         for row in rows(restored, 1)[0]:

@@ -167,7 +167,8 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     with PPO(world, config, seed=0) as algorithm:
         for _ in range(40):
             algorithm.train()
-        rollout = algorithm.training.workers.local.sample()
+        algorithm.training.workers.request(0)
+        (rollout,) = algorithm.training.workers.arrived()
     values = rollout.batches["default"]["values"]
     assert values.mean() == pytest.approx(1 / (1 - 0.9), rel=0.05)
     assert rollout.batches["default"]["truncateds"].any()

@@ -41,15 +41,15 @@ def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
 def replicas(algorithm: TrainedAlgorithm) -> list[dict[str, Any]]:
     """Runs a round and returns what each worker delivered."""
     delivered: list[dict[str, Any]] = []
-    receive = algorithm.training.workers.count
+    receive = algorithm.training.workers.counts.count
 
     def count(rollout: Any) -> None:
         delivered.append(rollout.batches[DEFAULT_POLICY])
         receive(rollout)
 
-    algorithm.training.workers.count = count  # type: ignore[method-assign]
+    algorithm.training.workers.counts.count = count  # type: ignore[method-assign]
     algorithm.train()
-    algorithm.training.workers.count = receive  # type: ignore[method-assign]
+    algorithm.training.workers.counts.count = receive  # type: ignore[method-assign]
     return delivered
 
 
@@ -83,7 +83,7 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
         own, other = replicas(algorithm)
         assert own["digest"] == other["digest"]
         np.testing.assert_array_equal(own["flat"], algorithm.training.trainee.learner.flat())
-        assert own["steps"] == other["steps"] == algorithm.training.workers.env_steps - first[-1]["env_steps"]
+        assert own["steps"] == other["steps"] == algorithm.training.workers.counts.env_steps - first[-1]["env_steps"]
         weights = algorithm.training.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
         algorithm.training.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)

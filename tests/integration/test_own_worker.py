@@ -103,9 +103,9 @@ def test_what_it_delivers_passes_operators_and_arrives_as_it_is(make_flow: MakeF
     workers, flow = make_flow(num_workers)
     in_a_round = max(num_workers, 1)
     assert flow.take(2 * in_a_round) == [numbers(0)] * in_a_round + [numbers(1)] * in_a_round
-    assert workers.env_steps == 2 * in_a_round * 4
-    assert workers.take_episodes() == []
-    assert workers.take_filter_deltas("default") == {}
+    assert workers.counts.env_steps == 2 * in_a_round * 4
+    assert workers.counts.take_episodes() == []
+    assert workers.counts.take_filter_deltas("default") == {}
 
 
 @anywhere
@@ -120,4 +120,4 @@ def test_it_goes_on_from_its_state_which_a_checkpoint_can_hold(make_flow: MakeFl
     rest_of_the_round = in_a_round - 1
     expected = [numbers(2)] * rest_of_the_round + [numbers(3)] * in_a_round
     assert restored.take(len(expected)) == flow.take(len(expected)) == expected
-    assert again.env_steps == workers.env_steps == 4 * in_a_round * 4
+    assert again.counts.env_steps == workers.counts.env_steps == 4 * in_a_round * 4

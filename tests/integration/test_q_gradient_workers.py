@@ -40,7 +40,7 @@ def delivered_by(algorithm: TrainedAlgorithm) -> list[tuple[int, int, int]]:
     """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
     delivered: list[tuple[int, int, int]] = []
     algorithm.training.start()
-    count = algorithm.training.workers.count
+    count = algorithm.training.workers.counts.count
 
     def counted(rollout: Any) -> None:
         batch = rollout.batches[DEFAULT_POLICY]
@@ -48,7 +48,7 @@ def delivered_by(algorithm: TrainedAlgorithm) -> list[tuple[int, int, int]]:
         delivered.append((rollout.worker_index, gradients, rollout.weights_versions["default"]))
         count(rollout)
 
-    algorithm.training.workers.count = counted  # type: ignore[method-assign]
+    algorithm.training.workers.counts.count = counted  # type: ignore[method-assign]
     return delivered
 
 

@@ -67,13 +67,13 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
     with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
         delivered: list[Any] = []
         algorithm.training.start()
-        count = algorithm.training.workers.count
+        count = algorithm.training.workers.counts.count
 
         def counted(rollout: Any) -> None:
             delivered.append(rollout.batches[DEFAULT_POLICY])
             count(rollout)
 
-        algorithm.training.workers.count = counted  # type: ignore[method-assign]
+        algorithm.training.workers.counts.count = counted  # type: ignore[method-assign]
         result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
         # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
@@ -94,7 +94,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         assert np.isfinite(result["learner/loss"])
         algorithm.save(tmp_path / "checkpoint")
         steps, learned, stored = (
-            algorithm.training.workers.env_steps,
+            algorithm.training.workers.counts.env_steps,
             algorithm.training.trainee.learner.sgd_steps,
             shards.stored_steps,
         )

@@ -97,13 +97,13 @@ def test_workers_count_what_they_delivered(make_set: MakeSet) -> None:
     workers = make_set(2)
     flow = parallel_rollouts(workers)
     flow.take(4)
-    assert workers.env_steps == 40
-    assert workers.sample_s == 1.0
-    assert [episode.episode_return for episode in workers.take_episodes()] == [100.0, 200.0, 101.0, 201.0]
-    assert workers.take_episodes() == []
-    deltas = workers.take_filter_deltas("default")
+    assert workers.counts.env_steps == 40
+    assert workers.counts.sample_s == 1.0
+    assert [episode.episode_return for episode in workers.counts.take_episodes()] == [100.0, 200.0, 101.0, 201.0]
+    assert workers.counts.take_episodes() == []
+    deltas = workers.counts.take_filter_deltas("default")
     assert (deltas["returns"].count, float(deltas["returns"].mean)) == (4.0, 1.5)
-    assert workers.take_filter_deltas("default") == {}
+    assert workers.counts.take_filter_deltas("default") == {}
 
 
 def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> None:
@@ -126,7 +126,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
         [2, 2, 3, 1],
     ]
     assert workers.worker_restarts == 1
-    assert workers.env_steps == 60
+    assert workers.counts.env_steps == 60
 
 
 def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet) -> None:
@@ -262,11 +262,11 @@ def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
     restored.load_state(flow_state)
     again_rows = rows(restored, 3)
     assert [row[:3] for row in again_rows] == [row[:3] for row in rows(flow, 3)] == [[2, 2, -1], [1, 3, -1], [2, 3, -1]]
-    assert (again.env_steps, again.worker_restarts) == (80, 1)
-    assert [episode.episode_return for episode in again.take_episodes()] == [
-        episode.episode_return for episode in workers.take_episodes()
+    assert (again.counts.env_steps, again.worker_restarts) == (80, 1)
+    assert [episode.episode_return for episode in again.counts.take_episodes()] == [
+        episode.episode_return for episode in workers.counts.take_episodes()
     ]
-    assert again.take_filter_deltas("default")["returns"].count == 8.0
+    assert again.counts.take_filter_deltas("default")["returns"].count == 8.0
 
 
 def test_a_state_of_another_number_of_workers_is_refused(make_set: MakeSet) -> None:

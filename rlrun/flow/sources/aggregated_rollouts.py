@@ -30,7 +30,7 @@ class AggregatedRollouts(AsyncRollouts):
         """Counts the fragments of the batches that have arrived, and asks those again whose batch is not full yet."""
         for joined in self.workers.joined():
             for rollout in joined.fragments:
-                self.workers.count(rollout)
+                self.workers.counts.count(rollout)
             if joined.batch is None:
                 self.workers.request(joined.aggregator)
             else:

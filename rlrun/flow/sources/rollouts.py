@@ -34,7 +34,7 @@ class RolloutSource(Source):
 
     def receive(self, rollout: Rollout) -> None:
         """Counts a fragment and keeps its batch until it is pulled."""
-        self.workers.count(rollout)
+        self.workers.counts.count(rollout)
         item = rollout.batches[self.policy]
         if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
             item = with_weights_version(item, rollout.weights_versions[self.policy])

@@ -141,7 +141,9 @@ def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
     config = {"replay": {"burn_in": 2, "length": 4, "stride": 1}, "num_envs_per_worker": 2, "epsilon": 0.3}
     with rlrun.R2D2("CartPole-v1", {**config, "rollout_fragment_length": 60, "learning_starts": 10_000}) as algorithm:
         algorithm.training.start()
-        fragment = algorithm.training.workers.local.sample().batches["default"]  # type: ignore[union-attr]
+        algorithm.training.workers.request(0)
+        (rollout,) = algorithm.training.workers.arrived()
+        fragment = rollout.batches["default"]
         policy = algorithm.training.trainee.learner.policy
         rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "episode_starts")}
         assert rows["episode_starts"].sum() > 2

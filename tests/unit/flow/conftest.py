@@ -79,7 +79,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
             start_learner=lambda: learner,
             get_spaces=lambda: factory.spaces,
             workers=PolicyWorkers(workers, DEFAULT_POLICY),
-            clock=Clock({name: getattr(config, name) for name in config.scheduled_fields()}, workers, lambda: learner),
+            clock=Clock({name: getattr(config, name) for name in config.scheduled_fields()}, workers.counts, lambda: learner),
         )
         return trainee, workers
 

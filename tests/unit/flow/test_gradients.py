@@ -34,7 +34,9 @@ def saved_and_loaded(state):
 
 def fragment(workers):
     """Returns a fragment [T, B] with advantages that the local worker has just collected."""
-    return ComputeAdvantages(0.9, 0.9)(workers.local.sample().batches["default"])
+    workers.request(0)
+    (rollout,) = workers.arrived()
+    return ComputeAdvantages(0.9, 0.9)(rollout.batches["default"])
 
 
 @pytest.mark.parametrize("algorithm", [A2C, Impala])

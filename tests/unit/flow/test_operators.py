@@ -15,6 +15,7 @@ from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.sources.items import from_items
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.rollout.counts import RolloutCounts
 
 
 def fragment(time=4, columns=2, reward=1.0):
@@ -109,10 +110,10 @@ def small(make_trainee, algorithm=ValueOfRewards, **more):
 class SentWeights:
     """Stands where remote workers stand, and keeps what was sent to them."""
 
-    env_steps = 70
-
     def __init__(self):
         self.sent = []
+        self.counts = RolloutCounts()
+        self.counts.env_steps = 70
 
     def set_weights(self, weights, only=None):
         self.sent.append((only, weights["default"]))
@@ -120,7 +121,7 @@ class SentWeights:
 
 def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(trainee):
     workers = SentWeights()
-    clock = Clock({"lr": 0.1}, workers, trainee.start_learner)
+    clock = Clock({"lr": 0.1}, workers.counts, trainee.start_learner)
     trainee = replace(trainee, workers=PolicyWorkers(workers, "default"), clock=clock)
     send = SendWeights(trainee, every=2)
     for worker, version in ((1, 0), (2, 0), (1, 1), (1, 2), (2, 3), (1, 3), (1, 1)):
@@ -156,7 +157,7 @@ def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weight
     flow = flow.for_each(BroadcastWeights(trainee))
     workers.set_weights({"default": trainee.weights()})
     next(flow)
-    assert workers.take_filter_deltas("default") == {}
+    assert workers.counts.take_filter_deltas("default") == {}
     next(flow)
     assert sent[0] == {}
     assert sent[2] == {"observations/": trainee.filters.moments["observations/"].count}

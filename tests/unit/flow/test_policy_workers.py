@@ -30,7 +30,7 @@ def test_copies_of_the_stream_deliver_the_same_fragments(collecting):
     trainee.workers.send(trainee.weights())
     (first,), (second,) = left.take(1), right.take(1)
     assert first is second
-    assert workers.env_steps == np.count_nonzero(first["valid"])
+    assert workers.counts.env_steps == np.count_nonzero(first["valid"])
 
 
 def test_weights_hold_all_parameters_only_for_those_who_learn_on_the_workers(make_trainee):

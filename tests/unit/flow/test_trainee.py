@@ -3,10 +3,7 @@ import numpy as np
 from rlrun.flow.clock import Clock
 from rlrun.flow.filters import Filters
 from rlrun.functional.moments import Moments
-
-
-class Workers:
-    env_steps = 0
+from rlrun.rollout.counts import RolloutCounts
 
 
 class Learner:
@@ -14,10 +11,10 @@ class Learner:
 
 
 def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
-    workers = Workers()
-    clock = Clock({"lr": ((0, 1.0), (100, 0.0)), "clip": 0.2}, workers, Learner)
+    counts = RolloutCounts()
+    clock = Clock({"lr": ((0, 1.0), (100, 0.0)), "clip": 0.2}, counts, Learner)
     assert clock.scheduled() == {"lr": 1.0, "clip": 0.2}
-    workers.env_steps = 25
+    counts.env_steps = 25
     assert clock.env_steps == 25
     assert clock.scheduled() == {"lr": 0.75, "clip": 0.2}
     assert clock.value("lr") == 0.75
@@ -26,22 +23,22 @@ def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
 
 
 def test_an_iterations_env_steps_are_those_since_it_began():
-    workers = Workers()
-    clock = Clock({}, workers, Learner)
-    workers.env_steps = 30
+    counts = RolloutCounts()
+    clock = Clock({}, counts, Learner)
+    counts.env_steps = 30
     assert clock.env_steps_this_iteration == 30
     clock.begin_iteration()
-    workers.env_steps = 34
+    counts.env_steps = 34
     assert (clock.env_steps_this_iteration, clock.env_steps) == (4, 34)
 
 
 def test_where_no_env_is_stepped_schedules_and_iterations_follow_the_minibatches():
-    workers, learner = Workers(), Learner()
-    clock = Clock({"lr": ((0, 1.0), (100, 0.0))}, workers, lambda: learner, "sgd_steps")
+    counts, learner = RolloutCounts(), Learner()
+    clock = Clock({"lr": ((0, 1.0), (100, 0.0))}, counts, lambda: learner, "sgd_steps")
     learner.sgd_steps = 25
     clock.begin_iteration()
     assert (clock.scheduled(), clock.value("lr"), clock.steps) == ({"lr": 0.75}, 0.75, 25)
-    learner.sgd_steps, workers.env_steps = 50, 7
+    learner.sgd_steps, counts.env_steps = 50, 7
     assert (clock.value("lr"), clock.steps_this_iteration, clock.env_steps_this_iteration) == (0.5, 25, 7)
 
 

@@ -119,9 +119,9 @@ def test_the_worker_set_collects_the_times_of_what_it_counts() -> None:
         workers.measure_phases(measures)
         workers.request(0)
         (rollout,) = workers.arrived()
-        workers.count(rollout)
-    (measured,) = workers.take_measured()
-    assert workers.take_measured() == []
+        workers.counts.count(rollout)
+    (measured,) = workers.counts.take_measured()
+    assert workers.counts.take_measured() == []
     assert (measured.worker, measured.env_steps, measured.times) == (0, rollout.env_steps, rollout.times)
     assert measured.times.seconds["postprocess"] >= 0.02
     assert measured.times.seconds["sgd"] >= 0.03

@@ -31,13 +31,13 @@ class StubWorker:
     """Delivers [fragment, weights version]."""
 
     made = 0
+    closed = 0
 
     def __init__(self, config: StubConfig) -> None:
         type(self).made += 1
         self.config = config
         self.fragment = config.first_fragment
         self.version = -1
-        self.is_closed = False
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         self.version = weights["default"].version
@@ -65,7 +65,7 @@ class StubWorker:
         return 2
 
     def close(self) -> None:
-        self.is_closed = True
+        type(self).closed += 1
 
 
 class CountItems(StatefulOperator):
@@ -120,29 +120,31 @@ def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_mom
     assert rows(flow, 1) == [[0, 4]]
     workers.set_weights(weights(5))
     assert rows(flow, 2) == [[1, 5], [2, 5]]
-    assert workers.env_steps == 30
-    assert workers.sample_s == 1.5
+    assert workers.counts.env_steps == 30
+    assert workers.counts.sample_s == 1.5
     assert workers.worker_restarts == 0
     assert workers.indices == (0,)
 
 
-def test_the_local_worker_is_at_hand_and_closed_with_the_set() -> None:
+def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_another() -> None:
+    StubWorker.made = StubWorker.closed = 0
     workers = local_set()
-    worker = workers.local
-    assert isinstance(worker, StubWorker)
+    workers.start()
     workers.close()
-    assert worker.is_closed
-    assert WorkerSet(StubConfig(), 2).local is None
+    workers.close()
+    assert (StubWorker.made, StubWorker.closed) == (1, 1)
+    workers.start()
+    assert (StubWorker.made, StubWorker.closed) == (2, 1)
 
 
 def test_episodes_and_filter_statistics_are_taken_once() -> None:
     workers = local_set()
     policy_workers(workers).rollouts().take(2)
-    assert workers.take_episodes() == [Episode(1.0, 3, {"energy": 0.5}), Episode(2.0, 3, {"energy": 0.5})]
-    assert workers.take_episodes() == []
-    ((name, delta),) = workers.take_filter_deltas("default").items()
+    assert workers.counts.take_episodes() == [Episode(1.0, 3, {"energy": 0.5}), Episode(2.0, 3, {"energy": 0.5})]
+    assert workers.counts.take_episodes() == []
+    ((name, delta),) = workers.counts.take_filter_deltas("default").items()
     assert (name, delta.count, float(delta.mean), float(delta.squares)) == ("returns", 2.0, 1.5, 0.5)
-    assert workers.take_filter_deltas("default") == {}
+    assert workers.counts.take_filter_deltas("default") == {}
 
 
 def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
@@ -152,9 +154,9 @@ def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
     assert again.load_state(workers.state()) == 2
     restored.load_state(flow.state())
     assert rows(restored, 1) == rows(flow, 1) == [[3, -1, 4]]
-    assert again.env_steps == workers.env_steps == 40
-    assert again.take_episodes() == workers.take_episodes()
-    assert again.take_filter_deltas("default")["returns"].mean == 2.5
+    assert again.counts.env_steps == workers.counts.env_steps == 40
+    assert again.counts.take_episodes() == workers.counts.take_episodes()
+    assert again.counts.take_filter_deltas("default")["returns"].mean == 2.5
 
 
 def test_a_state_of_another_number_of_workers_is_refused_before_any_starts() -> None:

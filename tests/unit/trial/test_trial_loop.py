@@ -272,7 +272,7 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
         learner = loop.training.trainee.learner
         taken = learner.policy.parameters.named(learner.flat())
         np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
-        assert loop.training.workers.env_steps == counted
+        assert loop.training.workers.counts.env_steps == counted
         assert loop.training.algorithm.config == orders.trial.config
         run(loop)
     rows = curve(tmp_path / "t")
@@ -311,9 +311,9 @@ def test_orders_of_a_generation_are_carried_out_once(tmp_path: Path, small_trial
         orders = TrialOrders(1, trial, loop.save())
         loop.take_orders(orders)
         run(loop, until=4)
-        steps = loop.training.workers.env_steps
+        steps = loop.training.workers.counts.env_steps
         loop.take_orders(orders)
-        assert (loop.generation, loop.training.workers.env_steps) == (1, steps)
+        assert (loop.generation, loop.training.workers.counts.env_steps) == (1, steps)
 
 
 def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:

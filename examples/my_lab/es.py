@@ -79,11 +79,8 @@ class EvaluationWorker:
             worker_index=config.worker_index,
             fragment=self.generation - 1,
             batches={self.policy: {"generation": self.generation - 1, "pairs": np.array(pairs), "returns": returns}},
-            episodes=episodes,
-            filter_deltas={},
             env_steps=sum(episode.length for episode in episodes),
-            weights_versions={self.policy: weights.version},
-            sample_s=0.0,
+            episodes=episodes,
         )
 
     def measure_phases(self, measures: bool) -> None:
@@ -114,9 +111,10 @@ class FollowReturns(Operator):
     def __call__(self, item: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Works on what all workers have found of one generation."""
         pairs, returns = (np.concatenate([share[name] for share in item]) for name in ("pairs", "returns"))
+        returns = returns[np.argsort(pairs)]  # added up in one order, whoever has found them
         scores = (returns - returns.mean()) / (returns.std() + 1e-8)
         ascent = np.zeros(len(self.trainee.learner.flat()), np.float32)
-        for pair, (up, down) in zip(pairs, scores, strict=True):
+        for pair, (up, down) in enumerate(scores):
             noise = perturbation(self.trainee.seed, item[0]["generation"], pair, len(ascent))
             ascent += np.float32(up - down) * noise
         gradient = np.append(-ascent / np.float32(returns.size * self.config.sigma), np.float32(1.0))

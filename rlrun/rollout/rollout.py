@@ -39,9 +39,9 @@ class Rollout:
         fragment: Its number in that worker, from 0.
         batches: Columns [T, B] by policy, or what operators on the worker made of them; a worker of another kind may
             deliver anything that can be pickled.
+        env_steps: Steps the envs took in it (rows that only began an episode do not count).
         episodes: Episodes that ended in it, in the order of their ends.
         filter_deltas: By policy, statistics of what it saw, by name.
-        env_steps: Steps the envs took in it (rows that only began an episode do not count).
         weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
         times: What they went into, if the worker was asked to measure that.
@@ -50,11 +50,11 @@ class Rollout:
     worker_index: int
     fragment: int
     batches: dict[str, Any]
-    episodes: list[Episode]
-    filter_deltas: dict[str, dict[str, Moments]]
     env_steps: int
-    weights_versions: dict[str, int]
-    sample_s: float
+    episodes: list[Episode] = field(default_factory=list)
+    filter_deltas: dict[str, dict[str, Moments]] = field(default_factory=dict)
+    weights_versions: dict[str, int] = field(default_factory=dict)
+    sample_s: float = 0.0
     times: FragmentTimes | None = None
 
 

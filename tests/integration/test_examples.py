@@ -73,6 +73,38 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
     assert json.loads(trusted.stdout)["returns"] == json.loads(own.stdout)["returns"]
 
 
+def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(
+    lab: Path, tmp_path: Path
+) -> None:
+    program = f"""
+from my_lab.es import ES, ESConfig
+from rlrun.envs.env_config import EnvConfig
+from rlrun.training.training import Training
+
+def parameters(training, generations):
+    for _ in range(generations):
+        training.step()
+    return training.trainee.learner.flat().tobytes()
+
+found = []
+for num_workers in (0, 3):
+    config = ESConfig(num_workers=num_workers, num_pairs=4, model={{"hiddens": [4]}})
+    training = Training(EnvConfig(id="CartPole-v1"), ES(config), seed=3)
+    found.append(parameters(training, 3))
+    if num_workers == 3:
+        training.save({str(tmp_path / "checkpoint")!r})
+        expected = parameters(training, 2)
+    training.close()
+restored = Training.restore({str(tmp_path / "checkpoint")!r}, trust=True)
+print(len(set(found)), parameters(restored, 2) == expected)
+restored.close()
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, lab)))}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1", "True"]
+
+
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
     done = rlrun("plan", "-f", lab / "room.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlrun.flow.flow import Flow
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.worker_set import WorkerSet
@@ -37,7 +37,7 @@ class PairsWorker:
         self.scale = 0.0
 
     def set_weights(self, weights: dict[str, Weights]) -> None:
-        self.scale = float(weights["default"].flat[0])
+        self.scale = float(weights["default"].acting[0])
 
     def measure_phases(self, measures: bool) -> None:
         assert not measures
@@ -49,11 +49,7 @@ class PairsWorker:
             worker_index=self.config.worker_index,
             fragment=self.fragment - 1,
             batches={"default": {"pairs": pairs, "returns": [self.scale * pair for pair in pairs]}},
-            episodes=[],
-            filter_deltas={},
             env_steps=2 * self.config.pairs,
-            weights_versions={},
-            sample_s=0.0,
         )
 
     def state(self) -> int:
@@ -81,7 +77,7 @@ def make_flow() -> Iterator[MakeFlow]:
     def make(num_workers: int) -> tuple[WorkerSet, Flow[Any]]:
         workers = WorkerSet(PairsConfig(2), num_workers, factory=f"{__name__}:PairsWorker")
         sets.append(workers)
-        flow = parallel_rollouts(workers, doubled)
+        flow = PolicyWorkers(workers, "default").rollouts(doubled)
         workers.set_weights({"default": Weights(0, np.full(3, 0.5, np.float32))})
         return workers, flow
 

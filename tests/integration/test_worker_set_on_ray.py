@@ -17,13 +17,17 @@ from stub_workers import LabError, StubConfig, SumSoFar
 
 from rlrun.errors import CheckpointError, EnvironmentUnusable, TrainingFailed
 from rlrun.flow.flow import Flow
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
 MakeSet = Callable[..., WorkerSet]
+
+
+def policy_workers(workers: WorkerSet) -> PolicyWorkers:
+    return PolicyWorkers(workers, "default")
 
 
 def weights(version: int) -> dict[str, Weights]:
@@ -75,7 +79,7 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
 
 
 def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers(make_set: MakeSet) -> None:
-    flow = parallel_rollouts(make_set(3, seconds={1: 0.3, 2: 0.1}))
+    flow = policy_workers(make_set(3, seconds={1: 0.3, 2: 0.1})).rollouts()
     assert rows(flow, 6) == [[1, 0, -1, 0], [2, 0, -1, 0], [3, 0, -1, 0], [1, 1, -1, 0], [2, 1, -1, 0], [3, 1, -1, 0]]
 
 
@@ -89,13 +93,13 @@ def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -
             workers.set_weights(weights(next(versions)))
         return [batch["row"][:3].tolist()]
 
-    flow = parallel_rollouts(workers).combine(broadcast_after_a_round)
+    flow = policy_workers(workers).rollouts().combine(broadcast_after_a_round)
     assert flow.take(6) == [[1, 0, 0], [2, 0, 0], [1, 1, 1], [2, 1, 1], [1, 2, 2], [2, 2, 2]]
 
 
 def test_workers_count_what_they_delivered(make_set: MakeSet) -> None:
     workers = make_set(2)
-    flow = parallel_rollouts(workers)
+    flow = policy_workers(workers).rollouts()
     flow.take(4)
     assert workers.counts.env_steps == 40
     assert workers.counts.sample_s == 1.0
@@ -110,14 +114,14 @@ def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> No
     workers = make_set(2)
     workers.set_weights(weights(5))
     workers.set_weights(weights(6), only=2)
-    assert rows(parallel_rollouts(workers), 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
+    assert rows(policy_workers(workers).rollouts(), 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
 
 
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=4.0, acts={(2, 1): how})
     workers.set_weights(weights(3))
-    assert rows(parallel_rollouts(workers), 6) == [
+    assert rows(policy_workers(workers).rollouts(), 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],
         [1, 1, 3, 0],
@@ -132,7 +136,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
 def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet) -> None:
     workers = make_set(2, seconds={1: 0.5, 2: 0.5})
     workers.set_weights(weights(3))
-    flow = parallel_rollouts(workers)
+    flow = policy_workers(workers).rollouts()
     pid = int(flow.take(2)[0]["row"][4])
     killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
     killer.start()
@@ -152,7 +156,7 @@ def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(ma
     with pytest.raises(
         TrainingFailed, match=r"worker 1 died .*, and the 2 restarts that max_worker_restarts allows are used up"
     ):
-        parallel_rollouts(workers).take(1)
+        policy_workers(workers).rollouts().take(1)
     assert workers.worker_restarts == 2
     assert time.monotonic() - began > 1.0  # it was given time before the second restart
 
@@ -160,7 +164,7 @@ def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(ma
 def test_an_error_of_ours_arrives_as_it_was_and_is_not_tried_again(make_set: MakeSet) -> None:
     workers = make_set(2, acts={(2, 1): "lab-error"})
     with pytest.raises(LabError) as caught:
-        parallel_rollouts(workers).take(4)
+        policy_workers(workers).rollouts().take(4)
     assert str(caught.value) == "laser is at 4.2 K"
     assert caught.value.temperature == 4.2
     assert type(caught.value) is LabError
@@ -175,7 +179,7 @@ def test_an_error_of_ours_arrives_as_it_was_and_is_not_tried_again(make_set: Mak
 def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: str, last_line: str) -> None:
     workers = make_set(1, acts={(1, 0): how})
     with pytest.raises(TrainingFailed) as caught:
-        parallel_rollouts(workers).take(1)
+        policy_workers(workers).rollouts().take(1)
     first, *_, last = str(caught.value).splitlines()
     assert first == "rollout worker 1 failed:"
     assert last == last_line
@@ -186,19 +190,19 @@ def test_any_other_error_arrives_with_its_own_traceback(make_set: MakeSet, how: 
 
 def test_an_env_that_cannot_be_made_is_reported_as_it_was(make_set: MakeSet) -> None:
     with pytest.raises(EnvironmentUnusable, match=r"^Lab-v3 needs a laser: pip install 'rlrun\[laser\]'$"):
-        parallel_rollouts(make_set(2, kind="unusable")).take(1)
+        policy_workers(make_set(2, kind="unusable")).rollouts().take(1)
 
 
 def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_set: MakeSet) -> None:
     workers = make_set(1)
     workers.set_weights(weights(666))
     with pytest.raises(LabError, match=r"weights is at 66.6 K"):
-        parallel_rollouts(workers).take(1)
+        policy_workers(workers).rollouts().take(1)
 
 
 def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet) -> None:
     workers = make_set(2, seconds={1: 3.0})
-    delivered = rows(parallel_rollouts(workers, mode="async", in_flight=2), 12)
+    delivered = rows(policy_workers(workers).rollouts(mode="async", in_flight=2), 12)
     assert [fragment for worker, fragment, *_ in delivered if worker == 2] == list(
         range(12 - sum(row[0] == 1 for row in delivered))
     )
@@ -216,7 +220,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
         workers.set_weights(weights(version), only=worker)
         return [int(worker or 0), *batch["row"][1:3].tolist(), version]
 
-    flow = parallel_rollouts(workers, mode="async", in_flight=2).zip_with_worker().for_each(send)
+    flow = policy_workers(workers).rollouts(mode="async", in_flight=2).zip_with_worker().for_each(send)
     sent: dict[tuple[int, int], int] = {}
     for worker, fragment, acted_with, latest in flow.take(20):
         sent[worker, fragment] = latest
@@ -227,7 +231,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
 def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=4.0, acts={(1, 2): how}, seconds={2: 0.2})
     workers.set_weights(weights(3))
-    flow = parallel_rollouts(workers, mode="async", in_flight=2)
+    flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
     delivered: list[list[int]] = []
     while sum(row[0] == 1 for row in delivered) < 5:
         delivered += rows(flow, 1)
@@ -240,24 +244,24 @@ def test_operators_on_workers_run_there_and_their_state_is_kept(make_set: MakeSe
         return [batch["row"].tolist() for batch in flow.take(number)]
 
     workers = make_set(2)
-    flow = parallel_rollouts(workers, SumSoFar())
+    flow = policy_workers(workers).rollouts(SumSoFar())
     first = pids_and_items(flow, 4)
     assert [items for _, items in first] == [1, 1, 2, 2]
     assert len({pid for pid, _ in first} | {os.getpid()}) == 3
     state = workers.state()
     again = make_set(2)
-    flow = parallel_rollouts(again, SumSoFar())
+    flow = policy_workers(again).rollouts(SumSoFar())
     again.load_state(state)
     assert [items for _, items in pids_and_items(flow, 2)] == [3, 3]
 
 
 def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
     workers, again = make_set(2, acts={(1, 1): "die"}), make_set(2)
-    flow = parallel_rollouts(workers)
+    flow = policy_workers(workers).rollouts()
     flow.take(5)
     state, flow_state = workers.state(), flow.state()
     assert state["env_steps"] == 60
-    restored = parallel_rollouts(again)
+    restored = policy_workers(again).rollouts()
     assert again.load_state(state) == 1 + 2
     restored.load_state(flow_state)
     again_rows = rows(restored, 3)
@@ -277,12 +281,12 @@ def test_a_state_of_another_number_of_workers_is_refused(make_set: MakeSet) -> N
 
 def test_an_actor_has_one_thread_and_imports_only_what_its_object_needs(make_set: MakeSet) -> None:
     workers = make_set(1, kind="ModulesWorker")
-    assert parallel_rollouts(workers).take(1)[0]["row"].tolist() == ["1", "1", "1"]
+    assert policy_workers(workers).rollouts().take(1)[0]["row"].tolist() == ["1", "1", "1"]
 
 
 def test_closing_lets_the_workers_close_their_envs_and_ends_their_processes(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2)
-    pids = [int(batch["row"][4]) for batch in parallel_rollouts(workers).take(2)]
+    pids = [int(batch["row"][4]) for batch in policy_workers(workers).rollouts().take(2)]
     workers.close()
     assert sorted(path.name for path in tmp_path.glob("closed-*")) == ["closed-1", "closed-2"]
     wait_until(lambda: not any(is_alive(pid) for pid in pids))
@@ -303,7 +307,7 @@ def test_workers_run_in_the_placement_group_of_the_trial_that_makes_them(make_se
                 max_worker_restarts=0,
                 factory="stub_workers:PlacedWorker",
             )
-            placed = [batch["row"].tolist() for batch in parallel_rollouts(workers).take(2)]
+            placed = [batch["row"].tolist() for batch in policy_workers(workers).rollouts().take(2)]
             workers.close()
             return placed
 
@@ -328,10 +332,10 @@ import {first_import}, os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
 from stub_workers import StubConfig, descendants
-from rlrun.flow.sources import parallel_rollouts
+from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.rollout.worker_set import WorkerSet
 workers = WorkerSet(StubConfig(folder=Path({str(tmp_path)!r})), 1, factory="stub_workers:StubWorker")
-print(parallel_rollouts(workers).take(1)[0]["row"][:2].tolist())
+print(PolicyWorkers(workers, 'default').rollouts().take(1)[0]["row"][:2].tolist())
 print(*descendants(os.getpid()))
 workers.close()
 print(sys.modules["ray"].is_initialized())

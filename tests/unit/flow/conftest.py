@@ -70,6 +70,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
             config.num_workers,
         )
         made.append(workers)
+        schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
         trainee = Trainee(
             name=DEFAULT_POLICY,
             policy_names=(DEFAULT_POLICY,),
@@ -79,7 +80,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
             start_learner=lambda: learner,
             get_spaces=lambda: factory.spaces,
             workers=PolicyWorkers(workers, DEFAULT_POLICY),
-            clock=Clock({name: getattr(config, name) for name in config.scheduled_fields()}, workers.counts, lambda: learner),
+            clock=Clock(schedules, workers.counts, lambda: learner),
         )
         return trainee, workers
 

@@ -8,7 +8,7 @@ from rlrun.algorithms.r2d2 import R2D2, R2D2Config
 from rlrun.config import Fraction
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.replay.demonstrations import DemonstratedReplay
+from rlrun.replay.demonstrated_replay import DemonstratedReplay
 from rlrun.replay.replay import Experience
 
 

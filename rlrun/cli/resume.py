@@ -42,7 +42,7 @@ def resume(
     from rlrun.cli.targets import run_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.tune.run import resume as resume_run
-    from rlrun.tune.run_copy import fetch_run
+    from rlrun.tune.run_upload import fetch_run
 
     directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
     with RunWatcher() as watcher:

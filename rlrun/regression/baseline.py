@@ -16,7 +16,7 @@ from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.errors import SpecError, UsageError
-from rlrun.regression.comparison import Comparison, compare_differences, compare_ratios
+from rlrun.regression.judgement import Comparison, compare_differences, compare_ratios
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.trial.results import read_results
 from rlrun.tune.resources import machine_cpus

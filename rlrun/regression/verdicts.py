@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlrun.regression.comparison import Comparison
+from rlrun.regression.judgement import Comparison
 
 
 @dataclass(frozen=True)

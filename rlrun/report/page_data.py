@@ -21,8 +21,8 @@ from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, params_text, value_text
 from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
+from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
-from rlrun.report.lineage import Family, families
 from rlrun.report.reading import AXES, DEFAULT_METRIC, Mode, RunView, TrialView
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
 from rlrun.spec.search_space import find_spaces

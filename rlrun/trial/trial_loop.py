@@ -24,8 +24,8 @@ from rlrun.functional.seeding import child_seed
 from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
 from rlrun.training.training import Training
 from rlrun.trial.divergence import REMEDIES, Diverged, DivergenceGuard
+from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
-from rlrun.trial.orders import GENERATION, TrialOrders
 from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
 from rlrun.trial.resumption import Resumption
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
@@ -45,7 +45,7 @@ class TrialLoop:
         store: Its checkpoints.
         done: Whether the trial has reached one of its stop criteria.
         stop_reason: Which one, "" before.
-        generation: The last generation of its population whose orders it has carried out; 0 outside of populations.
+        generation: The last generation of its population that it has carried out; 0 outside of populations.
         resumption: How it went on, None if it is new.
         was_paused: Whether it had been left in good order by `pause`.
         last_result: The newest row of its results, {} before the first.
@@ -58,7 +58,7 @@ class TrialLoop:
         *,
         resume: bool = False,
         from_checkpoint: Path | None = None,
-        orders: TrialOrders | None = None,
+        exploit: Exploit | None = None,
         eager: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
@@ -69,7 +69,7 @@ class TrialLoop:
             directory: Where its files go; made if need be.
             resume: Go on from the newest valid checkpoint; begin again if none had been written yet.
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts from.
-            orders: What its population has told it last, None outside of populations.
+            exploit: The last one of its population, None outside of populations.
             eager: Whether updates that were compiled may go on uncompiled.
             announce: Called with a sentence when something is about to take long.
 
@@ -107,7 +107,7 @@ class TrialLoop:
             trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid(), host=platform.node()
         )
         try:
-            self._begin(resume=resume, from_checkpoint=from_checkpoint, orders=orders, eager=eager)
+            self._begin(resume=resume, from_checkpoint=from_checkpoint, exploit=exploit, eager=eager)
         except BaseException as error:
             try:
                 if isinstance(error, Exception):
@@ -157,26 +157,26 @@ class TrialLoop:
         self._checkpoint_s += time.perf_counter() - began
         return self._saved
 
-    def take_orders(self, orders: TrialOrders) -> None:
+    def take_exploit(self, exploit: Exploit) -> None:
         """Goes on as its population says: with another's weights, then with settings of its own.
 
-        The newest checkpoint stays the one from before: after a kill the same orders have the same effect again.
+        The newest checkpoint stays the one from before: after a kill the same exploit has the same effect again.
 
         Args:
-            orders: What to do; nothing if it was done before.
+            exploit: What to do; nothing if it was done before.
 
         Raises:
             CheckpointError: If the other's checkpoint cannot be used here.
         """
-        if orders.generation <= self.generation:
+        if exploit.generation <= self.generation:
             return
-        if orders.parent is not None:
-            parent = read_checkpoint(orders.parent)
-            if not self.training.reconfigure(orders.trial.config):
-                self._rebuild(orders.trial)
+        if exploit.parent is not None:
+            parent = read_checkpoint(exploit.parent)
+            if not self.training.reconfigure(exploit.trial.config):
+                self._rebuild(exploit.trial)
             self.training.adopt(parent)
             self._guard = DivergenceGuard(self.training)
-        self.trial, self.generation = orders.trial, orders.generation
+        self.trial, self.generation = exploit.trial, exploit.generation
         self._spec = self.trial.to_data()
         self._files.write_spec(self._spec)
         self._record = replace(self._record, params=dict(self.trial.params))
@@ -234,7 +234,7 @@ class TrialLoop:
 
     # How it begins.
 
-    def _begin(self, *, resume: bool, from_checkpoint: Path | None, orders: TrialOrders | None, eager: bool) -> None:
+    def _begin(self, *, resume: bool, from_checkpoint: Path | None, exploit: Exploit | None, eager: bool) -> None:
         before = self._files.read_record() if resume else None
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
@@ -250,7 +250,7 @@ class TrialLoop:
             path, content, skipped = newest
             self.generation = int(content.manifest.get(GENERATION, 0))
             self._training = training_of(
-                self._trial_of(content) if self._is_news(orders) else self.trial, self._announce
+                self._trial_of(content) if self._is_news(exploit) else self.trial, self._announce
             )
             self._go_on(path, content, skipped, eager=eager)
             self._saved, self._saved_iteration = path, self.training.iteration
@@ -263,11 +263,11 @@ class TrialLoop:
                 self.training.load_weights(read_checkpoint(from_checkpoint))
             self.training.start()
         self._guard = DivergenceGuard(self.training)
-        if orders is not None:
-            self.take_orders(orders)
+        if exploit is not None:
+            self.take_exploit(exploit)
 
-    def _is_news(self, orders: TrialOrders | None) -> bool:
-        return orders is not None and orders.parent is not None and orders.generation > self.generation
+    def _is_news(self, exploit: Exploit | None) -> bool:
+        return exploit is not None and exploit.parent is not None and exploit.generation > self.generation
 
     def _trial_of(self, content: Content) -> TrialSpec:
         """Returns the trial with the settings that a checkpoint of it was made with."""

@@ -7,7 +7,7 @@ from rlrun.trial.results import read_results
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.decisions import read_stops
 from rlrun.tune.lineage import Lineage
-from rlrun.tune.rules.choice import make_rule
+from rlrun.tune.rules.make_rule import make_rule
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules.rule import Rule
 
@@ -47,7 +47,7 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
     sign = 1.0 if settings.mode == "max" else -1.0
     standings = []
     for moment, name, value in sorted(rows, key=lambda row: row[0]):
-        rung = rule.judge(name, moment, None if value is None else sign * value).rung
+        rung = rule.on_result(name, moment, None if value is None else sign * value).rung
         if rung is not None and value is not None:
             standings.append((name, rung, value))
     going_on = {trial.name for trial in run.trials}  # failed ones as well that are tried again

@@ -38,9 +38,9 @@ from rlrun.tune.ray_session import (
     warn_if_open_to_everyone,
 )
 from rlrun.tune.resources import check_fits, machine_capacity
-from rlrun.tune.run_copy import copied, is_taken, place_of_copy
 from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
-from rlrun.tune.searchers.choice import check_installed
+from rlrun.tune.run_upload import copied, is_taken, place_of_copy
+from rlrun.tune.searchers.make_searcher import check_installed
 
 ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 

@@ -14,7 +14,7 @@ from rlrun.explain import Location
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.trial.results import read_results
 from rlrun.tune.run_directory import RunDirectory
-from rlrun.tune.searchers.choice import make_searcher
+from rlrun.tune.searchers.make_searcher import make_searcher
 
 
 class Suggestions:

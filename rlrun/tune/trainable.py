@@ -23,7 +23,7 @@ from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.errors import RlrunError, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.divergence import Diverged
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune.resources import TrialResources
@@ -38,7 +38,7 @@ AGAIN = "again"
 NOTES = "notes"
 """Key under which stands what the user should read: a JSON list of sentences."""
 DIVERGED = "diverged"
-"""Key under which stands why a trial of a population has diverged; it waits for the orders of its next generation."""
+"""Key under which stands why a trial of a population has diverged; it waits for its next generation."""
 
 
 class TrialError(Exception):
@@ -62,9 +62,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
     `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a population: the distance of its
-    generations, else None) and `orders` (TrialOrders.to_data, or None). A trial goes on from what its directory holds.
+    generations, else None) and `orders` (Exploit.to_data, or None). A trial goes on from what its directory holds.
 
-    Besides Tune the driver itself calls `take_orders`, `finish`, `pause` and `interrupt`; they are carried out between
+    Besides Tune the driver itself calls `take_exploit`, `finish`, `pause` and `interrupt`; they are carried out between
     two iterations, since an actor does one thing at a time.
     """
 
@@ -74,8 +74,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._place: TrialPlace | None = None
         self._notes: list[str] = []
         self._is_stopping = False
-        orders = config["orders"]
-        self._orders = None if orders is None else TrialOrders.from_data(orders)
+        exploit = config["exploit"]
+        self._exploit = None if exploit is None else Exploit.from_data(exploit)
         follow_import_paths(config["import_paths"])
 
     def step(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         Returns:
             The result under `ROW`, and whether the trial is done. Once the run is being stopped, or if the trial was
             done before: only that. A trial that has reached its next generation repeats its last result, with `AGAIN`,
-            until it has orders.
+            until it has an exploit.
 
         Raises:
             TrialError: If the trial fails.
@@ -118,9 +118,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._close()  # what its loggers complain of at the end is among the notes then
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
-    def take_orders(self, orders: dict[str, Any]) -> None:
+    def take_exploit(self, exploit: dict[str, Any]) -> None:
         """Takes what the trial's population wants of it; it is carried out with the next step."""
-        self._orders = TrialOrders.from_data(orders)
+        self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
         """Ends the trial for good, as a scheduler wants it, and keeps what it has learned."""
@@ -167,15 +167,15 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return _placement(TrialResources.of(TrialSpec.from_data(config["trial"])))
 
     def _awaits_orders(self, loop: TrialLoop) -> bool:
-        """Tells whether the trial has come to a generation of its population that it has no orders for yet."""
+        """Whether the trial has come to a generation of its population that it has no exploit for yet."""
         interval = self.config["interval_env_steps"]
         if interval is None:
             return False
-        known = 0 if self._orders is None else self._orders.generation
+        known = 0 if self._exploit is None else self._exploit.generation
         return int((loop.last_result.get("env_steps") or 0) // interval) > known
 
     def _started(self) -> TrialLoop:
-        """Builds the trial, or brings it back, when it is first needed; carries out orders that have come since."""
+        """Builds the trial, or brings it back, when it is first needed; carries out an exploit that has come since."""
         if self._loop is None:
             demand_version(self.config["version"])
             place = self._place = open_place(
@@ -185,10 +185,10 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 self.config["disk"],
             )
             self._loop = TrialLoop(
-                TrialSpec.from_data(self.config["trial"]) if self._orders is None else self._orders.trial,
+                TrialSpec.from_data(self.config["trial"]) if self._exploit is None else self._exploit.trial,
                 place.directory,
                 resume=True,
-                orders=None if self._orders is None else self._fetched(self._orders),
+                exploit=None if self._exploit is None else self._fetched(self._exploit),
                 eager=self.config["eager"],
                 announce=lambda text: self._notes.append(place.told(text)),
             )
@@ -197,15 +197,15 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 self._notes.append(place.told(resumption.message))
             # Tune adds up the seconds of iterations itself; a trial that goes on has some behind it.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
-        elif self._orders is not None and self._orders.generation > self._loop.generation:
-            self._loop.take_orders(self._fetched(self._orders))
+        elif self._exploit is not None and self._exploit.generation > self._loop.generation:
+            self._loop.take_exploit(self._fetched(self._exploit))
         return self._loop
 
-    def _fetched(self, orders: TrialOrders) -> TrialOrders:
-        """Returns orders with the parent's checkpoint where this process finds it."""
-        if self._place is None or orders.parent is None:
-            return orders
-        return replace(orders, parent=self._place.fetch(orders.parent))
+    def _fetched(self, exploit: Exploit) -> Exploit:
+        """Returns an exploit with the parent's checkpoint where this process finds it."""
+        if self._place is None or exploit.parent is None:
+            return exploit
+        return replace(exploit, parent=self._place.fetch(exploit.parent))
 
     def _taken_notes(self) -> dict[str, str]:
         notes, self._notes = self._notes, []

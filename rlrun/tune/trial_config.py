@@ -7,17 +7,17 @@ from typing import Any
 
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.spec.experiment import TrialSpec
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.tune.active_run import ActiveRun
 
 
-def trial_config(run: ActiveRun, trial: TrialSpec, orders: TrialOrders | None) -> dict[str, Any]:
+def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> dict[str, Any]:
     """Returns the config of `AlgorithmTrainable` for a trial, plain data from which any process can run it.
 
     Args:
         run: The run.
         trial: The trial, with the settings it has at first.
-        orders: The last orders of its population, if it has any.
+        exploit: The last one of its population, if it has any.
     """
     scheduler = run.experiment.scheduler
     population = None if scheduler is None else scheduler.population
@@ -30,5 +30,5 @@ def trial_config(run: ActiveRun, trial: TrialSpec, orders: TrialOrders | None) -
         "eager": run.eager,
         "import_paths": list(sys.path),
         "interval_env_steps": None if population is None else population.interval_env_steps,
-        "orders": None if orders is None else orders.to_data(),
+        "exploit": None if exploit is None else exploit.to_data(),
     }

@@ -26,7 +26,7 @@ from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.errors import UsageError
 from rlrun.trial.results import CSV_FILE, RESULT_FILE
 from rlrun.trial.trial_directory import CLAIM_TIMEOUT_S, ERROR_FILE, TRIAL_FILE
-from rlrun.tune.driver_disk import Disk, Operation, RemoteDisk
+from rlrun.tune.driver_files import Operation, RemoteFiles, RunFiles
 from rlrun.tune.file_items import Item, files_of_checkpoint, items_of
 
 SCRATCH_VARIABLE = "RLRUN_SCRATCH"
@@ -89,12 +89,12 @@ def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
         run: The run's directory, as the driver knows it.
         trial: The trial's name.
         token: What `leave_token` left there.
-        disk: Name of the driver's disk (see `start_driver_disk`); "" if there is none.
+        disk: Name of the driver's disk (see `start_driver_files`); "" if there is none.
 
     Raises:
         UsageError: If this process does not see the run's directory and there is no other way to it.
     """
-    remote = RemoteDisk(disk) if disk else None
+    remote = RemoteFiles(disk) if disk else None
     scratch = os.environ.get(SCRATCH_VARIABLE)
     if sees(run, token) and not (scratch and remote):
         return SharedPlace(run / trial)
@@ -142,7 +142,7 @@ class TrialMirror:
         directory: The trial's directory here.
     """
 
-    def __init__(self, disk: Disk, run: Path, trial: str, scratch: Path) -> None:
+    def __init__(self, disk: RunFiles, run: Path, trial: str, scratch: Path) -> None:
         """Claims the trial, and fetches what it needs to go on.
 
         Args:
@@ -321,7 +321,7 @@ def _is_appended(name: str) -> bool:
     return name in (RESULT_FILE, CSV_FILE) or name.startswith("events.")
 
 
-def _claimed(disk: Disk, trial: str) -> str:
+def _claimed(disk: RunFiles, trial: str) -> str:
     """Claims a trial; a process that has it still may be about to let go of it."""
     deadline = time.monotonic() + CLAIM_TIMEOUT_S
     while True:

@@ -21,7 +21,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.settings import with_settings
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.decisions import StopDecision, append_stop
@@ -81,7 +81,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 assert isinstance(self._rule, Populations)
                 self._run.note(name, str(result[DIVERGED]))
                 return self._act(trial, self._rule.diverged(name))
-            decision = self._judged(trial, result)
+            decision = self._decision_on(trial, result)
             return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
         self._held[name] = trial  # until all are told to stop
         return str(TrialScheduler.NOOP)
@@ -90,7 +90,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         """Tells the rule that a trial has ended by itself, and hears its last result first."""
         if not self._is_stopping and trial_name(trial) not in self._run.stopped:
             with self._run.stopping_when_full():
-                self._judged(trial, result)
+                self._decision_on(trial, result)
         self._remove(trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
@@ -128,7 +128,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     # What follows.
 
-    def _judged(self, trial: Trial, result: dict[str, Any]) -> Decision | None:
+    def _decision_on(self, trial: Trial, result: dict[str, Any]) -> Decision | None:
         """Tells the rule and the searcher of a result; None if there is no rule, or it says no more than "done"."""
         scheduler = self._run.experiment.scheduler
         if self._rule is None or scheduler is None:
@@ -143,7 +143,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._measured[name] = (float(moment), value)
         if isinstance(self._rule, Populations) and result.get("done"):
             return None  # it comes to no further generation
-        decision = self._rule.judge(name, float(moment), score)
+        decision = self._rule.on_result(name, float(moment), score)
         if self._suggestions is not None and decision.rung is not None and value is not None:
             self._suggestions.observe(name, decision.rung, value)
         return decision
@@ -161,7 +161,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             _actor(trial).finish.remote(decision.reason)
             return str(TrialScheduler.STOP)
         if decision.orders is not None:
-            _actor(trial).take_orders.remote(self._ordered(trial, decision.orders, "RUNNING").to_data())
+            _actor(trial).take_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
@@ -185,9 +185,9 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             controller.stop_trial(trial)
             return
         if decision.orders is not None:
-            orders = self._ordered(trial, decision.orders, "PAUSED")
+            exploit = self._exploit(trial, decision.orders, "PAUSED")
             if held is not None:
-                _actor(trial).take_orders.remote(orders.to_data())
+                _actor(trial).take_exploit.remote(exploit.to_data())
         if held is None:
             self._ready[name] = trial
         else:
@@ -201,16 +201,16 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 self._run.tell(TrialEvent(name, "PAUSED"))
         self._just_held.clear()
 
-    def _ordered(self, trial: Trial, orders: Orders, status: TrialStatus) -> TrialOrders:
-        """Puts orders into a trial's config, so that they outlast its actor, and tells the user of them."""
+    def _exploit(self, trial: Trial, orders: Orders, status: TrialStatus) -> Exploit:
+        """Puts an exploit into a trial's config, so that it outlasts its actor, and tells the user of it."""
         spec = TrialSpec.from_data(trial.config["trial"])
-        changed = trial_orders(spec, orders)
+        changed = exploit_of(spec, orders)
         if orders.parent is not None:
-            before = trial.config["orders"]
+            before = trial.config["exploit"]
             old = spec.params if before is None else before["trial"]["params"]
             self._run.note(spec.name, copied(orders, old, changed.trial.params))
         self._run.tell(TrialEvent(spec.name, status, params=changed.trial.params))
-        trial.set_config({**trial.config, "orders": changed.to_data()})
+        trial.set_config({**trial.config, "exploit": changed.to_data()})
         return changed
 
     def _write_stop(self, name: str, decision: Decision) -> None:
@@ -289,10 +289,10 @@ def trial_name(trial: Trial) -> str:
     return name
 
 
-def trial_orders(spec: TrialSpec, orders: Orders) -> TrialOrders:
+def exploit_of(spec: TrialSpec, orders: Orders) -> Exploit:
     """Returns a rule's orders as the trial takes them."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
-    return TrialOrders(orders.generation, with_settings(spec, orders.params), parent)
+    return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
 def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str:

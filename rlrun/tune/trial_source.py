@@ -10,7 +10,7 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from rlrun.spec.experiment import TrialSpec
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.events import TrialAdded
 from rlrun.tune.resources import TrialResources
@@ -25,13 +25,13 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         self,
         run: ActiveRun,
         suggestions: Suggestions | None,
-        orders_of: Callable[[TrialSpec], TrialOrders | None],
+        exploit_of: Callable[[TrialSpec], Exploit | None],
     ) -> None:
         """Takes the run, its searcher if it has one, and what populations have told their trials last."""
         super().__init__()
         self._run = run
         self._suggestions = suggestions
-        self._orders_of = orders_of
+        self._exploit_of = exploit_of
         self._next = deque(run.trials)
 
     def __reduce__(self) -> tuple[type[Searcher], tuple[()]]:
@@ -59,7 +59,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         if not self._next:
             return str(Searcher.FINISHED)
         trial = self._next.popleft()
-        return trial_config(self._run, trial, self._orders_of(trial))
+        return trial_config(self._run, trial, self._exploit_of(trial))
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Does nothing: the searcher hears of ends in terms of our trials."""

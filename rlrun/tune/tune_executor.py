@@ -22,16 +22,16 @@ from ray.tune.experiment import Trial
 
 from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
 from rlrun.spec.experiment import TrialSpec
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.driver_disk import RemoteDisk, start_driver_disk
+from rlrun.tune.driver_files import RemoteFiles, start_driver_files
 from rlrun.tune.events import RunResources, TrialEvent
 from rlrun.tune.rules.population import Populations
 from rlrun.tune.rules_of_run import rule_of
 from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
 from rlrun.tune.trial_place import leave_token
-from rlrun.tune.trial_scheduler import RuleScheduler, trial_name, trial_orders
+from rlrun.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
 from rlrun.tune.trial_source import TrialSource
 
 RESOURCES_EVERY_S = 3.0
@@ -48,16 +48,16 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     run.capacity = dict(ray.cluster_resources())
     run.token = leave_token(run.directory.path)
     if spans_machines:
-        run.disk, disk = start_driver_disk(run.directory.path)
+        run.disk, disk = start_driver_files(run.directory.path)
     rule, standings = rule_of(run)
     suggestions = Suggestions(run.experiment, run.directory) if run.experiment.searches else None
     if suggestions is not None:
         for standing in standings:  # the process before may have ended with some of them unheard
             suggestions.observe(*standing)
 
-    def orders_of(trial: TrialSpec) -> TrialOrders | None:
+    def exploit_for(trial: TrialSpec) -> Exploit | None:
         orders = rule.orders(trial.name) if isinstance(rule, Populations) else None
-        return None if orders is None else trial_orders(trial, orders)
+        return None if orders is None else exploit_of(trial, orders)
 
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     run.directory.tune.mkdir()
@@ -65,7 +65,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
         AlgorithmTrainable,
         tune_config=TuneConfig(
             num_samples=-1,
-            search_alg=TrialSource(run, suggestions, orders_of),
+            search_alg=TrialSource(run, suggestions, exploit_for),
             scheduler=RuleScheduler(run, rule, suggestions),
             reuse_actors=True,  # a trial that follows another in its actor starts without importing torch again
             trial_name_creator=trial_name,
@@ -166,7 +166,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
     def _let_go(self, trial: Trial) -> None:
         """Takes a trial from its process, which may be lost, so that another one need not wait for it."""
         if self._run.disk:
-            RemoteDisk(self._run.disk).release(trial_name(trial))
+            RemoteFiles(self._run.disk).release(trial_name(trial))
 
 
 def _forget(trial: Trial) -> None:

@@ -18,7 +18,7 @@ from rlrun.spec.search_space import KINDS
 from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
 from rlrun.spec.yaml_source import parse_document
 from rlrun.tune.rules.asha import Asha
-from rlrun.tune.rules.choice import make_rule
+from rlrun.tune.rules.make_rule import make_rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

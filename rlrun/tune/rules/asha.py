@@ -81,7 +81,7 @@ class Asha:
         """Returns the bracket that a trial was dealt to, counted from 0."""
         return self._bracket[trial]
 
-    def judge(self, trial: str, time: float, score: float | None) -> Decision:
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Compares a trial's first result at or past a rung with what others had there."""
         if time >= self._max_t:
             return Decision("stop", f"asha: has come to {self._measure.moment(time)}, its limit")

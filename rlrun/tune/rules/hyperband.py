@@ -89,7 +89,7 @@ class HyperBand:
         self._brackets[-1].alive.append(trial)
         self._bracket_of[trial] = self._brackets[-1]
 
-    def judge(self, trial: str, time: float, score: float | None) -> Decision:
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Notes a trial's first result at or past each rung, and decides a rung to which all have come."""
         bracket = self._bracket_of[trial]
         scores, rungs = bracket.scores.setdefault(trial, []), bracket.plan.rungs

@@ -45,7 +45,7 @@ class Median:
     def add(self, trial: str) -> None:
         """Needs nothing: a trial counts from its first result on."""
 
-    def judge(self, trial: str, time: float, score: float | None) -> Decision:
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Compares the best that a trial has had so far with the others' means up to now."""
         mine = self._curves.setdefault(trial, _Curve())
         if mine.times and time <= mine.times[-1]:

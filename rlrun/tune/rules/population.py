@@ -103,7 +103,7 @@ class Populations:
         """Lets a trial take part; one that is never added has ended before."""
         self._present.add(trial)
 
-    def judge(self, trial: str, time: float, score: float | None) -> Decision:
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Hears a result; a member that has come to its next generation waits, or is told at once how it goes on.
 
         Args:

@@ -1,13 +1,13 @@
 """What every scheduling rule takes and answers.
 
-A rule is told of each trial (`add`, in the order of the trial table), of each result (`judge`) and of each trial that
-ended (`remove`). It knows no Ray, no files and no clock. What it remembers depends on the set of results and not on the
-order in which different trials delivered them, so that a run which was killed gets its rule back from its own records::
+A rule hears of each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that ended
+(`remove`). It knows no Ray, no files and no clock. What it remembers depends on the set of results and not on the order
+in which different trials delivered them, so that a run which was killed gets its rule back from its own records::
 
     for trial in table:
         rule.add(trial)
     for trial, time, score in sorted(rows, key=time):
-        rule.judge(trial, time, score)           # what it answers was carried out already, or comes again
+        rule.on_result(trial, time, score)       # what it answers was carried out already, or comes again
     for trial in ended:                          # done, failed, or stopped by the rule itself
         rule.remove(trial)
     decided = rule.released()                    # of waiting trials; those that ended are not among them
@@ -79,7 +79,7 @@ class Rule(Protocol):
     def add(self, trial: str) -> None:
         """Tells of a trial, in the order of the table and before its first result; again changes nothing."""
 
-    def judge(self, trial: str, time: float, score: float | None) -> Decision:
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Tells of a result and asks what follows; also of the last one of a trial that ends by itself.
 
         Args:

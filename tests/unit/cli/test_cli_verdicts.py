@@ -12,7 +12,7 @@ from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
 from rlrun.cli.timings import candidates, tune
 from rlrun.errors import UsageError
-from rlrun.regression.comparison import Comparison
+from rlrun.regression.judgement import Comparison
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.run_directory import TrialResult

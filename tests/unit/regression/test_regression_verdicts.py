@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.regression.comparison import Comparison, Judgement
+from rlrun.regression.judgement import Comparison, Judgement
 from rlrun.regression.verdicts import Case, Verdict, verdict_data
 
 

@@ -11,7 +11,7 @@ import pytest
 from rlrun.data.demonstrations import Demonstrations
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.replay.demonstrations import DemonstratedReplay
+from rlrun.replay.demonstrated_replay import DemonstratedReplay
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 
 SHOWN_STEPS = 30

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.report.lineage import families
+from rlrun.report.families import families
 from rlrun.report.reading import read_run
 
 MakeRun = Callable[..., Path]

@@ -10,7 +10,7 @@ import pytest
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.trial.trial_loop import TrialLoop
@@ -262,26 +262,26 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
         run(donor, until=4)
         parent = donor.save()
         counted = donor.last_result["env_steps"]
-    orders = TrialOrders(1, trial.replace(config=trial.config.replace(**settings), params=settings), parent)
+    exploit = Exploit(1, trial.replace(config=trial.config.replace(**settings), params=settings), parent)
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop, until=3)
         loop.save()
         shutil.copytree(tmp_path / "t", tmp_path / "killed")
         own = curve(tmp_path / "t")
-        loop.take_orders(orders)
+        loop.take_exploit(exploit)
         learner = loop.training.trainee.learner
         taken = learner.policy.parameters.named(learner.flat())
         np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
         assert loop.training.workers.counts.env_steps == counted
-        assert loop.training.algorithm.config == orders.trial.config
+        assert loop.training.algorithm.config == exploit.trial.config
         run(loop)
     rows = curve(tmp_path / "t")
     assert rows[:3] == own
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert rows[3]["learner/lr"] == orders.trial.config.lr
-    assert counted < rows[3]["env_steps"] <= counted + orders.trial.config.train_batch_size
+    assert rows[3]["learner/lr"] == exploit.trial.config.lr
+    assert counted < rows[3]["env_steps"] <= counted + exploit.trial.config.train_batch_size
 
-    with TrialLoop(orders.trial, tmp_path / "killed", resume=True, orders=orders) as loop:
+    with TrialLoop(exploit.trial, tmp_path / "killed", resume=True, exploit=exploit) as loop:
         run(loop)
     assert curve(tmp_path / "killed") == rows
     assert record(tmp_path / "killed").params == settings
@@ -297,22 +297,22 @@ def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
             run(loop, until=3)
             parent = loop.save()
             if name == "in place":
-                loop.take_orders(TrialOrders(1, changed, parent))
+                loop.take_exploit(Exploit(1, changed, parent))
                 run(loop)
     with TrialLoop(changed, tmp_path / "anew", resume=True) as loop:
         run(loop)
     assert curve(tmp_path / "in place") == curve(tmp_path / "anew")
 
 
-def test_orders_of_a_generation_are_carried_out_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"iteration": 9})
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop, until=2)
-        orders = TrialOrders(1, trial, loop.save())
-        loop.take_orders(orders)
+        exploit = Exploit(1, trial, loop.save())
+        loop.take_exploit(exploit)
         run(loop, until=4)
         steps = loop.training.workers.counts.env_steps
-        loop.take_orders(orders)
+        loop.take_exploit(exploit)
         assert (loop.generation, loop.training.workers.counts.env_steps) == (1, steps)
 
 

@@ -19,7 +19,7 @@ from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.orders import TrialOrders
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import AGAIN, DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError
@@ -56,7 +56,7 @@ def config(runs: Path, seed: int = 0, *, interval: int | None = None, **settings
         "eager": False,
         "import_paths": [],
         "interval_env_steps": interval,
-        "orders": None,
+        "exploit": None,
     }
 
 
@@ -216,7 +216,7 @@ def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(t
     assert again[AGAIN] is True
     assert row(again) == second
 
-    trainable.take_orders(TrialOrders(1, trial(), None).to_data())
+    trainable.take_exploit(Exploit(1, trial(), None).to_data())
     assert row(trainable.train())["env_steps"] > second["env_steps"]
     trainable.stop()
 
@@ -235,12 +235,12 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     trainable = AlgorithmTrainable(config(tmp_path, interval=100))
     trainable.train()
     trainable.train()
-    orders = TrialOrders(1, trial(**{name: value}), parent).to_data()
+    exploit = Exploit(1, trial(**{name: value}), parent).to_data()
     if is_elsewhere:  # its actor was given to another trial in between
         trainable.stop()
-        trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+        trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     else:
-        trainable.take_orders(orders)
+        trainable.take_exploit(exploit)
     third = row(trainable.train())
     assert third["learner/lr"] == (value if name == "lr" else 3e-4)
     assert third["sgd_steps"] == 4 + (4 if name == "num_epochs" else 2)
@@ -253,12 +253,12 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     assert content.manifest["generation"] == 1
     assert content.spec["config"][name] == value
 
-    # The same orders given again after a kill, before and after it has saved, have the same effect once.
+    # The same exploit given again after a kill, before and after it has saved, have the same effect once.
     shutil.rmtree(tmp_path / "000-seed=0/checkpoints/iteration_000003")
-    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     assert row(trainable.train()) == third
     trainable.stop()
-    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "orders": orders})
+    trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     after = row(trainable.train())
     trainable.stop()
     assert after["iteration"] == 4
@@ -275,7 +275,7 @@ def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Pa
     assert status(tmp_path) == ("PAUSED", "")
 
     parent = tmp_path / "000-seed=1/checkpoints/iteration_000001"
-    trainable.take_orders(TrialOrders(1, trial(), parent).to_data())
+    trainable.take_exploit(Exploit(1, trial(), parent).to_data())
     after = row(trainable.train())
     trainable.stop()
     assert (after["iteration"], after["learner/lr"]) == (1, 3e-4)

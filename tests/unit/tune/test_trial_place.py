@@ -18,7 +18,7 @@ from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
 from rlrun.tune import trial_place
-from rlrun.tune.driver_disk import DriverDisk, Operation
+from rlrun.tune.driver_files import DriverFiles, Operation
 from rlrun.tune.trial_place import (
     PIECE_BYTES,
     SCRATCH_VARIABLE,
@@ -34,7 +34,7 @@ ELSEWHERE = Path("/only/the/driver/has/runs/steady")
 TRIAL = "000-seed=0"
 
 
-class MortalDisk(DriverDisk):
+class MortalDisk(DriverFiles):
     """Carries out so many operations; then the sender dies."""
 
     def __init__(self, run: str, operations: int) -> None:
@@ -57,13 +57,13 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def disk(run: Path) -> Iterator[DriverDisk]:
-    disk = DriverDisk(str(run))
+def disk(run: Path) -> Iterator[DriverFiles]:
+    disk = DriverFiles(str(run))
     yield disk
     disk.release(TRIAL)
 
 
-def mirror(disk: DriverDisk, tmp_path: Path, trial: str = TRIAL) -> TrialMirror:
+def mirror(disk: DriverFiles, tmp_path: Path, trial: str = TRIAL) -> TrialMirror:
     return TrialMirror(disk, ELSEWHERE, trial, tmp_path / "scratch")
 
 
@@ -94,7 +94,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
 
 
-def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Path, disk: DriverDisk) -> None:
+def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
     place = mirror(disk, tmp_path)
     with TrialLoop(spec(), place.directory) as loop:
         while not loop.done:
@@ -114,7 +114,7 @@ def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Pat
 def test_a_row_is_sent_once(tmp_path: Path, run: Path) -> None:
     sent: list[Operation] = []
 
-    class Listening(DriverDisk):
+    class Listening(DriverFiles):
         def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
             sent.extend(operations)
             super().apply(trial, claim, operations)
@@ -140,7 +140,7 @@ def test_a_row_is_sent_once(tmp_path: Path, run: Path) -> None:
 
 
 def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_moved(
-    tmp_path: Path, run: Path, disk: DriverDisk
+    tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(every=2, best="episode_return_mean"), tmp_path / "still") as still:
         while not still.done:
@@ -163,7 +163,7 @@ def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_
 
 
 def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_still_pruned(
-    tmp_path: Path, run: Path, disk: DriverDisk
+    tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(keep=3), run / TRIAL) as loop:
         for _ in range(4):
@@ -227,7 +227,7 @@ def test_a_kill_in_the_middle_of_a_push_leaves_whole_checkpoints_only(tmp_path: 
     assert files(run / TRIAL) == files(after / TRIAL)
 
 
-def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverDisk) -> None:
+def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
     place = mirror(disk, tmp_path)
     large = os.urandom(2 * PIECE_BYTES + 5)
     (place.directory / "notes.bin").write_bytes(large)
@@ -245,7 +245,7 @@ def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverDis
 
 
 def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
-    tmp_path: Path, run: Path, disk: DriverDisk
+    tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     place = mirror(disk, tmp_path)
     result = place.directory / "result.json"
@@ -260,7 +260,7 @@ def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
     place.close()
 
 
-def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverDisk) -> None:
+def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverFiles) -> None:
     before = mirror(disk, tmp_path)
 
     def let_go() -> None:
@@ -277,7 +277,7 @@ def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverDisk) 
 
 
 def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
-    tmp_path: Path, run: Path, disk: DriverDisk, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
     directory = TrialDirectory(run / TRIAL)
@@ -289,7 +289,7 @@ def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
 
 
 def test_who_was_given_up_for_lost_writes_no_more(
-    tmp_path: Path, run: Path, disk: DriverDisk, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
     lost = mirror(disk, tmp_path)
@@ -308,7 +308,7 @@ def test_who_was_given_up_for_lost_writes_no_more(
     there.close()
 
 
-def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(tmp_path: Path, run: Path, disk: DriverDisk) -> None:
+def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
     place = mirror(disk, tmp_path)
     with pytest.raises(UsageError, match="this process is running the trial already"):
         TrialDirectory(run / TRIAL).claim(timeout_s=0)
@@ -317,7 +317,7 @@ def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(tmp_path: Path, ru
     place.close()
 
 
-def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: DriverDisk) -> None:
+def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
     place = mirror(disk, tmp_path)
     (place.directory / "error.txt").write_text(f"{place.directory}/failed")
     (place.directory / "trial.json").write_text(f'{{"error": "see {place.directory}/failed"}}')
@@ -329,7 +329,7 @@ def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: Dr
 
 
 def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
-    tmp_path: Path, run: Path, disk: DriverDisk
+    tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     parent = run / "001-seed=1/checkpoints/iteration_000002"
     there = ELSEWHERE / "001-seed=1/checkpoints/iteration_000002"
@@ -353,7 +353,7 @@ def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
 
 
 def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
-    tmp_path: Path, run: Path, disk: DriverDisk
+    tmp_path: Path, run: Path, disk: DriverFiles
 ) -> None:
     with TrialLoop(spec(iterations=1), tmp_path / "earlier") as earlier:
         earlier.step()
@@ -376,7 +376,7 @@ def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
 
 
 def test_folders_of_killed_processes_are_removed_and_those_of_living_ones_are_not(
-    tmp_path: Path, disk: DriverDisk
+    tmp_path: Path, disk: DriverFiles
 ) -> None:
     living = mirror(disk, tmp_path)
     killed = tmp_path / "scratch/rlrun-trial-0123abcd"

@@ -83,7 +83,7 @@ def arrive(rule: Populations, scores: Mapping[str, float | None], steps: int) ->
     """Lets members come to a generation and returns what was decided about each, by name."""
     decided = {}
     for name, score in scores.items():
-        decision = rule.judge(name, steps, score)
+        decision = rule.on_result(name, steps, score)
         if decision.verdict != "wait":
             decided[name] = decision
     return {**decided, **rule.released()}
@@ -91,7 +91,7 @@ def arrive(rule: Populations, scores: Mapping[str, float | None], steps: int) ->
 
 def test_a_result_between_two_generations_changes_nothing(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
-    assert run.rule().judge(run.names[0], INTERVAL - 1, 5.0).verdict == "continue"
+    assert run.rule().on_result(run.names[0], INTERVAL - 1, 5.0).verdict == "continue"
 
 
 def test_the_worst_quarter_goes_on_from_the_best_and_all_wait_for_the_last(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_the_worst_quarter_goes_on_from_the_best_and_all_wait_for_the_last(tmp_p
     rule = run.rule()
     scores = dict(zip(run.names, [5.0, 80.0, 1.0, 40.0, 30.0, 90.0, None, 20.0], strict=True))
     *first, last = run.names
-    assert [rule.judge(name, INTERVAL + 10, scores[name]).verdict for name in first] == ["wait"] * 7
+    assert [rule.on_result(name, INTERVAL + 10, scores[name]).verdict for name in first] == ["wait"] * 7
     assert rule.released() == {}
-    decided = {last: rule.judge(last, INTERVAL + 10, scores[last]), **rule.released()}
+    decided = {last: rule.on_result(last, INTERVAL + 10, scores[last]), **rule.released()}
     assert {decision.verdict for decision in decided.values()} == {"continue"}
     parents = {name: decision.orders.parent for name, decision in decided.items() if decision.orders.parent}
     worst, best = {run.names[2], run.names[6]}, {run.names[1], run.names[5]}
@@ -165,8 +165,8 @@ def test_a_kill_at_any_point_leaves_the_same_lineage(tmp_path: Path, synchronous
                         file.write(b'{"population": 0, "gener')
                     rule = run.rule()
                     for earlier in run.names[: run.names.index(name)]:  # they stand where they had come to
-                        rule.judge(earlier, generation * INTERVAL, by_name[earlier])
-                rule.judge(name, generation * INTERVAL, by_name[name])
+                        rule.on_result(earlier, generation * INTERVAL, by_name[earlier])
+                rule.on_result(name, generation * INTERVAL, by_name[name])
                 count += 1
         lines = [line for line in (run.path / LINEAGE_FILE).read_bytes().splitlines() if line.endswith(b"}")]
         assert lines == expected.splitlines(), arrivals
@@ -186,7 +186,7 @@ def test_a_member_that_ends_is_not_waited_for(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     rule = run.rule()
     for name in run.names[:3]:
-        assert rule.judge(name, INTERVAL, 1.0).verdict == "wait"
+        assert rule.on_result(name, INTERVAL, 1.0).verdict == "wait"
     rule.remove(run.names[3])
     assert set(rule.released()) == set(run.names[:3])
 

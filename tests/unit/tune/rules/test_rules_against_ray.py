@@ -53,7 +53,7 @@ class OnRay:
         self.trials[name] = RayTrial(name)
         self.scheduler.on_trial_add(self, self.trials[name])
 
-    def judge(self, name: str, time: int, score: float) -> str:
+    def on_result(self, name: str, time: int, score: float) -> str:
         trial = self.trials[name]
         trial.status, self.last[name] = Trial.RUNNING, {"time": time, "score": score}
         verdict = VERDICTS[self.scheduler.on_trial_result(self, trial, self.last[name])]
@@ -95,13 +95,13 @@ def listened(rule: Rule, on_ray: OnRay, scores: dict[str, list[float]], chance: 
         running[name] += 1
         time, score = running[name], scores[name][running[name] - 1]
         if time in (ends[name], len(scores[name])):
-            rule.judge(name, time, score)
+            rule.on_result(name, time, score)
             rule.remove(name)
             on_ray.complete(name, time, score)
             del running[name]
             continue
-        verdict = rule.judge(name, time, score).verdict
-        assert (name, time, verdict) == (name, time, on_ray.judge(name, time, score))
+        verdict = rule.on_result(name, time, score).verdict
+        assert (name, time, verdict) == (name, time, on_ray.on_result(name, time, score))
         if verdict == "stop":
             rule.remove(name)
             del running[name]
@@ -135,25 +135,25 @@ def test_asha_compares_a_result_past_two_rungs_once_where_ray_compares_the_next_
     numbers: dict[str, Any] = {"max_t": 100, "grace_period": 1, "reduction_factor": 4}
     rule = Asha(**numbers, measure=MEASURE)
     on_ray = OnRay(AsyncHyperBandScheduler("time", "score", "max", **numbers))
-    for judge in (rule, on_ray):
-        judge.add("a")
-        judge.add("b")
-        judge.judge("a", 1, 9)
-        judge.judge("b", 5, 8)
-    assert on_ray.judge("b", 6, 8) == "stop"
-    assert rule.judge("b", 6, 8).verdict == "continue"
+    for scheduler in (rule, on_ray):
+        scheduler.add("a")
+        scheduler.add("b")
+        scheduler.on_result("a", 1, 9)
+        scheduler.on_result("b", 5, 8)
+    assert on_ray.on_result("b", 6, 8) == "stop"
+    assert rule.on_result("b", 6, 8).verdict == "continue"
 
 
 def test_asha_compares_a_missing_number_as_the_worst_where_ray_lets_nan_pass_every_rung() -> None:
     numbers: dict[str, Any] = {"max_t": 100, "grace_period": 1, "reduction_factor": 4}
     rule = Asha(**numbers, measure=MEASURE)
     on_ray = OnRay(AsyncHyperBandScheduler("time", "score", "max", **numbers))
-    for judge in (rule, on_ray):
-        judge.add("a")
-        judge.add("b")
-        judge.judge("a", 1, 9)
-    assert on_ray.judge("b", 1, float("nan")) == "continue"
-    assert rule.judge("b", 1, None).verdict == "stop"
+    for scheduler in (rule, on_ray):
+        scheduler.add("a")
+        scheduler.add("b")
+        scheduler.on_result("a", 1, 9)
+    assert on_ray.on_result("b", 1, float("nan")) == "continue"
+    assert rule.on_result("b", 1, None).verdict == "stop"
 
 
 @given(
@@ -186,14 +186,14 @@ def _completed_once(self: OnRay, trial: RayTrial) -> None:
 def test_median_counts_the_last_result_of_a_stopped_trial_once_where_ray_counts_it_twice() -> None:
     rule = Median(grace_period=0, min_samples_required=1, measure=MEASURE)
     on_ray = OnRay(MedianStoppingRule("time", "score", "max", grace_period=0, min_samples_required=1))
-    for judge in (rule, on_ray):
+    for scheduler in (rule, on_ray):
         for name in "abc":
-            judge.add(name)
-        judge.judge("a", 1, 0)
-        judge.judge("b", 1, 6)
-        judge.judge("b", 2, 6)
-        judge.judge("a", 2, 3)  # stopped; its mean is 1.5, in Ray's books 2
-    ours, rays = rule.judge("c", 2, 3.9).verdict, on_ray.judge("c", 2, 3.9)
+            scheduler.add(name)
+        scheduler.on_result("a", 1, 0)
+        scheduler.on_result("b", 1, 6)
+        scheduler.on_result("b", 2, 6)
+        scheduler.on_result("a", 2, 3)  # stopped; its mean is 1.5, in Ray's books 2
+    ours, rays = rule.on_result("c", 2, 3.9).verdict, on_ray.on_result("c", 2, 3.9)
     assert (ours, rays) == ("continue", "stop")
 
 
@@ -231,7 +231,7 @@ def fates_of_ours(rule: HyperBand, scores: dict[str, list[float]], fails: dict[s
             rule.remove(name)
         else:
             time[name] += 1
-            verdict = rule.judge(name, time[name], scores[name][time[name] - 1]).verdict
+            verdict = rule.on_result(name, time[name], scores[name][time[name] - 1]).verdict
             if verdict != "continue":
                 running.remove(name)
             if verdict == "wait":
@@ -258,20 +258,20 @@ def fates_of_rays(
             on_ray.fail(name)
         else:
             time[name] += 1
-            on_ray.judge(name, time[name], scores[name][time[name] - 1])
+            on_ray.on_result(name, time[name], scores[name][time[name] - 1])
     return time, any(trial.status == Trial.PAUSED for trial in on_ray.trials.values())
 
 
 def test_hyperband_goes_on_after_a_late_failure_where_ray_waits_for_ever() -> None:
     rule = HyperBand(max_t=9, grace_period=1, reduction_factor=3, trials=17, measure=MEASURE)
     on_ray = OnRay(HyperBandScheduler("time", "score", "max", max_t=9, reduction_factor=3))
-    for judge in (rule, on_ray):
+    for scheduler in (rule, on_ray):
         for number in range(17):
-            judge.add(f"t{number}")
+            scheduler.add(f"t{number}")
         for number in range(8, 17):  # the bracket with rungs at 1, 3 and 9; the last three go on
-            judge.judge(f"t{number}", 1, number)
-        judge.judge("t14", 3, 1)
-        judge.judge("t15", 3, 2)
+            scheduler.on_result(f"t{number}", 1, number)
+        scheduler.on_result("t14", 3, 1)
+        scheduler.on_result("t15", 3, 2)
     rule.released()
     rule.remove("t16")
     on_ray.fail("t16")
@@ -293,7 +293,7 @@ def test_hyperband_compares_a_result_at_every_rung_it_is_past_where_ray_waits_fo
         rule.add(f"t{number}")
         on_ray.add(f"t{number}")
     for number in range(8, 17):  # all of the bracket with rungs at 1, 3 and 9
-        last, rays = rule.judge(f"t{number}", 4, number), on_ray.judge(f"t{number}", 4, number)
+        last, rays = rule.on_result(f"t{number}", 4, number), on_ray.on_result(f"t{number}", 4, number)
     assert last.verdict == "continue"
     assert rays == "wait"
     assert "t16" not in on_ray.runnable()
@@ -306,10 +306,10 @@ def test_hyperband_counts_a_trial_that_ends_at_a_rung_where_ray_forgets_it(time:
     for name in "xyabc":  # the bracket of the first two halves nothing
         rule.add(name)
         on_ray.add(name)
-    rule.judge("a", time, 9)
+    rule.on_result("a", time, 9)
     rule.remove("a")
     on_ray.complete("a", int(time), 9)
-    rule.judge("b", 1, 1)
-    on_ray.judge("b", 1, 1)
-    assert rule.judge("c", 1, 2).verdict == "stop"
-    assert on_ray.judge("c", 1, 2) == "continue"
+    rule.on_result("b", 1, 1)
+    on_ray.on_result("b", 1, 1)
+    assert rule.on_result("c", 1, 2).verdict == "stop"
+    assert on_ray.on_result("c", 1, 2) == "continue"

@@ -93,12 +93,12 @@ def played(rule: Rule, world: World, chance: Random) -> list[Event]:
         is_over = world.fails.get(trial) == time[trial]
         if not is_over:
             time[trial] += 1
-            decision = judged(rule, world, trial, time[trial])
+            decision = decided(rule, world, trial, time[trial])
             is_over = decision.verdict == "stop" or world.ends.get(trial) == time[trial]
             if decision.verdict == "wait" and not is_over:
                 running.remove(trial)
                 waiting.add(trial)
-            hear(Event("judge", trial, time[trial], decision))
+            hear(Event("result", trial, time[trial], decision))
         if is_over:
             running.remove(trial)
             rule.remove(trial)
@@ -107,9 +107,9 @@ def played(rule: Rule, world: World, chance: Random) -> list[Event]:
     return events
 
 
-def judged(rule: Rule, world: World, trial: str, time: int) -> Decision:
+def decided(rule: Rule, world: World, trial: str, time: int) -> Decision:
     """Returns what a rule says to a result; at the limit a trial is over whatever the rule says."""
-    decision = rule.judge(trial, time, world.score(trial, time))
+    decision = rule.on_result(trial, time, world.score(trial, time))
     return Decision("stop", decision.reason, rung=decision.rung) if time == LIMIT else decision
 
 
@@ -117,9 +117,9 @@ def rebuilt(rule: Rule, world: World, events: list[Event]) -> Rule:
     """Returns a fresh rule that was told what is on record after some events."""
     for trial in [event.trial for event in events if event.what == "add"]:
         rule.add(trial)
-    rows = [(event.time, event.trial) for event in events if event.what == "judge"]
+    rows = [(event.time, event.trial) for event in events if event.what == "result"]
     for time, trial in sorted(rows):
-        rule.judge(trial, time, world.score(trial, time))
+        rule.on_result(trial, time, world.score(trial, time))
     for trial in [event.trial for event in events if event.what == "remove"]:
         rule.remove(trial)
     return rule
@@ -135,7 +135,7 @@ def go_on(rule: Rule, world: World, events: list[Event]) -> list[Event]:
         elif event.what == "remove":
             rule.remove(event.trial)
         else:
-            decision = judged(rule, world, event.trial, event.time)
+            decision = decided(rule, world, event.trial, event.time)
         found.append(Event(event.what, event.trial, event.time, decision, tuple(rule.released().items())))
     return found
 
@@ -180,10 +180,10 @@ def test_rows_that_come_again_after_an_interrupt_change_nothing(kind: str, trial
     rule.released()
     standing = stand(before)
     for trial, verdict in standing.items():
-        newest = max(event.time for event in before if event.trial == trial and event.what == "judge")
+        newest = max(event.time for event in before if event.trial == trial and event.what == "result")
         checkpoint = chance.randint(0, newest)
         again = [
-            rule.judge(trial, time, world.score(trial, time)).verdict for time in range(checkpoint + 1, newest + 1)
+            rule.on_result(trial, time, world.score(trial, time)).verdict for time in range(checkpoint + 1, newest + 1)
         ]
         if verdict != "stop":  # else it was about to be removed when the run was interrupted
             assert again == [*["continue"] * (len(again) - 1), verdict][: len(again)]
@@ -220,10 +220,10 @@ def test_a_row_that_was_lost_with_its_record_is_compared_as_new() -> None:
     rule = RULES["asha"](3)
     for trial in "abc":  # b's bracket begins at 3
         rule.add(trial)
-    assert rule.judge("a", 1, 4).verdict == "continue"
-    assert rule.judge("c", 1, 5).verdict == "continue"
+    assert rule.on_result("a", 1, 4).verdict == "continue"
+    assert rule.on_result("c", 1, 5).verdict == "continue"
     rule = RULES["asha"](3)
     for trial in "abc":
         rule.add(trial)
-    rule.judge("c", 1, 5)
-    assert rule.judge("a", 1, 4).verdict == "stop"
+    rule.on_result("c", 1, 5)
+    assert rule.on_result("a", 1, 4).verdict == "stop"

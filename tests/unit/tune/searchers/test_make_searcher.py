@@ -10,7 +10,7 @@ import pytest
 from rlrun.errors import UsageError
 from rlrun.spec.experiment import Experiment
 from rlrun.spec.load import load_experiments
-from rlrun.tune.searchers.choice import check_installed, make_searcher
+from rlrun.tune.searchers.make_searcher import check_installed, make_searcher
 
 SPEC = """
 tuned:

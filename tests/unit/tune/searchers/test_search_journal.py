@@ -9,9 +9,9 @@ import pytest
 
 from rlrun.errors import OutOfResources, Problem, SpecError, UsageError
 from rlrun.spec.search_space import find_spaces
-from rlrun.tune.searchers.choice import SEARCHERS
 from rlrun.tune.searchers.dimension import dimensions_of
 from rlrun.tune.searchers.journal import ATTEMPTS, JournaledSearcher
+from rlrun.tune.searchers.make_searcher import SEARCHERS
 from rlrun.tune.searchers.searcher import Configuration
 
 SPACES = {

@@ -9,9 +9,9 @@ import pytest
 
 from rlrun.spec.expansion import expand
 from rlrun.spec.search_space import SearchSpace, find_spaces
-from rlrun.tune.searchers.choice import SEARCHERS
 from rlrun.tune.searchers.dimension import dimensions_of
 from rlrun.tune.searchers.journal import JournaledSearcher
+from rlrun.tune.searchers.make_searcher import SEARCHERS
 from rlrun.tune.searchers.searcher import Configuration, History
 
 ALL_KINDS = {

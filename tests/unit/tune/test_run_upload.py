@@ -14,8 +14,8 @@ from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import RlrunError, UsageError
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
-from rlrun.tune import run_copy
-from rlrun.tune.run_copy import RunCopy, fetch_run, is_taken, place_of_copy
+from rlrun.tune import run_upload
+from rlrun.tune.run_upload import RunUpload, fetch_run, is_taken, place_of_copy
 
 TRIAL = "000-seed=0"
 
@@ -64,7 +64,7 @@ def test_the_copy_follows_the_run(tmp_path: Path, storage: str) -> None:
     run = new_run(tmp_path)
     uri = place_of_copy(storage, run.name)
     assert not is_taken(uri)
-    with RunCopy(run, uri) as copy:
+    with RunUpload(run, uri) as copy:
         assert stored(uri) == files(run)
         for iteration in range(1, 5):
             step(run, TRIAL, iteration)
@@ -88,16 +88,16 @@ def test_a_later_process_goes_on_with_the_copy(tmp_path: Path, storage: str) -> 
     uri = place_of_copy(storage, run.name)
     for iteration in (1, 2, 3):
         step(run, TRIAL, iteration)
-    with RunCopy(run, uri):
+    with RunUpload(run, uri):
         pass
     for iteration in (4, 5):
         step(run, TRIAL, iteration)
     moved = shutil.move(run, tmp_path / "moved")
-    with RunCopy(moved, uri):
+    with RunUpload(moved, uri):
         assert stored(uri) == files(moved)
 
 
-class Mortal(RunCopy):
+class Mortal(RunUpload):
     """Dies after so many files."""
 
     left = 0
@@ -123,7 +123,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
     for count in range(100):
         storage = f"fsspec+memory:///{secrets.token_hex(4)}" if is_object_store else str(tmp_path / f"s{count}")
         uri = place_of_copy(storage, run.name)
-        with RunCopy(before, uri):
+        with RunUpload(before, uri):
             pass
         killed = Mortal(run, uri)
         killed.left = count
@@ -144,7 +144,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
             assert int(kept[-1].name[-6:]) >= record.iteration
         if whole:
             break
-        with RunCopy(run, uri):
+        with RunUpload(run, uri):
             assert stored(uri) == files(run)
     assert 10 < count < 60
     assert files(back) == files(run)
@@ -153,11 +153,11 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
 def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_copy, "COPY_EVERY_S", 0.01)
+    monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01)
     run = new_run(tmp_path)
     uri = str(tmp_path / "storage/steady")
     blocked = tmp_path / "storage/steady/000-seed=0"
-    with RunCopy(run, uri):
+    with RunUpload(run, uri):
         blocked.write_text("a file where a folder is wanted")
         step(run, TRIAL, 1)
         while not caplog.messages:
@@ -166,7 +166,7 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
     assert stored(uri) == files(run)
     assert caplog.messages[0].startswith(f"storage {uri}: ")
 
-    copy = RunCopy(run, uri).__enter__()
+    copy = RunUpload(run, uri).__enter__()
     shutil.rmtree(tmp_path / "storage")
     (tmp_path / "storage").write_text("in the way")
     step(run, TRIAL, 2)
@@ -177,14 +177,14 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
 @pytest.mark.parametrize("uri", ["weird://bucket/runs", "fsspec+no-such-thing://x"])
 def test_a_storage_that_is_none_is_refused(tmp_path: Path, uri: str) -> None:
     with pytest.raises(UsageError, match=f"storage .*{uri[:4]}"):
-        RunCopy(new_run(tmp_path), place_of_copy(uri, "steady"))
+        RunUpload(new_run(tmp_path), place_of_copy(uri, "steady"))
 
 
 def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(UsageError, match=f"storage {tmp_path}/file/steady: cannot be"),
-        RunCopy(new_run(tmp_path), str(tmp_path / "file/steady")),
+        RunUpload(new_run(tmp_path), str(tmp_path / "file/steady")),
     ):
         pass
 
@@ -192,7 +192,7 @@ def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: 
 def test_a_run_does_not_come_back_over_another(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     uri = place_of_copy(str(tmp_path / "storage"), run.name)
-    with RunCopy(run, uri):
+    with RunUpload(run, uri):
         pass
     with pytest.raises(UsageError, match=f"{run} is there already; to go on with it: rlrun resume {run}"):
         fetch_run(uri, tmp_path)

@@ -52,8 +52,8 @@ class Operation:
     source: str = ""
 
 
-class Disk(Protocol):
-    """What a trial on another machine can ask for; see `DriverDisk`."""
+class RunFiles(Protocol):
+    """What a trial on another machine can ask for; see `DriverFiles`."""
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
         """Makes the caller the only one whose writes of a trial are taken; None while somebody else is."""
@@ -80,7 +80,7 @@ class Disk(Protocol):
         ...
 
 
-class DriverDisk:
+class DriverFiles:
     """Reads and writes a run's directory in the name of trials that do not see it."""
 
     def __init__(self, run: str) -> None:
@@ -192,14 +192,14 @@ class DriverDisk:
             return file.read(size)
 
 
-class RemoteDisk:
+class RemoteFiles:
     """The actor's methods, called from a trial's process."""
 
     def __init__(self, name: str) -> None:
         """Finds the actor.
 
         Args:
-            name: What `start_driver_disk` returned.
+            name: What `start_driver_files` returned.
 
         Raises:
             TrainingFailed: If it is gone, and the driver with it.
@@ -212,30 +212,30 @@ class RemoteDisk:
             raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """See `DriverDisk.claim`."""
+        """See `DriverFiles.claim`."""
         claim: str | None = self._ask("claim", trial, by_force=by_force)
         return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
-        """See `DriverDisk.release`."""
+        """See `DriverFiles.release`."""
         self._ask("release", trial, claim)
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
-        """See `DriverDisk.apply`."""
+        """See `DriverFiles.apply`."""
         self._ask("apply", trial, claim, operations)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """See `DriverDisk.contents`."""
+        """See `DriverFiles.contents`."""
         files: list[tuple[str, int]] = self._ask("contents", trial)
         return files
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """See `DriverDisk.checkpoint`."""
+        """See `DriverFiles.checkpoint`."""
         files: list[tuple[str, int]] = self._ask("checkpoint", path)
         return files
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """See `DriverDisk.read`."""
+        """See `DriverFiles.read`."""
         data: bytes = self._ask("read", path, offset, size)
         return data
 
@@ -253,7 +253,7 @@ class RemoteDisk:
             raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
 
 
-def start_driver_disk(run: Path) -> tuple[str, Any]:
+def start_driver_files(run: Path) -> tuple[str, Any]:
     """Starts the actor on this process's node; it ends with the handle, or with this process.
 
     Args:
@@ -271,7 +271,7 @@ def start_driver_disk(run: Path) -> tuple[str, Any]:
 
     name = f"rlrun-disk-{secrets.token_hex(8)}"
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    remote_disk = ray.remote(num_cpus=0, max_concurrency=8)(DriverDisk)
+    remote_disk = ray.remote(num_cpus=0, max_concurrency=8)(DriverFiles)
     actor = remote_disk.options(name=name, scheduling_strategy=here).remote(str(run.absolute()))
     try:
         ray.get(actor.ready.remote())

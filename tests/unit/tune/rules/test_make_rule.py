@@ -4,8 +4,8 @@ import pytest
 
 from rlrun.spec.tuning import SchedulerConfig
 from rlrun.tune.rules.asha import Asha
-from rlrun.tune.rules.choice import make_rule
 from rlrun.tune.rules.hyperband import HyperBand
+from rlrun.tune.rules.make_rule import make_rule
 from rlrun.tune.rules.median import Median
 from rlrun.tune.rules.rule import Rule
 
@@ -20,7 +20,7 @@ def test_asha_takes_its_limit_from_the_stop_and_two_rungs_before_it():
     rule = rule_of("asha")
     assert isinstance(rule, Asha)
     assert rule.rungs == ((10_000, 40_000),)
-    assert rule.judge("a", 160_000, 1).reason == "asha: has come to 160,000 env steps, its limit"
+    assert rule.on_result("a", 160_000, 1).reason == "asha: has come to 160,000 env steps, its limit"
 
 
 def test_asha_takes_every_setting():
@@ -30,12 +30,12 @@ def test_asha_takes_every_setting():
     assert rule.rungs == ((2, 6, 18, 54), (6, 18, 54))
     for trial, score in (("a", -1), ("b", -2)):
         rule.add(trial)
-        last = rule.judge(trial, 6, score)
+        last = rule.on_result(trial, 6, score)
     assert last.verdict == "continue"  # b is in the other bracket
     rule.add("c")
-    assert rule.judge("c", 2, -3).verdict == "continue"
+    assert rule.on_result("c", 2, -3).verdict == "continue"
     rule.add("d")
-    assert rule.judge("d", 2, -4).reason == "asha: 4 at iteration 2 is above the best third's 3"
+    assert rule.on_result("d", 2, -4).reason == "asha: 4 at iteration 2 is above the best third's 3"
 
 
 def test_hyperband_fills_small_brackets_first_and_halves_three_times_at_most():
@@ -50,17 +50,17 @@ def test_bohb_fills_large_brackets_first_under_its_own_name():
     assert isinstance(rule, HyperBand)
     assert [plan.rungs for plan in rule.plans] == [(10, 30, 90), (30, 90), (90,)]
     rule.add("a")
-    assert rule.judge("a", 10, 0).reason == "bohb: waits at iteration 10, where 1 of 2 trials are"
+    assert rule.on_result("a", 10, 0).reason == "bohb: waits at iteration 10, where 1 of 2 trials are"
 
 
 def test_median_spares_trials_for_a_tenth_of_their_run():
     rule = rule_of({"median": {"min_samples_required": 1}})
     assert isinstance(rule, Median)
-    rule.judge("a", 15_999, 9)
-    assert rule.judge("b", 15_999, 1).verdict == "continue"
-    rule.judge("a", 16_000, 9)
-    assert rule.judge("b", 16_000, 1).verdict == "stop"
-    assert rule_of({"median": {"grace_period": 1}}).judge("a", 1, 1).verdict == "continue"
+    rule.on_result("a", 15_999, 9)
+    assert rule.on_result("b", 15_999, 1).verdict == "continue"
+    rule.on_result("a", 16_000, 9)
+    assert rule.on_result("b", 16_000, 1).verdict == "stop"
+    assert rule_of({"median": {"grace_period": 1}}).on_result("a", 1, 1).verdict == "continue"
 
 
 def test_populations_are_not_made_here():

@@ -1,4 +1,4 @@
-"""A second copy of a run's directory in a storage that outlives this machine: `storage: s3://bucket/runs`.
+"""Uploads a copy of a run's directory to a storage that outlives this machine: `storage: s3://bucket/runs`.
 
 The run's directory on the driver is the whole truth of a run, wherever its trials run. Its copy is brought in step
 every few seconds, by the driver alone: other machines need neither the storage's packages nor its keys. The copy never
@@ -37,7 +37,7 @@ PIECE_BYTES = 8 * 2**20
 _log = logging.getLogger(__name__)
 
 
-class RunCopy:
+class RunUpload:
     """Keeps a copy of a run's directory in step while it is entered, and completes it at the end.
 
     Attributes:
@@ -224,7 +224,7 @@ def copied(directory: RunDirectory) -> Iterator[None]:
     if uri is None or _is_here(uri, directory.path):
         yield
         return
-    with RunCopy(directory.path, uri):
+    with RunUpload(directory.path, uri):
         yield
 
 

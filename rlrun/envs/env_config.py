@@ -45,7 +45,7 @@ class EnvConfig(ConfigModel):
     """Wrappers around each single environment, the innermost first; they need the loop backend."""
 
     backend: Backend = "auto"
-    """How columns are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
+    """How envs are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
     has one and nothing forbids it, else loop)."""
 
     max_episode_steps: PositiveInt | None = None

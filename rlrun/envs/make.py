@@ -102,9 +102,9 @@ def make_vector_env(
 
     Args:
         config: Which env, and how it is stepped.
-        num_envs: Number of columns, B.
+        num_envs: Number of env slots, B.
         seeds: Where the seeds of episodes come from; holds the worker index.
-        first_episodes: Number of each column's first episode; 0 for all unless given.
+        first_episodes: Number of each env slot's first episode; 0 for all unless given.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -124,15 +124,13 @@ def make_vector_env(
         return make_gymnasium(config, num_envs, seeds, first_episodes)
     firsts = first_episodes or [0] * num_envs
     envs = [
-        make_single_env(
-            config, worker_index=seeds.worker_index, env_index=column, seed=seeds.seed(column, firsts[column])
-        )
-        for column in range(num_envs)
+        make_single_env(config, worker_index=seeds.worker_index, env_index=slot, seed=seeds.seed(slot, firsts[slot]))
+        for slot in range(num_envs)
     ]
-    for column, env in enumerate(envs):
+    for slot, env in enumerate(envs):
         if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
             raise EnvironmentUnusable(
-                f"env {config.id}: column {column} has other spaces than column 0: "
+                f"env {config.id}: env slot {slot} has other spaces than env slot 0: "
                 f"{env.observation_space}, {env.action_space}"
             )
     return LoopVectorEnv(config.id, envs, seeds, first_episodes)
@@ -141,7 +139,7 @@ def make_vector_env(
 def make_env(
     config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
 ) -> gymnasium.Env[Any, Any]:
-    """Makes a single env with the spaces and wrappers that a column of `make_vector_env` has.
+    """Makes a single env with the spaces and wrappers that an env slot of `make_vector_env` has.
 
     Args:
         config: Which env.
@@ -166,7 +164,7 @@ def make_env(
 
 
 def spaces_of(config: EnvConfig) -> Spaces:
-    """Returns observation and action space of one column; builds at most one env.
+    """Returns observation and action space of one env slot; builds at most one env.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -262,7 +260,7 @@ def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
     spec = find_spec(config.id)
     check_installed(spec)
     found = version("ale-py")
-    if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # earlier ones cannot reset single columns
+    if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # earlier ones cannot reset single env slots
         raise EnvironmentUnusable(f"env {config.id} needs ale-py 0.12, and {found} is installed: {pip_command(spec)}")
     atari = importlib.import_module("rlrun.envs.atari_vector_env")
     return atari, spec.kwargs["game"], atari.atari_settings(config, spec)

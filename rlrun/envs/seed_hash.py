@@ -1,7 +1,7 @@
 """NumPy's SeedSequence for many seeds at once.
 
 `numpy.random.SeedSequence` hashes one key in 8 us; an untrained agent on CartPole ends an episode in every third step
-of 64 columns, so that seeding would cost more than the simulation. This is the same hash (M. E. O'Neill's seed_seq,
+of 64 env slots, so that seeding would cost more than the simulation. This is the same hash (M. E. O'Neill's seed_seq,
 as in numpy/random/bit_generator.pyx) with one array element for each key, at 0.6 us a key.
 """
 

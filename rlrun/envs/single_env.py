@@ -26,13 +26,13 @@ Env: TypeAlias = "gymnasium.Env[Any, Any]"
 def make_single_env(
     config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
 ) -> Env:
-    """Makes the env that a column of the loop backend steps.
+    """Makes the env that an env slot of the loop backend steps.
 
     Args:
         config: Which env.
         render_mode: Gymnasium's render mode, or None.
         worker_index: Which rollout worker it is for; a factory that has this parameter is given it.
-        env_index: Which of the worker's columns it is for; a factory that has this parameter is given it.
+        env_index: Which of the worker's env slots it is for; a factory that has this parameter is given it.
         seed: The seed of its first episode; a factory that has this parameter is given it.
 
     Raises:

@@ -62,21 +62,21 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
-    """Returns a function that writes a column's observation into its row of a batch, casting to the space's dtypes."""
+    """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes."""
     if isinstance(space, Dict):
         writers = [(key, row_writer(part, batch[key])) for key, part in space.items()]
 
-        def write_dict(column: int, observation: Any) -> None:
+        def write_dict(slot: int, observation: Any) -> None:
             for key, write in writers:
-                write(column, observation[key])
+                write(slot, observation[key])
 
         return write_dict
     if isinstance(space, Tuple):
         parts = [row_writer(part, rows) for part, rows in zip(space, batch, strict=True)]
 
-        def write_tuple(column: int, observation: Any) -> None:
+        def write_tuple(slot: int, observation: Any) -> None:
             for write, part in zip(parts, observation, strict=True):
-                write(column, part)
+                write(slot, part)
 
         return write_tuple
     write_leaf: Callable[[int, Any], None] = batch.__setitem__
@@ -158,7 +158,7 @@ def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None
     array = np.asarray(actions)
     shape = (num_envs, *(space.shape or ()))
     if array.shape != shape:
-        return f"actions have shape {array.shape}, but {num_envs} columns of {space} take {shape}"
+        return f"actions have shape {array.shape}, but {num_envs} env slots of {space} take {shape}"
     if isinstance(space, Box):
         return None
     if not np.issubdtype(array.dtype, np.integer):

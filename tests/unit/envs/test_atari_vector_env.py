@@ -55,7 +55,7 @@ def test_rewards_are_the_games_own_and_a_restore_crosses_game_overs() -> None:
     env.close()
 
     again = SeededAtari("breakout", 2, FAST, SEEDS)
-    taken = [actions[60 - place.length :, column] for column, place in enumerate(places)]
+    taken = [actions[60 - place.length :, slot] for slot, place in enumerate(places)]
     restored, exact = again.restore(places, taken, hashes, 60.0)
     assert exact == [True, True]
     np.testing.assert_array_equal(restored, observations)

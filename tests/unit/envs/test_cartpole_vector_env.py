@@ -1,4 +1,4 @@
-"""Our vector CartPole is Gymnasium's single one, column by column and bit by bit."""
+"""Our vector CartPole is Gymnasium's single one, env slot by env slot and bit by bit."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def balancing(observations: Any) -> Any:
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}])
-def test_every_column_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict[str, Any]) -> None:
-    columns, steps = 6, 2500
-    vector = SeededCartPole(columns, 500, SEEDS, **kwargs)
+def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict[str, Any]) -> None:
+    slots, steps = 6, 2500
+    vector = SeededCartPole(slots, 500, SEEDS, **kwargs)
     observations = vector.reset()
-    singles = [gymnasium.make("CartPole-v1", **kwargs) for _ in range(columns)]
-    episodes, ended, truncations = [0] * columns, [False] * columns, 0
-    for column, single in enumerate(singles):
-        assert single.reset(seed=SEEDS.seed(column, 0))[0].tobytes() == observations[column].tobytes()
-    random = np.random.default_rng(0).integers(0, 2, (steps, columns))
+    singles = [gymnasium.make("CartPole-v1", **kwargs) for _ in range(slots)]
+    episodes, ended, truncations = [0] * slots, [False] * slots, 0
+    for slot, single in enumerate(singles):
+        assert single.reset(seed=SEEDS.seed(slot, 0))[0].tobytes() == observations[slot].tobytes()
+    random = np.random.default_rng(0).integers(0, 2, (steps, slots))
     for step in range(steps):
-        # Three columns fall often, three are balanced until they are truncated.
-        actions = np.where(np.arange(columns) < 3, random[step], balancing(observations))
+        # Three env slots fall often, three are balanced until they are truncated.
+        actions = np.where(np.arange(slots) < 3, random[step], balancing(observations))
         observations, rewards, terminateds, truncateds, infos = vector.step(actions)
         assert infos == {}
-        for column, single in enumerate(singles):
-            if ended[column]:
-                episodes[column] += 1
-                expected, _ = single.reset(seed=SEEDS.seed(column, episodes[column]))
+        for slot, single in enumerate(singles):
+            if ended[slot]:
+                episodes[slot] += 1
+                expected, _ = single.reset(seed=SEEDS.seed(slot, episodes[slot]))
                 outcome: tuple[Any, ...] = (0.0, False, False)
             else:
-                expected, *outcome_list, _ = single.step(actions[column])
+                expected, *outcome_list, _ = single.step(actions[slot])
                 outcome = tuple(outcome_list)
-            assert expected.tobytes() == observations[column].tobytes()
-            assert outcome == (rewards[column], terminateds[column], truncateds[column])
-            ended[column] = bool(outcome[1] or outcome[2])
+            assert expected.tobytes() == observations[slot].tobytes()
+            assert outcome == (rewards[slot], terminateds[slot], truncateds[slot])
+            ended[slot] = bool(outcome[1] or outcome[2])
             truncations += bool(outcome[2])
     assert min(episodes[:3]) > 80
     assert truncations >= 12
@@ -83,7 +83,7 @@ def test_actions_other_than_left_and_right_are_refused() -> None:
         env.step(np.array([1, 2]))
 
 
-def test_its_spaces_are_those_of_one_column() -> None:
+def test_its_spaces_are_those_of_one_slot() -> None:
     env, single = SeededCartPole(3, 500, SEEDS), gymnasium.make("CartPole-v1")
     assert env.observation_space == single.observation_space
     assert env.action_space == single.action_space

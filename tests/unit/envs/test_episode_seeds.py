@@ -28,9 +28,9 @@ def test_every_part_of_the_key_changes_the_seed() -> None:
 @pytest.mark.parametrize("run_seed", [0, 1, 2**31, 2**32, 2**40 + 1, 2**64 - 1, 2**100])
 def test_a_block_of_seeds_equals_the_seeds_one_by_one(run_seed: int) -> None:
     seeds = EpisodeSeeds(run_seed, worker_index=3, stream=2)
-    columns, episodes = np.arange(5), np.array([0, 1, 2**20, 2**32 - 1])[:, None]
-    expected = [[seeds.seed(column, int(episode)) for column in columns.tolist()] for episode in episodes[:, 0]]
-    assert seeds.seeds(columns, episodes).tolist() == expected
+    slots, episodes = np.arange(5), np.array([0, 1, 2**20, 2**32 - 1])[:, None]
+    expected = [[seeds.seed(slot, int(episode)) for slot in slots.tolist()] for episode in episodes[:, 0]]
+    assert seeds.seeds(slots, episodes).tolist() == expected
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 9])
@@ -45,7 +45,7 @@ def test_split_words_puts_the_lowest_word_first() -> None:
     assert split_words(2**32 + 5) == [5, 1]
 
 
-def test_the_ledger_walks_through_each_columns_own_episodes_beyond_a_block() -> None:
+def test_the_ledger_walks_through_each_slots_own_episodes_beyond_a_block() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=3, first_episodes=[0, 5, 7])
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]

@@ -1,4 +1,4 @@
-"""Vector envs that others wrote: what their infos say of a column, and what is refused."""
+"""Vector envs that others wrote: what their infos say of an env slot, and what is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENV_ID = "rlrun-tests/Native-v0"
 
 
 class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Ends column 1 at every third step and disobeys the rule at the row after: it pays and says things there."""
+    """Ends env slot 1 at every third step and disobeys the rule at the row after: it pays and says things there."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     shape = (2,)
@@ -77,7 +77,7 @@ class Raising(Native):
 
 @pytest.fixture
 def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
-    """Makes the vector env that a test names, two columns of it."""
+    """Makes the vector env that a test names, two env slots of it."""
     gymnasium.register(ENV_ID, vector_entry_point=request.param)
     try:
         yield make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
@@ -132,7 +132,7 @@ def test_actions_outside_the_space_are_refused(registered: VectorEnv) -> None:
         registered.step(np.array([0, 2]))
 
 
-def test_an_info_without_mask_is_about_every_column() -> None:
+def test_an_info_without_mask_is_about_every_slot() -> None:
     infos = {
         "lives": np.array([3, 4]),
         "env_id": np.array([0, 1]),

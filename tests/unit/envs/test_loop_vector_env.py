@@ -52,7 +52,7 @@ def looped(*envs: gymnasium.Env[Any, Any]) -> LoopVectorEnv:
 
 
 def refusal(env: gymnasium.Env[Any, Any], actions: Any = (1, 1), steps: int = 1) -> str:
-    """Returns what is said of an env in the second of two columns."""
+    """Returns what is said of an env in the second of two env slots."""
     vector = looped(Scripted(observation_space=env.observation_space, on_reset=env.reset()), env)
     vector.reset()
     for _ in range(steps - 1):
@@ -195,7 +195,7 @@ def test_a_users_error_arrives_with_its_own_traceback_and_the_episode_at_fault(
         (Discrete(2), [0, 2], "actions [0, 2] are outside Discrete(2)"),
         (Discrete(3, start=5), [0, 1], "actions [0, 1] are outside Discrete(3, start=5)"),
         (Discrete(2), [0.0, 1.0], "actions have dtype float64, but Discrete(2) takes whole numbers"),
-        (Discrete(2), [[0], [1]], "actions have shape (2, 1), but 2 columns of Discrete(2) take (2,)"),
+        (Discrete(2), [[0], [1]], "actions have shape (2, 1), but 2 env slots of Discrete(2) take (2,)"),
         (Box(-1.0, 1.0, (3,)), [[0.0], [0.0]], "actions have shape (2, 1)"),
     ],
 )
@@ -228,7 +228,7 @@ def test_an_env_may_keep_its_action_although_the_caller_reuses_the_array() -> No
     np.testing.assert_array_equal(env.actions, np.array([[0.1, 0.1], [0.2, 0.2]], np.float32))
 
 
-def test_dict_and_tuple_actions_reach_their_column() -> None:
+def test_dict_and_tuple_actions_reach_their_slot() -> None:
     envs = [Scripted(action_space=Dict(a=Discrete(3), b=Tuple((Box(-1.0, 1.0, (2,)),)))) for _ in range(2)]
     vector = looped(*envs)
     vector.reset()

@@ -162,7 +162,7 @@ def test_wrappers_are_applied_from_the_inside_out(lab: Any) -> None:
     assert env.step(np.zeros(2, np.int64))[1].tolist() == [1.5, 1.5]
 
 
-def test_a_factory_is_told_worker_column_and_first_seed_where_it_asks(lab: Any) -> None:
+def test_a_factory_is_told_worker_slot_and_first_seed_where_it_asks(lab: Any) -> None:
     lab(
         "lab_factory",
         "made = []\n"
@@ -179,12 +179,12 @@ def test_a_factory_is_told_worker_column_and_first_seed_where_it_asks(lab: Any) 
     assert made == [(4, 3, 0, SEEDS.seed(0, 0)), (4, 3, 1, SEEDS.seed(1, 6)), {"size": 4}]
 
 
-def test_columns_with_different_spaces_are_refused(lab: Any) -> None:
+def test_slots_with_different_spaces_are_refused(lab: Any) -> None:
     lab(
         "lab_uneven",
         "def make(env_index): return gymnasium.make('CartPole-v1' if env_index < 2 else 'Pendulum-v1')\n",
     )
-    with pytest.raises(EnvironmentUnusable, match="column 2 has other spaces than column 0"):
+    with pytest.raises(EnvironmentUnusable, match="env slot 2 has other spaces than env slot 0"):
         make_vector_env(EnvConfig(id="lab_uneven:make"), 3, SEEDS)
 
 
@@ -269,7 +269,7 @@ def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any) ->
     del gymnasium.registry["lab/World-v3"]
 
 
-def test_a_single_env_is_what_a_column_is() -> None:
+def test_a_single_env_is_what_a_slot_is() -> None:
     config = EnvConfig.parse({"id": "MountainCar-v0", "wrappers": ["TimeAwareObservation"], "max_episode_steps": 5})
     single, vector = make_env(config, render_mode="rgb_array"), make_vector_env(config, 1, SEEDS)
     assert (single.observation_space, single.action_space) == (vector.observation_space, vector.action_space)
@@ -285,7 +285,7 @@ def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
     assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
 
 
-def test_an_ale_that_cannot_reset_single_columns_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ale_that_cannot_reset_single_slots_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.envs.make.version", lambda _: "0.11.2")
     said = "env ALE/Pong-v5 needs ale-py 0.12, and 0.11.2 is installed: pip install 'rlrun[atari]'"
     assert refused("ALE/Pong-v5", EnvironmentUnusable) == said
@@ -299,7 +299,7 @@ def test_an_ale_that_cannot_reset_single_columns_is_too_old(monkeypatch: pytest.
         ("ALE/Pong-v5", Box(0, 255, (4, 84, 84), np.uint8), Discrete(6)),
     ],
 )
-def test_spaces_are_those_of_one_column(env_id: str, observation_space: Any, action_space: Any) -> None:
+def test_spaces_are_those_of_one_slot(env_id: str, observation_space: Any, action_space: Any) -> None:
     assert spaces_of(EnvConfig(id=env_id)) == (observation_space, action_space)
 
 

@@ -24,7 +24,7 @@ from rlrun.spec.load import load_experiments
 ROOT = Path(__file__).parents[2]
 EASY = {
     "regression/ppo_cartpole.yaml": (25_000, 150),
-    "regression/dqn_cartpole.yaml": (12_000, 60),
+    "regression/dqn_cartpole.yaml": (12_000, 40),
     "regression/ppo_pendulum.yaml": (30_000, -700),
     "regression/sac_pendulum.yaml": (3_500, -900),
     "inverted_pendulum/ppo.yaml": (10_240, 50),

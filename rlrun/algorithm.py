@@ -19,7 +19,7 @@ from rlrun.rollout.worker_set import ROLLOUT_WORKER
 if TYPE_CHECKING:
     from rlrun.metric import Metric
     from rlrun.policy.policy import Policy
-    from rlrun.rollout.rollout_worker import WorkerConfig
+    from rlrun.rollout.worker_config import WorkerConfig
 
 __all__ = ["Algorithm", "AlgorithmConfig"]
 

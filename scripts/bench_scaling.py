@@ -49,7 +49,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 PARTS = ("stubs", "gathered", "real")

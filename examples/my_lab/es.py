@@ -22,7 +22,7 @@ from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.evaluation import evaluate
 from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 
 
 @defaults(lr=0.1, max_grad_norm=None, model={"hiddens": (16,)})

@@ -10,7 +10,7 @@ import click
 from rlrun.cli.options import json_option, runs_dir_option
 
 if TYPE_CHECKING:
-    from rlrun.tune.events import Executor
+    from rlrun.tune.run_directory import Executor
 
 
 @click.command()

@@ -17,7 +17,7 @@ from rlrun.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rlrun.tune.events import Executor
+    from rlrun.tune.run_directory import Executor
 
 
 @click.command()

@@ -15,7 +15,7 @@ from rlrun.policy.weights import LearningWeights, Weights
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
-    from rlrun.learner.replica import LearnerFactory
+    from rlrun.learner.local_learner import LearnerFactory
     from rlrun.policy.policy import Policy
 
 

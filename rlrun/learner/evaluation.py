@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.learner.learner import EvaluatedFunction
 from rlrun.learner.update import Parameters, Precision, computed_in, target_views
 from rlrun.policy.policy import Policy
-
-EvaluatedFunction = Callable[[Any, SampleBatch], Any]
-"""From a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
 
 def evaluated(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.data.sample_batch import SampleBatch
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rlrun.learner.evaluation import EvaluatedFunction
     from rlrun.policy.policy import Policy
+
+EvaluatedFunction = Callable[[Any, SampleBatch], Any]
+"""From a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
 
 class Learner(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.evaluation import EvaluatedFunction, demand_named, evaluated
+from rlrun.learner.evaluation import demand_named, evaluated
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
+from rlrun.learner.learner import EvaluatedFunction
 from rlrun.learner.minibatches import Passes, minibatches
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
@@ -352,3 +353,10 @@ class LocalLearner:
 
     def close(self) -> None:
         """Ends nothing: it lives in this process."""
+
+
+class LearnerFactory(Protocol):
+    """Picklable learner factory: makes a learner as it is at the start of the run."""
+
+    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> LocalLearner:
+        """Returns a learner that takes a share of every minibatch, and learns together with others by a reducer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,9 @@ from rlrun.actors.actor_shell import Failure
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.local_learner import LocalLearner
+from rlrun.learner.local_learner import LearnerFactory
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
 from rlrun.learner.reducer import GradientAllReduce, Reducer
-
-
-class LearnerFactory(Protocol):
-    """Picklable learner factory: makes a learner as it is at the start of the run."""
-
-    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> LocalLearner:
-        """Returns a learner that takes a share of every minibatch, and learns together with others by a reducer."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training
 from rlrun.trial.results import read_results
-from rlrun.tune.events import Executor, RunEvent, RunFinished, Watcher
+from rlrun.tune.events import RunEvent, RunFinished, Watcher
 from rlrun.tune.run import run
-from rlrun.tune.run_directory import RunDirectory, TrialResult
+from rlrun.tune.run_directory import Executor, RunDirectory, TrialResult
 
 Member = tuple[TrialResult, TrialSpec]
 """A trial as it ended, and as it was specified."""

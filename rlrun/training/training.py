@@ -16,7 +16,7 @@ from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy

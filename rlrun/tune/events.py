@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rlrun.trial.trial_directory import TrialStatus
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
-    from rlrun.tune.run_directory import TrialResult
-
-Executor = Literal["local", "ray"]
+    from rlrun.tune.run_directory import Executor, TrialResult
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from rlrun.training.learner_factory import demand_compiler
 from rlrun.trial.loggers.trial_logger import demand_loggers
 from rlrun.tune.active_run import ActiveRun
 from rlrun.tune.driver_log import DriverLog
-from rlrun.tune.events import Executor, RunFinished, RunStarted, RunStopping, Watcher
+from rlrun.tune.events import RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.tune.interrupts import Interrupts
 from rlrun.tune.local_executor import run_locally
 from rlrun.tune.ray_session import (
@@ -38,7 +38,7 @@ from rlrun.tune.ray_session import (
     warn_if_open_to_everyone,
 )
 from rlrun.tune.resources import check_fits, machine_capacity
-from rlrun.tune.run_directory import RunDirectory, TrialResult, default_runs_dir, follow_import_paths
+from rlrun.tune.run_directory import Executor, RunDirectory, TrialResult, default_runs_dir, follow_import_paths
 from rlrun.tune.run_upload import copied, is_taken, place_of_copy
 from rlrun.tune.searchers.make_searcher import check_installed
 

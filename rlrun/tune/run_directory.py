@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlrun.checkpoint.durable import remove_directory, write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
@@ -30,7 +30,6 @@ from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE, Row, read_last_row, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.tune.events import Executor
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -41,6 +40,9 @@ FORMAT = 1
 
 PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
 """Whose versions run.json notes."""
+
+Executor = Literal["local", "ray"]
+"""Where trials run."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.python_api import PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")

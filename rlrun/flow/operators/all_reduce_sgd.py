@@ -17,9 +17,8 @@ from rlrun.functional.schedules import values_at
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
-    from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.local_learner import LearnerFactory, LocalLearner
     from rlrun.learner.reducer import Reducer
-    from rlrun.learner.replica import LearnerFactory
     from rlrun.policy.weights import LearningWeights, Weights
 
 Doubles = NDArray[np.float64]

@@ -16,8 +16,7 @@ from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-    from rlrun.learner.local_learner import LocalLearner
-    from rlrun.learner.replica import LearnerFactory
+    from rlrun.learner.local_learner import LearnerFactory, LocalLearner
     from rlrun.policy.weights import Weights
 
 

@@ -15,7 +15,7 @@ from rlrun.flow.nodes import Delivered, Polled, Source
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
 

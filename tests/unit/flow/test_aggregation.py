@@ -11,7 +11,7 @@ from rlrun.flow.plan import plan_text
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.python_api import APPO, Impala
 from rlrun.rollout.aggregated_workers import shares
-from rlrun.rollout.rollout_worker import WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 

@@ -15,7 +15,8 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.phases import FragmentTimes, PhaseClock, machine_clock
-from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
+from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
 POLICY = ActorCriticPolicy(

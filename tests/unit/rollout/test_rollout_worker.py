@@ -12,7 +12,8 @@ from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
+from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker_config import WorkerConfig
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 

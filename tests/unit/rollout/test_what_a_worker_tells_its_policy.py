@@ -6,7 +6,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout_worker import RolloutWorker, WorkerConfig
+from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker_config import WorkerConfig
 
 
 class Remembering(BehaviorPolicy):

@@ -1,0 +1,42 @@
+"""What a worker is made from that steps envs with behavior policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.policy.behavior import BehaviorPolicy
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """What a rollout worker is made from; picklable.
+
+    Attributes:
+        env: The environment.
+        num_envs: B, parallel env slots.
+        fragment_length: T, steps in a fragment.
+        seed: Root seed of the trial.
+        behaviors: What acts, by policy.
+        gamma: Discount, for reward scaling.
+        clip_rewards: Bound of the rewards that are learned from, or None.
+        normalize_rewards: Whether they are divided by the standard deviation of discounted returns.
+        worker_index: 0 in the trial's own process, from 1 in actors.
+        num_workers: How many workers there are, the local one included.
+        first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
+            noise and episodes then go on with numbers that the dead one never reached.
+    """
+
+    env: EnvConfig
+    num_envs: int
+    fragment_length: int
+    seed: int
+    behaviors: dict[str, BehaviorPolicy]
+    gamma: float
+    clip_rewards: float | None = None
+    normalize_rewards: bool = False
+    worker_index: int = 0
+    num_workers: int = 1
+    first_fragment: int = 0

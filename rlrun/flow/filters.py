@@ -28,5 +28,5 @@ class Filters:
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Loads what `state` returned."""
         self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}

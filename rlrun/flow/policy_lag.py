@@ -13,7 +13,6 @@ class PolicyLag:
     """Counts, for all steps learned from, the batches by which the learner was ahead of the weights that acted."""
 
     def __init__(self) -> None:
-        """Begins with no step."""
         self._sum = 0.0
         self._steps = 0
         self._max = 0

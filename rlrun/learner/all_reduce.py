@@ -32,20 +32,18 @@ class AllReduce:
         address = meeting.offer()           # in one process, which keeps `meeting` as long as they add up
         AllReduce(rank, 2).join(address)    # in each member's own process, at the same time
 
+    Args:
+        rank: This member's number, from 0.
+        world_size: How many members there are.
+        backend: `gloo`, which goes through the CPU, or `nccl`, which needs a CUDA device for each member alone.
+        timeout_s: Seconds after which the others are given up, at the meeting and in each sum.
+
     Attributes:
         rank: This member's number, from 0.
         world_size: How many members there are.
     """
 
     def __init__(self, rank: int, world_size: int, *, backend: Backend = "gloo", timeout_s: float = 300.0) -> None:
-        """Says who this is; nobody is looked for yet.
-
-        Args:
-            rank: This member's number, from 0.
-            world_size: How many members there are.
-            backend: `gloo`, which goes through the CPU, or `nccl`, which needs a CUDA device for each member alone.
-            timeout_s: Seconds after which the others are given up, at the meeting and in each sum.
-        """
         self.rank = rank
         self.world_size = world_size
         self._backend = backend

@@ -70,7 +70,7 @@ class Learner(Protocol):
         ...
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Takes over parameters [P]."""
+        """Loads parameters [P]."""
         ...
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -86,7 +86,7 @@ class Learner(Protocol):
         ...
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Takes over the target network's parameters [P]."""
+        """Loads the target network's parameters [P]."""
         ...
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
@@ -94,7 +94,7 @@ class Learner(Protocol):
         ...
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Takes over what `optimizer_state` returned."""
+        """Loads what `optimizer_state` returned."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -102,11 +102,11 @@ class Learner(Protocol):
         ...
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Loads what `state` returned."""
         ...
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counters of another learner's `state`; its own draws go on."""
+        """Adopts the counters of another learner's `state`; its own draws go on."""
         ...
 
     def close(self) -> None:

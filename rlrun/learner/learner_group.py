@@ -40,6 +40,19 @@ class LearnerGroup:
     A batch is put into Ray's object store once, and all replicas of a machine read it there. A replica that dies or
     hangs takes the trial with it, which may start again from its newest checkpoint.
 
+    Making it starts the learners, and Ray if none runs, and waits until they have met.
+
+    Args:
+        make_learner: Picklable learner factory.
+        num_learners: How many.
+        policy: The policy that they learn, for what is to be known of it here.
+        num_parameter_servers: Processes that hold a slice of the parameters and the optimizer each; 0 for none.
+        objectives: What the learners minimise; only the servers' slices depend on it.
+        num_cpus_per_learner: CPUs that Ray sets aside for each.
+        num_gpus_per_learner: GPUs that Ray sets aside for each.
+        timeout_s: Seconds after which an answer is given up.
+        cpus_of_workers: CPUs that the rollout workers need of a Ray that is started here.
+
     Attributes:
         policy: The policy it learns.
         sgd_steps: Minibatches learned from.
@@ -58,27 +71,14 @@ class LearnerGroup:
         num_cpus_per_learner: float = 1.0,
         num_gpus_per_learner: float = 0.0,
         timeout_s: float = 300.0,
-        cpus_beside: float = 0.0,
+        cpus_of_workers: float = 0.0,
     ) -> None:
-        """Starts the learners, and Ray if none runs, and waits until they have met.
-
-        Args:
-            make_learner: Makes a learner as it is at the start of the run.
-            num_learners: How many.
-            policy: The policy that they learn, for what is to be known of it here.
-            num_parameter_servers: Processes that hold a slice of the parameters and the optimizer each; 0 for none.
-            objectives: What the learners minimise; only the servers' slices depend on it.
-            num_cpus_per_learner: CPUs that Ray sets aside for each.
-            num_gpus_per_learner: GPUs that Ray sets aside for each.
-            timeout_s: Seconds after which an answer is given up.
-            cpus_beside: CPUs that others will need of a Ray that is started here.
-        """
         self.policy = policy
         self.sgd_steps = 0
         self.weights_version = 0
         self.last_batch: SampleBatch | None = None
         self._ranks = range(num_learners)
-        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_beside)
+        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_workers)
         self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
         shards: tuple[ShardConfig, ...] = ()
         if num_parameter_servers:
@@ -149,7 +149,7 @@ class LearnerGroup:
     def step(
         self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
     ) -> NDArray[np.float32]:
-        """Is not for learners in processes of their own, whose configs refuse a replay.
+        """Refuses to learn from a single minibatch: learners in processes of their own have no replay.
 
         Raises:
             RuntimeError: Always.
@@ -203,12 +203,12 @@ class LearnerGroup:
         return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Takes over parameters [P]."""
+        """Loads parameters [P]."""
         self._call_all("load_flat", flat)
         self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Returns what the target network puts out for steps [T, B], as [T, B, K]; each learner takes some columns."""
+        """Returns what the target network puts out for steps [T, B], [T, B, K]; each learner runs some env slots."""
         import ray
 
         stored = ray.put(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
@@ -225,7 +225,7 @@ class LearnerGroup:
         return target
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Takes over the target network's parameters [P]."""
+        """Loads the target network's parameters [P]."""
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
@@ -236,7 +236,7 @@ class LearnerGroup:
         return named
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Takes over what `optimizer_state` returned."""
+        """Loads what `optimizer_state` returned."""
         if self._servers:
             self._ask_servers("load_optimizer_state", dict(named))
         else:
@@ -248,13 +248,13 @@ class LearnerGroup:
         return {**self._call_first("state"), **counted}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned, of a group of any size or of a single learner."""
+        """Loads what `state` returned, of a group of any size or of a single learner."""
         self.sgd_steps = int(state["sgd_steps"])
         self.weights_version = int(state["weights_version"])
         self._call_all("load_state", dict(state))
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counters of another learner's `state`; its own draws go on."""
+        """Adopts the counters of another learner's `state`; its own draws go on."""
         self.sgd_steps = int(state["sgd_steps"])
         self._call_all("adopt_state", dict(state))
 

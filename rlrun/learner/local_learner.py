@@ -283,7 +283,7 @@ class LocalLearner:
         return self._flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Takes over parameters [P], also from a view into the object store."""
+        """Loads parameters [P], also from a view into the object store."""
         self._flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -311,7 +311,7 @@ class LocalLearner:
         return None if self._target is None else self._target.copied()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Takes over the target network's parameters [P]."""
+        """Loads the target network's parameters [P]."""
         if self._target is not None:
             self._target.load(flat)
 
@@ -324,7 +324,7 @@ class LocalLearner:
         }
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Takes over what `optimizer_state` returned."""
+        """Loads what `optimizer_state` returned."""
         for name, state in self._states.items():
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
@@ -339,13 +339,13 @@ class LocalLearner:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Loads what `state` returned."""
         self.adopt_state(state)
         self.weights_version = int(state["weights_version"])
         self._generator.bit_generator.state = dict(state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over the counters of another learner's `state`; its own draws go on."""
+        """Adopts the counters of another learner's `state`; its own draws go on."""
         self.sgd_steps = int(state["sgd_steps"])
         # Older checkpoints have no counts of objectives; all of them were asked about every minibatch.
         every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)

@@ -47,5 +47,5 @@ class ObjectiveCounts:
         return dict(self._asked)
 
     def load_state(self, state: Mapping[str, int]) -> None:
-        """Takes over what `state` returned."""
+        """Loads what `state` returned."""
         self._asked = {name: int(state[name]) for name in self._asked}

@@ -61,7 +61,7 @@ class ObjectivePart:
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """What a shard is made from.
+    """Configuration of a shard.
 
     Attributes:
         start: Where its slice of the flat vector begins.
@@ -100,10 +100,9 @@ def shard_configs(
 
 
 class ParameterShard:
-    """One slice of the parameters, under its part of the optimizer; learners call it from threads of their own."""
+    """One slice of the parameters, at first 0, under its part of the optimizers; learners call it from own threads."""
 
     def __init__(self, config: ShardConfig) -> None:
-        """Begins with parameters of 0 and a fresh optimizer."""
         self._config = config
         self._flat = torch.zeros(config.stop - config.start)
         self._states = [fresh_state(part.optimizer, part.stop - part.start) for part in config.objectives]
@@ -114,7 +113,7 @@ class ParameterShard:
         self._result: tuple[Floats, Floats] | None = None
 
     def deliver(self, rank: int, gradient: Floats, steps: float) -> tuple[Floats, Floats] | None:
-        """Takes a learner's gradient and waits for the move that it is part of.
+        """Delivers a learner's gradient and waits for the move that it is part of.
 
         Args:
             rank: The learner's number.
@@ -135,7 +134,7 @@ class ParameterShard:
             return self._result
 
     def mean(self, gradient: Floats, steps: float) -> Floats:
-        """Takes the first learner's gradient and returns the mean of all, weighed by their steps, once they are there.
+        """Delivers the first learner's gradient and returns the mean of all, weighed by steps, once they are there.
 
         Raises:
             PeerLost: The others did not deliver in time.
@@ -180,7 +179,7 @@ class ParameterShard:
             raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
 
     def load_flat(self, flat: Floats) -> None:
-        """Takes over its slice of all parameters [P]."""
+        """Loads its slice of all parameters [P]."""
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
@@ -192,7 +191,7 @@ class ParameterShard:
         }
 
     def load_optimizer_state(self, named: Mapping[str, Floats]) -> None:
-        """Takes over its slices of the whole optimizer's tensors."""
+        """Loads its slices of the whole optimizer's tensors."""
         for part, state in zip(self._config.objectives, self._states, strict=True):
             own = slice(part.offset, part.offset + part.stop - part.start)
             for name, tensor in state.items():
@@ -207,18 +206,17 @@ class ParameterShard:
 
 
 class ParameterServers:
-    """A learner's view of the shards: a reducer, see `rlrun.learner.reducer`."""
+    """A learner's view of the shards: a reducer, see `rlrun.learner.reducer`.
+
+    Args:
+        shards: Their configurations.
+        rank: The learner's number.
+        ask: Calls them.
+    """
 
     owns_optimizer = True
 
     def __init__(self, shards: Sequence[ShardConfig], rank: int, ask: Ask) -> None:
-        """Takes what the shards are, and how to call them.
-
-        Args:
-            shards: What they are made from.
-            rank: The learner's number.
-            ask: Calls them.
-        """
         self._shards = shards
         self._indices = {part.name: index for index, part in enumerate(shards[0].objectives)}
         self._rank = rank

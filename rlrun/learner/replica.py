@@ -20,15 +20,15 @@ from rlrun.learner.reducer import GradientAllReduce, Reducer
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """What a replica is made from.
+    """Configuration of a replica.
 
     Attributes:
-        make_learner: Makes its learner.
+        make_learner: Picklable learner factory.
         rank: Its number, from 0.
         num_learners: How many there are.
         address: Where they meet; None if parameter servers add up their gradients.
         has_own_gpu: Whether each has a GPU for itself, so that gradients need not go through the CPU.
-        shards: What the parameter servers are made from; none without them.
+        shards: Configurations of the parameter servers; none without them.
         timeout_s: Seconds after which a replica gives the others up.
     """
 
@@ -45,7 +45,6 @@ class Replica:
     """One of the learners that learn together: what runs in an actor."""
 
     def __init__(self, config: ReplicaConfig) -> None:
-        """Makes the learner; a lone one without servers learns as if nobody had heard of others."""
         self._config = config
         self._share = (config.rank, config.num_learners)
         self._all_reduce: AllReduce | None = None
@@ -54,6 +53,7 @@ class Replica:
             self._all_reduce = AllReduce(
                 *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
             )
+        # A lone learner without servers learns by itself.
         reducer: Reducer | None = None
         if config.shards:
             reducer = ParameterServers(config.shards, config.rank, self._ask_servers)
@@ -113,12 +113,12 @@ class Replica:
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Returns what the target network puts out for its share of the columns [T, B]; None if that is none."""
+        """Returns what the target network puts out for its share of the env slots [T, B]; None if that is none."""
         part, parts = self._share
-        columns = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
-        if not len(columns):
+        slots = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
+        if not len(slots):
             return None
-        own = slice(columns[0], columns[-1] + 1)
+        own = slice(slots[0], slots[-1] + 1)
         return self._learner.target_outputs(SampleBatch(map_tree(lambda leaf: leaf[:, own], dict(batch))))
 
     def call(self, method: str, *arguments: Any) -> Any:

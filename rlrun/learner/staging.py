@@ -19,10 +19,12 @@ class Staging:
 
     To CUDA, arrays go through pinned memory and in a stream of their own, so that a batch travels while the device
     still learns from the one before. On the CPU nothing is copied.
+
+    Args:
+        device: Where to.
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Takes the device."""
         self._device = device
         self._stream: Any = None
         self._latest: tuple[Mapping[str, float], dict[str, Tensor]] = ({}, {})

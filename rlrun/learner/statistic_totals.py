@@ -9,7 +9,6 @@ class StatisticTotals:
     """Sums of statistics since they were last taken; adding to them waits for nothing."""
 
     def __init__(self) -> None:
-        """Begins with none."""
         self._totals: dict[tuple[str, ...], tuple[Tensor, int]] = {}
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:

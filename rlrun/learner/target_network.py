@@ -48,5 +48,5 @@ class TargetNetwork:
         return self.flat.cpu().numpy().copy()
 
     def load(self, flat: NDArray[np.float32]) -> None:
-        """Takes over parameters [P], also from a view into the object store."""
+        """Loads parameters [P], also from a view into the object store."""
         self.flat.copy_(over_memory(flat))

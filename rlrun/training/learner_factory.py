@@ -135,7 +135,7 @@ def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], 
         num_cpus_per_learner=config.cpus_per_learner,
         num_gpus_per_learner=config.gpus_per_learner,
         timeout_s=config.worker_timeout_s,
-        cpus_beside=config.num_workers * config.num_cpus_per_worker,
+        cpus_of_workers=config.num_workers * config.num_cpus_per_worker,
     )
 
 

@@ -108,7 +108,7 @@ def algorithm_names() -> list[str]:
 
 
 def is_trusted_path(path: str) -> bool:
-    """Tells whether an import path may be followed although only a checkpoint asks for it.
+    """Whether an import path may be followed although only a checkpoint asks for it.
 
     Trusted are classes that rlrun and Gymnasium define as algorithms, envs, wrappers and nets, and what an installed
     entry point names. A name that such a module merely imported (``rlrun.envs.x:os``) is not trusted, nor is a

@@ -46,7 +46,7 @@ class DDPGConfig(OffPolicyActorCriticConfig):
 
 
 class DDPG(Algorithm[DDPGConfig]):
-    """Put every step by, and learn a critic and an actor from minibatches of what was put by."""
+    """Store every step in the replay buffer, and learn a Q function and an actor from minibatches."""
 
     Config = DDPGConfig
     policy_family = "deterministic"

@@ -64,10 +64,10 @@ class DQNConfig(OffPolicyConfig):
     v_max: float = 10.0
     """Largest return of c51."""
     noisy: bool = False
-    """Whether the dense layers' parameters are drawn around a mean, by deviations that are learned (Fortunato et al.,
+    """Whether the dense layers' parameters are drawn around a mean, by learned standard deviations (Fortunato et al.,
     arXiv:1706.10295): for every minibatch, and for every fragment that is collected. It explores by itself."""
     noisy_sigma: PositiveFloat = 0.5
-    """First deviation of a noisy layer's parameters, times the root of its inputs."""
+    """First standard deviation of a noisy layer's parameters, times the root of its inputs."""
     exploration: QExploration = "epsilon_greedy"
     """How actions are chosen in training: `epsilon_greedy` the best one, or any; `soft_q` by a softmax of values over
     temperature, or any; `parameter_noise` the best one by a network with noise on its parameters, the same for an

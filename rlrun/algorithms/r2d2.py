@@ -51,7 +51,7 @@ class R2D2Config(OffPolicyConfig):
 
 
 class R2D2(Algorithm[R2D2Config]):
-    """Put every fragment by with what the policy remembered, and learn from sequences of what was put by."""
+    """Store fragments with their recurrent states in the replay buffer, and learn from sequences."""
 
     Config = R2D2Config
     policy_family = "recurrent_q"

@@ -23,7 +23,7 @@ class R2D3Config(R2D2Config):
 
 
 class R2D3(R2D2):
-    """Learn from sequences of what was put by and of what was demonstrated."""
+    """Learn from sequences of the replay buffer and of demonstrations."""
 
     Config = R2D3Config
     config: R2D3Config

@@ -49,7 +49,7 @@ class SACConfig(OffPolicyActorCriticConfig):
 
 
 class SAC(Algorithm[SACConfig]):
-    """Put every step by, and learn critics, an actor and its temperature from minibatches of what was put by.
+    """Store every step in the replay buffer; learn twin Q functions, an actor and its temperature from minibatches.
 
     Actions are a bounded Box, or Discrete (Christodoulou, arXiv:1910.07207): then every expectation over actions is a
     sum over all of them, and the same losses hold.

@@ -150,7 +150,7 @@ def verify_checkpoint(directory: Path) -> Manifest:
 
 
 def is_checkpoint(directory: Path) -> bool:
-    """Tells whether a directory claims to be a checkpoint, whole or not."""
+    """Whether a directory claims to be a checkpoint, whole or not."""
     try:
         read_manifest(directory)
     except CheckpointCorrupt:

@@ -124,7 +124,7 @@ def rlrun_version() -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Tells whether a name may stand in a manifest: relative, no dot files, no way out of the directory."""
+    """Whether a name may stand in a manifest: relative, no dot files, no way out of the directory."""
     return _FILE_NAME.fullmatch(name) is not None
 
 

@@ -20,7 +20,6 @@ class OutputFile(click.Path):
     """A file to be written: whether its folder is there is told before any work is done for it."""
 
     def __init__(self) -> None:
-        """Takes a path that is no folder, and gives it as a `Path`."""
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -17,7 +17,7 @@ CLOSING_COLUMNS = ("obs", "values", "q_values")
 class SampleBatch(dict[str, Any]):
     """A mapping from column names to trees of arrays.
 
-    From a worker the leading dimensions are [T, B] (time, parallel columns), and `obs` and `values` close the fragment
+    From a worker the leading dimensions are [T, B] (time, env slots), and `obs` and `values` close the fragment
     with one row more; in the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`,
     `actions`, `rewards`, `terminateds`, `truncateds`, then `valid` (1 where a step filled the cell) and what a policy
     or operator
@@ -59,22 +59,22 @@ class SampleBatch(dict[str, Any]):
         )
 
     def rows(self, length: int) -> SampleBatch:
-        """Cuts [T, B] columns into rows of consecutive steps of one column, [S, length].
+        """Cuts [T, B] columns into rows of consecutive steps of one env slot, [S, length].
 
         Args:
             length: Steps in a row; it divides T.
         """
 
         def cut(leaf: Any) -> Any:
-            time, columns, *shape = leaf.shape
+            time, slots, *shape = leaf.shape
             if length == 1:
-                return leaf.reshape(time * columns, 1, *shape)
-            pieces = leaf.reshape(time // length, length, columns, *shape)
-            return np.moveaxis(pieces, 2, 1).reshape(time // length * columns, length, *shape)
+                return leaf.reshape(time * slots, 1, *shape)
+            pieces = leaf.reshape(time // length, length, slots, *shape)
+            return np.moveaxis(pieces, 2, 1).reshape(time // length * slots, length, *shape)
 
         return self.map(cut)
 
-    def cleared(self, keep: Sequence[str] = ()) -> SampleBatch:
+    def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
         """Returns the batch with zeros in the cells that no step filled, so that no garbage reaches a loss.
 
         Args:

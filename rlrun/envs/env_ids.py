@@ -24,7 +24,7 @@ _PACKAGES = {
 
 
 def is_factory(env_id: str) -> bool:
-    """Tells whether an id reads ``package.module:factory``; a Gymnasium id after the colon is no factory."""
+    """Whether an id reads ``package.module:factory``; a Gymnasium id after the colon is no factory."""
     module, colon, name = env_id.partition(":")
     return bool(colon) and all(word.isidentifier() for word in (*module.split("."), *name.split(".")))
 
@@ -79,7 +79,7 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Tells whether a registration is an env, and not a note that the env has moved to another package."""
+    """Whether a registration is an env, and not a note that the env has moved to another package."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 

@@ -27,6 +27,15 @@ class GymnasiumVectorEnv:
     """A Gymnasium vector env that autoresets on the next step and is seeded once for all env slots.
 
     Its env slots cannot be reset one by one, so that `restore` begins new episodes in all of them.
+
+    Args:
+        name: Name of the backend.
+        env_id: What messages call the env.
+        start: Given a seed for each env slot, returns the started vector env and its first observations.
+        spaces: Observation and action space of one env slot.
+        seeds: Where the seeds come from.
+        num_envs: Number of env slots.
+        first_episodes: Number of each env slot's first episode.
     """
 
     seeds_episodes = False
@@ -41,17 +50,6 @@ class GymnasiumVectorEnv:
         num_envs: int,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Takes what starts all env slots.
-
-        Args:
-            name: Name of the backend.
-            env_id: What messages call the env.
-            start: Given a seed for each env slot, returns the started vector env and its first observations.
-            spaces: Observation and action space of one env slot.
-            seeds: Where the seeds come from.
-            num_envs: Number of env slots.
-            first_episodes: Number of each env slot's first episode.
-        """
         self.name = name
         self.num_envs = num_envs
         self.observation_space, self.action_space = spaces

@@ -14,14 +14,12 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
     """Shows only some numbers of an observation that is a vector: ``{id: ..., kwargs: {numbers: [0, 2]}}``.
 
     CartPole-v1 with `numbers: [0, 2]` shows where the cart and the pole are and not how they move.
+
+    Raises:
+        ValueError: If its observations are no vectors, or have no such number.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int]) -> None:
-        """Takes the env, and which numbers of its observations are shown, from 0.
-
-        Raises:
-            ValueError: If its observations are no vectors, or have no such number.
-        """
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:

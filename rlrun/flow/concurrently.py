@@ -64,7 +64,6 @@ class Concurrently(Node):
     kind = "concurrently"
 
     def __init__(self, branches: Sequence[Node], weights: Sequence[int], is_output: Sequence[bool]) -> None:
-        """Takes the branches, how many items each delivers in its turn, and whose items go on downstream."""
         output = tuple(index for index, chosen in enumerate(is_output) if chosen)
         super().__init__("concurrently", {"weights": list(weights), "output": list(output)}, branches)
         self.weights = tuple(weights)

@@ -97,7 +97,7 @@ class StatefulOperator(Operator):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
 
 
 class WorkerOperator(Operator):
@@ -263,7 +263,7 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` of the same plan returned.
+        """Goes on with what `state` of the same plan returned.
 
         Raises:
             CheckpointError: If it was saved by another plan.

@@ -155,7 +155,7 @@ class _Layout:
         return stream
 
     def _is_taken(self, rank: int, lane: float, by_others_than: Sequence[str]) -> bool:
-        """Tells whether a place lies on another box, or on a long arrow, which runs down the lane that it leaves."""
+        """Whether a place lies on another box, or on a long arrow, which runs down the lane that it leaves."""
         others = [box for box in self.boxes.values() if box.identifier not in by_others_than]
         ends = {arrow.start: self.boxes[arrow.end].rank for arrow in self.arrows}
         return any(

@@ -10,11 +10,11 @@ FIRST_DEVIATION = 0.7
 ones the best would often be bounds, and all the same."""
 
 
-def best_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:
+def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:
     """Returns actions between -1 and 1 that a function values highly.
 
-    Samples are drawn around a mean, the best of them give the next mean and deviation, and so on; the best of the last
-    ones is the action. It needs nothing but arithmetic and `argsort`, which arrays and tensors have in common.
+    Samples are drawn around a mean, the best of them give the next mean and standard deviation, and so on. The best of
+    the last ones is the action. It needs nothing but arithmetic and `argsort`, which arrays and tensors have in common.
 
     Args:
         values_of: Values [S, N] of actions [S, N, D].

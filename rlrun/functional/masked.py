@@ -18,7 +18,7 @@ def masked_mean(x: T, valid: T) -> T:
 
     Args:
         x: Finite numbers, of any shape: what is no number times 0 is none either. Batches reach a loss with zeros in
-            the cells that no step filled (`SampleBatch.cleared`).
+            the cells that no step filled (`SampleBatch.zero_invalid`).
         valid: 1 where a cell counts and 0 elsewhere, of the same shape and type.
     """
     return (x * valid).sum() / valid.sum().clip(1)  # type: ignore[attr-defined, operator, no-any-return]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.functional.cross_entropy_method import best_actions
+from rlrun.functional.cross_entropy_method import greedy_actions
 from rlrun.nn.actor_q_nets import ActorQNets, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
@@ -70,7 +70,7 @@ class CriticsNetworks:
             return self.networks.first_target_critic_outputs(repeated, actions).squeeze(-1)
 
         with torch.no_grad():
-            found: Tensor = best_actions(values_of, noise[:, 0], self.num_elites)
+            found: Tensor = greedy_actions(values_of, noise[:, 0], self.num_elites)
         return found[:, None]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import leaves, map_tree
-from rlrun.functional.cross_entropy_method import best_actions
+from rlrun.functional.cross_entropy_method import greedy_actions
 from rlrun.functional.seeding import generator
 from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.behavior import ActingNetwork, Heads
@@ -55,5 +55,7 @@ class CrossEntropySearch:
             heads, _ = self.critic({"obs": repeated, "actions": actions.reshape(-1, size)})
             return heads["outputs"].reshape(rows, samples)
 
-        found: Floats = best_actions(values_of, np.broadcast_to(self.samples, (rows, *self.samples.shape)), self.elites)
+        found: Floats = greedy_actions(
+            values_of, np.broadcast_to(self.samples, (rows, *self.samples.shape)), self.elites
+        )
         return {"outputs": found}, None

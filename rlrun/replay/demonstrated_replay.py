@@ -29,6 +29,15 @@ class DemonstratedReplay:
     Attributes:
         config: Settings of both replays; the demonstrations take as much room as they need.
         ratio: Probability of a row of demonstrations.
+
+    Args:
+        replay_of: Makes an empty replay by its settings and the number of its lanes.
+        config: Settings of both replays.
+        num_lanes: Workers whose fragments are stored.
+        demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
+            the first fragment comes.
+        ratio: Probability of a row of demonstrations.
+        seed: Seed of the draws between the two.
     """
 
     def __init__(
@@ -41,17 +50,6 @@ class DemonstratedReplay:
         ratio: float,
         seed: int,
     ) -> None:
-        """Takes what is kept, and what is mixed in.
-
-        Args:
-            replay_of: Makes an empty replay by its settings and the number of its lanes.
-            config: Settings of both replays.
-            num_lanes: Workers whose fragments are put by.
-            demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
-                the first fragment comes.
-            ratio: Probability of a row of demonstrations.
-            seed: Seed of the draws between the two.
-        """
         self.config = config
         self.ratio = ratio
         self._replay_of = replay_of
@@ -63,7 +61,7 @@ class DemonstratedReplay:
 
     @property
     def stored_steps(self) -> int:
-        """Steps put by since it was empty, without the demonstrations."""
+        """Steps stored since it was empty, without the demonstrations."""
         return self._collected.stored_steps
 
     @property
@@ -140,12 +138,12 @@ class DemonstratedReplay:
             }
         )
 
-    def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:
-        """Takes how much is to be learned still from sequences [S] that were drawn, of either kind."""
-        own = cells >= 0
-        self._collected.update_priorities(cells[own], priorities[own])
+    def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities of sequences [S] that were sampled, of either kind."""
+        own = indices >= 0
+        self._collected.update_priorities(indices[own], priorities[own])
         if self._demonstrated is not None:
-            self._demonstrated.update_priorities(-1 - cells[~own], priorities[~own])
+            self._demonstrated.update_priorities(-1 - indices[~own], priorities[~own])
 
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and how demonstrations are drawn, without the demonstrations."""
@@ -156,7 +154,7 @@ class DemonstratedReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned; demonstrations are read when the next fragment comes."""
+        """Goes on with what `state` returned; demonstrations are read when the next fragment comes."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         self._generator.bit_generator.state = dict(state["generator"])

@@ -94,7 +94,7 @@ class FrameStore(Store):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over the first rows."""
+        """Goes on with the first rows."""
         frames = state["frames"]
         self._frames[:, : frames.shape[1]] = frames
         self._runs[:, : frames.shape[1]] = state["runs"]

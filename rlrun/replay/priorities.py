@@ -108,6 +108,6 @@ class Priorities:
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])

@@ -23,20 +23,18 @@ class ReplayBuffer:
 
     Attributes:
         config: Its settings.
-        stored_steps: Steps put by since it was empty.
+        stored_steps: Steps stored since it was empty.
         drawn_batches: Minibatches drawn since then.
+
+    Args:
+        config: Its settings.
+        num_lanes: Workers whose fragments are stored.
+        n_step: Steps of a transition.
+        gamma: Discount.
+        seed: Seed of the draws.
     """
 
     def __init__(self, config: ReplayConfig, *, num_lanes: int, n_step: int, gamma: float, seed: int) -> None:
-        """Takes what is kept and how.
-
-        Args:
-            config: Its settings.
-            num_lanes: Workers whose fragments are put by.
-            n_step: Steps that are folded into one.
-            gamma: Discount.
-            seed: Seed of the draws.
-        """
         self.config = config
         self.stored_steps = 0
         self.drawn_batches = 0
@@ -44,8 +42,8 @@ class ReplayBuffer:
             config.capacity, num_lanes, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
         )
         self._priorities: Priorities | None = None
-        # What is to be learned from steps by those who inserted them, by cell, for when they are ready.
-        self._told: NDArray[np.float32] | None = None
+        # Priorities that fragments came with, by cell, for when their steps can be sampled.
+        self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     @property
@@ -56,8 +54,8 @@ class ReplayBuffer:
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        told = 0 if self._told is None else self._told.nbytes
-        return self._ring.num_bytes + told + (0 if self._priorities is None else self._priorities.num_bytes)
+        initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
+        return self._ring.num_bytes + initial + (0 if self._priorities is None else self._priorities.num_bytes)
 
     def add(self, lane: int, fragment: SampleBatch) -> int:
         """Stores a fragment [T, B] and returns how many steps it holds.
@@ -77,17 +75,19 @@ class ReplayBuffer:
     def _prioritize(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
         if self._priorities is None:
             self._priorities = self._new_priorities()
-        if priorities is not None and self._told is None:
-            self._told = np.full(self._ring.streams.num_cells, np.nan, np.float32)
+        if priorities is not None and self._initial_priorities is None:
+            self._initial_priorities = np.full(self._ring.streams.num_cells, np.nan, np.float32)
         if len(inserted.overwritten):
             self._priorities.remove(inserted.overwritten)
-        if self._told is None:
+        if self._initial_priorities is None:
             self._priorities.add(inserted.ready)
         else:
             slots = np.arange(self._ring.columns)[inserted.slots]
             cells = self._ring.streams.numbered(inserted.lane, inserted.rows[:-1, None], slots)
-            self._told[cells] = np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
-            self._priorities.add(inserted.ready, self._told[inserted.ready])
+            self._initial_priorities[cells] = (
+                np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
+            )
+            self._priorities.add(inserted.ready, self._initial_priorities[inserted.ready])
 
     def _new_priorities(self) -> Priorities:
         return Priorities(self._ring.streams.num_cells, self.config.priority_alpha, self.config.priority_epsilon)
@@ -100,7 +100,7 @@ class ReplayBuffer:
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over the steps that are folded), `next_obs`,
+            Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over the n steps), `next_obs`,
             `valid`, `weights`, and the `indices` [S] by which priorities are set.
 
         Raises:
@@ -139,19 +139,19 @@ class ReplayBuffer:
         batch["weights"], batch["indices"] = weights[:, None], cells
         return batch
 
-    def update_priorities(self, cells: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Takes how much is to be learned still from rows that were drawn; a uniform replay does not care.
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
+        """Sets the priorities of rows that were sampled; a uniform replay has none.
 
         Args:
-            cells: The `cells` [S] of a minibatch. Those that were overwritten since are left out.
+            indices: The `indices` [S] of a minibatch. Those that were overwritten since are left out.
             priorities: The size of each row's error, [S]; none if the loss says nothing of it.
         """
         if self._priorities is None or not len(priorities):
             return
-        ready = self._ring.are_ready(cells)
+        ready = self._ring.are_ready(indices)
         if np.count_nonzero(ready) < len(ready):
-            cells, priorities = cells[ready], priorities[ready]
-        self._priorities.update(cells, priorities)
+            indices, priorities = indices[ready], priorities[ready]
+        self._priorities.update(indices, priorities)
 
     @property
     def is_saved(self) -> bool:
@@ -168,12 +168,12 @@ class ReplayBuffer:
                 "drawn_batches": self.drawn_batches,
                 "ring": self._ring.state(),
                 "priorities": None if self._priorities is None else self._priorities.state(),
-                "told": None if self._told is None else self._told.copy(),
+                "told": None if self._initial_priorities is None else self._initial_priorities.copy(),
             }
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned of a replay with the same settings, into an empty one.
+        """Goes on with what `state` returned of a replay with the same settings, into an empty one.
 
         Where nothing was saved this one stays empty: it is filled anew before anything is learned.
         """
@@ -186,4 +186,4 @@ class ReplayBuffer:
         if kept["priorities"] is not None:
             self._priorities = self._new_priorities()
             self._priorities.load_state(kept["priorities"])
-        self._told = None if kept["told"] is None else np.array(kept["told"])
+        self._initial_priorities = None if kept["told"] is None else np.array(kept["told"])

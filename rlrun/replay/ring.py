@@ -338,7 +338,7 @@ class ReplayRing:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         if not state["like"]:
             return
         self._set_aside(SampleBatch(state["like"]))

@@ -41,28 +41,26 @@ class SequenceReplayConfig(ReplayConfig):
 class SequenceReplay:
     """Keeps experience and draws minibatches of sequences from it; to a dataflow it is like a `ReplayBuffer`.
 
-    A sequence is `burn_in` + `length` consecutive rows of one column of the ring, and `n_step` more, in which the last
-    steps find the observations behind those they are folded with. It goes on over the ends of episodes: recurrent state
-    ends where `episode_starts` says so, and an episode's final observation is a row that no step fills. Every `stride`
-    rows one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
+    A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
+    observations behind the last steps' n-step transitions. It goes on over the ends of episodes: recurrent state ends
+    where `episode_starts` says so, and an episode's final observation is a row that no step fills. Every `stride` rows
+    one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
 
     Attributes:
         config: Its settings.
-        stored_steps: Steps put by since it was empty.
+        stored_steps: Steps stored since it was empty.
         drawn_batches: Minibatches drawn since then.
         num_ready: Sequences that can be drawn.
+
+    Args:
+        config: Its settings.
+        num_lanes: Workers whose fragments are stored.
+        n_step: Steps of a transition.
+        gamma: Discount.
+        seed: Seed of the draws.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_lanes: int, n_step: int, gamma: float, seed: int) -> None:
-        """Takes what is kept and how.
-
-        Args:
-            config: Its settings.
-            num_lanes: Workers whose fragments are put by.
-            n_step: Steps that are folded into one.
-            gamma: Discount.
-            seed: Seed of the draws.
-        """
         self.config = config
         self.n_step = n_step
         self.gamma = gamma
@@ -171,8 +169,8 @@ class SequenceReplay:
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the steps that are
-            folded), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and
+            Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the n
+            steps), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and
             `episode_starts` [S, burn_in + length + n_step]; `state` [S, state_size] before their first rows; `weights`
             [S, 1], and the `indices` [S] by which priorities are set.
         """
@@ -220,16 +218,16 @@ class SequenceReplay:
             valid=valid,
         )
 
-    def update_priorities(self, cells: Indices, priorities: NDArray[np.float32]) -> None:
-        """Takes how much is to be learned still from sequences that were drawn; a uniform replay does not care.
+    def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities of sequences that were sampled; a uniform replay has none.
 
         Args:
-            cells: The `cells` [S] of a minibatch. Those that were overwritten since are left out.
+            indices: The `indices` [S] of a minibatch. Those that were overwritten since are left out.
             priorities: Of each sequence, [S].
         """
         if self._priorities is not None:
-            ready = self._ready.reshape(-1)[cells]
-            self._priorities.update(cells[ready], priorities[ready])
+            ready = self._ready.reshape(-1)[indices]
+            self._priorities.update(indices[ready], priorities[ready])
 
     @property
     def is_saved(self) -> bool:
@@ -251,7 +249,7 @@ class SequenceReplay:
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned of a replay with the same settings, into an empty one.
+        """Goes on with what `state` returned of a replay with the same settings, into an empty one.
 
         Where nothing was saved this one stays empty: it is filled anew before anything is learned.
         """
@@ -274,7 +272,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Takes over what `draws` returned, for the same experience."""
+        """Goes on with what `draws` returned, for the same experience."""
         self.drawn_batches = int(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()

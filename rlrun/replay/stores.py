@@ -44,7 +44,7 @@ class Store(ABC):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
 
 
 class PlainStore(Store):
@@ -84,6 +84,6 @@ class PlainStore(Store):
         return {"cells": self.cells[:, :rows].copy()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over the first rows."""
+        """Goes on with the first rows."""
         cells = state["cells"]
         self.cells[:, : cells.shape[1]] = cells

@@ -180,7 +180,7 @@ class Streams:
         return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned of streams of the same shape."""
+        """Goes on with what `state` returned of streams of the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         self._cursors = [[] for _ in range(self.num_lanes)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])

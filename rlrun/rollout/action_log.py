@@ -45,7 +45,7 @@ class ActionLog:
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 
     def load(self, actions: Sequence[NDArray[Any]]) -> None:
-        """Takes over what `latest` returned."""
+        """Goes on with what `latest` returned."""
         longest = max(len(own) for own in actions)
         rows = np.zeros((longest, len(actions), *actions[0].shape[1:]), actions[0].dtype)
         for slot, own in enumerate(actions):

@@ -85,7 +85,7 @@ class RolloutCounts:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self.env_steps = int(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self._filter_deltas = {

@@ -65,7 +65,7 @@ class RewardTransform:
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._returns = np.array(state["returns"], np.float64)
 
     def begin_anew(self, slots: NDArray[np.bool_]) -> None:

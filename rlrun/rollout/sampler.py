@@ -47,7 +47,7 @@ class Postprocessing(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         ...
 
 

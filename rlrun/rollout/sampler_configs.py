@@ -46,7 +46,7 @@ class SamplerConfigs:
         return [self._due[worker] for worker in workers]
 
     def load_due(self, workers: Sequence[int], fragments: Sequence[int]) -> None:
-        """Takes over what `due` returned."""
+        """Goes on with what `due` returned."""
         self._due.update(dict.fromkeys(workers, 0))
         for worker, fragment in zip(workers, fragments, strict=True):
             self._due[worker] = fragment

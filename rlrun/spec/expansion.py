@@ -97,7 +97,7 @@ def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> 
 
 
 def is_stated(data: Any, location: Location) -> bool:
-    """Tells whether a spec's value says something at a location."""
+    """Whether a spec's value says something at a location."""
     for step in location:
         if not (isinstance(data, Mapping) and step in data):
             return False

@@ -29,7 +29,7 @@ class OneOf(ConfigModel):
 
     @classmethod
     def needs_settings(cls, kind: str) -> bool:
-        """Tells whether a choice has settings without a default, so that its name alone is not enough."""
+        """Whether a choice has settings without a default, so that its name alone is not enough."""
         models = [member for member in get_args(cls.model_fields[kind].annotation) if is_model(member)]
         return any(field.is_required() for model in models for field in model.model_fields.values())
 

@@ -102,7 +102,7 @@ class SearchSpace:
         return int(min(max(round(value), low), high - 1)) if self.kind.whole else min(max(value, low), high)
 
     def holds(self, value: Any) -> bool:
-        """Tells whether a value is one of those listed, or a number between the ends; a multiple it need not be."""
+        """Whether a value is one of those listed, or a number between the ends; a multiple it need not be."""
         if not self.kind.parameters:
             return any(same(value, listed) for listed in self.arguments)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -188,7 +188,7 @@ _DISTINCTIVE = [name for name in KINDS if name not in ("choice", "uniform", "nor
 
 
 def is_search_space(value: Any) -> bool:
-    """Tells whether a value of a spec is a search space: a mapping whose only key is the name of one."""
+    """Whether a value of a spec is a search space: a mapping whose only key is the name of one."""
     return isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in KINDS
 
 
@@ -271,7 +271,7 @@ def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tells whether two values of a spec are equal; a truth value equals no number."""
+    """Whether two values of a spec are equal; a truth value equals no number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

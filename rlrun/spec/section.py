@@ -92,7 +92,7 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
 
 
 def _concerns(location: Location, others: Sequence[Location]) -> bool:
-    """Tells whether a location holds, or lies in, one of others."""
+    """Whether a location holds, or lies in, one of others."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 
 
@@ -142,5 +142,5 @@ def _mappings_in(data: Any, location: Location = ()) -> Iterator[tuple[Location,
 
 
 def _takes_mappings(annotation: Any) -> bool:
-    """Tells whether a mapping may stand for a value: anything, a nested config, or a mapping of names to values."""
+    """Whether a mapping may stand for a value: anything, a nested config, or a mapping of names to values."""
     return annotation is Any or is_model(annotation) or get_origin(annotation) is dict or annotation is dict

@@ -49,7 +49,7 @@ class EpisodeMetrics:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self.episodes = int(state["episodes"])
         self._last.clear()
         self._last.extend(Episode(float(total), int(length), dict(info)) for total, length, info in state["last"])

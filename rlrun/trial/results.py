@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def is_timing(name: str) -> bool:
-    """Tells whether a metric depends on the clock and so differs between two equal runs.
+    """Whether a metric depends on the clock and so differs between two equal runs.
 
     Examples:
         >>> is_timing("time/sample_s"), is_timing("env_steps_per_s"), is_timing("episode_return_mean")

@@ -176,7 +176,7 @@ class TrialDirectory:
             self._lock = None
 
     def is_claimed(self) -> bool:
-        """Tells whether some process is running the trial, whatever trial.json says; False after a kill."""
+        """Whether some process is running the trial, whatever trial.json says; False after a kill."""
         if self.path.resolve() in _claimed_here:
             return True
         try:

@@ -84,7 +84,6 @@ class DriverFiles:
     """Reads and writes a run's directory in the name of trials that do not see it."""
 
     def __init__(self, run: str) -> None:
-        """Takes a run's directory, which this process sees."""
         self._run = Path(run)
         self._claims: dict[str, tuple[str, TrialDirectory]] = {}
         self._lock = threading.Lock()

@@ -47,18 +47,16 @@ class RaySession:
     joined, and left at the end; the user's own modules are shipped to its machines. Otherwise a private one is started
     on this machine and stopped at the end. It is told that it has as many CPUs as the machine has cores, or as many as
     the largest trial needs, where that is more because the trial's own process shares the cores with its workers.
+
+    Args:
+        trials: The trials.
+        address: A Ray cluster's address, or None.
+        experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
     """
 
     def __init__(
         self, trials: Sequence[TrialSpec], address: str | None = None, experiments: Sequence[Experiment] = ()
     ) -> None:
-        """Takes what will run on Ray.
-
-        Args:
-            trials: The trials.
-            address: A Ray cluster's address, or None.
-            experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
-        """
         self._trials = trials
         self._address = address
         self._experiments = experiments
@@ -123,7 +121,7 @@ class RaySession:
 
 
 def belongs_to_ray() -> bool:
-    """Tells whether this process has started or joined a Ray; does not import it."""
+    """Whether this process has started or joined a Ray; does not import it."""
     if "ray" not in sys.modules:
         return False
     import ray

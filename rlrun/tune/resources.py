@@ -99,7 +99,7 @@ class Capacity:
         return f"{has} on {nodes}" if len(self.cpus) > 1 else has
 
     def fits(self, needs: TrialResources) -> bool:
-        """Tells whether a trial can run here when nothing else does.
+        """Whether a trial can run here when nothing else does.
 
         On one's own machine the workers and learners must fit its CPUs, and so must the trial's own process; together
         they may exceed them by the latter. On a cluster everything must fit side by side, each process on one node.

@@ -118,7 +118,6 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path, table: RunTable) -> None:
-        """Takes a directory that `create` or `open` has looked at."""
         self.path = path
         self.table = table
 
@@ -143,7 +142,7 @@ class RunDirectory:
             trials: Its trials.
             executor: Where they will run.
             from_checkpoint: The checkpoint whose weights they start from, or None.
-            is_taken: Tells whether a run has the name elsewhere, in a storage.
+            is_taken: Whether a run has the name elsewhere, in a storage.
         """
         path = _new_directory(runs_dir.absolute(), name, is_taken)
         table = RunTable(

@@ -251,7 +251,7 @@ def place_of_copy(storage: str, name: str) -> str:
 
 
 def is_taken(uri: str) -> bool:
-    """Tells whether something is in the place of a copy.
+    """Whether something is in the place of a copy.
 
     Raises:
         UsageError: If there is no such storage, or it cannot be reached.
@@ -321,7 +321,7 @@ def _names(files: Any, root: str) -> set[str]:
 
 
 def _is_whole(name: str, names: set[str]) -> bool:
-    """Tells whether a file of a copy is neither an interrupted write nor part of a checkpoint without a manifest."""
+    """Whether a file of a copy is neither an interrupted write nor part of a checkpoint without a manifest."""
     folders = [PurePosixPath(name), *PurePosixPath(name).parents]
     checkpoint = next((folder for folder in folders if folder.parent.name == "checkpoints"), None)
     is_written = not PurePosixPath(name).name.startswith(".")

@@ -75,7 +75,7 @@ def leave_token(run: Path) -> str:
 
 
 def sees(run: Path, token: str) -> bool:
-    """Tells whether this process sees a run's directory, and not another one that has the same path here."""
+    """Whether this process sees a run's directory, and not another one that has the same path here."""
     try:
         return (run / _TOKEN_FILE).read_text() == token
     except OSError:
@@ -114,7 +114,6 @@ class SharedPlace:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Takes the trial's directory."""
         self.directory = directory
 
     def push(self) -> None:

@@ -43,7 +43,6 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     """
 
     def __init__(self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None) -> None:
-        """Takes the run, its rule, and the searcher that hears how trials do at rungs."""
         super().__init__()
         self._run = run
         self._rule = rule

@@ -27,7 +27,6 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         suggestions: Suggestions | None,
         exploit_of: Callable[[TrialSpec], Exploit | None],
     ) -> None:
-        """Takes the run, its searcher if it has one, and what populations have told their trials last."""
         super().__init__()
         self._run = run
         self._suggestions = suggestions

@@ -30,7 +30,7 @@ OUT = {
 }
 """Patterns of words that are out, and what is said instead."""
 
-NOT_YET = {"learner", "nn", "policy"}
+NOT_YET = {"policy"}
 """Packages of rlrun that are still to be gone through."""
 
 

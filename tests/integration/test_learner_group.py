@@ -55,7 +55,7 @@ def batch_of(rows: int, seed: int = 0) -> SampleBatch:
         advantages=rng.normal(size=(rows, 1)).astype(np.float32),
         value_targets=rng.normal(size=(rows, 1)).astype(np.float32),
         valid=(rng.random(rows) < chance)[:, None],
-    ).cleared()
+    ).zero_invalid()
 
 
 def group_of(num_learners: int, num_parameter_servers: int = 0) -> LearnerGroup:

@@ -392,7 +392,7 @@ def test_batches_of_single_steps(world: World) -> None:
     concat = ConcatBatches(world.slots * world.length * len(items))
     learned = Standardize("values")
     (batch,) = [full for item, _, _ in items for full in concat(without(item, "q_values").steps())]
-    rows = learned(batch).cleared().rows(1)
+    rows = learned(batch).zero_invalid().rows(1)
     assert all(np.isfinite(leaf).all() for leaf in leaves(dict(rows)))
     parts = [cut for _, cuts, _ in items for cut in cuts if cut is not None]
     cells = [cut["values"][:-1][cut["valid"]] for cut in parts]

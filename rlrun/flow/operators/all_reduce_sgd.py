@@ -143,7 +143,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             item = SampleBatch(item, **{self.standardize: column})
         before = learner.sgd_steps
         learner.learn(
-            item.steps().cleared().rows(1),
+            item.steps().zero_invalid().rows(1),
             num_epochs=self.num_epochs,
             minibatch_size=max(self.minibatch_size // self.num_workers, 1),
             scheduled=values_at(weights.schedules, weights.env_steps + int(steps)),
@@ -202,7 +202,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return {"learner": self._started().state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._started().load_state(state["learner"])
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ def standardized_together(
         x: This process's numbers, of any shape.
         valid: 1 where a cell counts, of the same shape.
         added_up: Adds numbers up over all processes.
-        epsilon: Added to the deviation.
+        epsilon: Added to the standard deviation.
 
     Returns:
         The shifted and scaled numbers, 0 in cells that do not count, and the number of valid cells in all processes.

@@ -47,5 +47,5 @@ class ConcatBatches(StatefulOperator):
         return {"waiting": [dict(batch) for batch in self._waiting]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._waiting = [SampleBatch(batch) for batch in state["waiting"]]

@@ -14,7 +14,7 @@ from rlrun.functional.returns import reverse_scan
 
 
 class CompleteEpisodes(StatefulOperator):
-    """Holds each column's steps back until their episode ends, and adds what it returned.
+    """Holds each env slot's steps back until their episode ends, and adds what it returned.
 
     It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
     episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
@@ -23,7 +23,6 @@ class CompleteEpisodes(StatefulOperator):
     """
 
     def __init__(self, gamma: float, use_baseline: bool) -> None:
-        """Takes the discount, and whether estimated values are subtracted."""
         self.gamma = gamma
         self.use_baseline = use_baseline
         self._held: SampleBatch | None = None
@@ -58,7 +57,7 @@ class CompleteEpisodes(StatefulOperator):
         return picked.map(lambda leaf: leaf[order[1], order[0]][None])
 
     def _hold(self, steps: SampleBatch, last_ends: NDArray[np.int64]) -> None:
-        """Keeps the steps behind each column's last end; what is in front of them is marked as empty."""
+        """Keeps the steps behind each env slot's last end; what is in front of them is marked as empty."""
         length = len(steps["valid"])
         unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
         first = int(unfinished.argmax()) if unfinished.any() else length
@@ -73,7 +72,7 @@ class CompleteEpisodes(StatefulOperator):
         return {"held": None if self._held is None else dict(self._held)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         held = state["held"]
         self._held = None if held is None else SampleBatch(map_tree(np.asarray, dict(held)))
 

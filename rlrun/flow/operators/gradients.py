@@ -75,7 +75,7 @@ class ComputeGradients(WorkerOperator):
 
     def __call__(self, item: SampleBatch) -> Gradients:
         """Returns the gradient over a batch [T, B]."""
-        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().cleared().rows(1)
+        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().zero_invalid().rows(1)
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:

@@ -27,7 +27,6 @@ class InitialPriorities(Operator):
     """
 
     def __init__(self, n_step: int, gamma: float) -> None:
-        """Takes over how many steps rewards are added up, and the discount."""
         self.n_step = n_step
         self.gamma = gamma
 

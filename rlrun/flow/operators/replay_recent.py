@@ -16,16 +16,14 @@ class ReplayRecent(StatefulOperator):
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).
+
+    Args:
+        proportion: Repeated fragments for every new one, on average.
+        slots: Fragments that are kept to be repeated.
+        seed: Seed of the draws.
     """
 
     def __init__(self, proportion: float, slots: int, seed: int) -> None:
-        """Takes how much is repeated, out of how many.
-
-        Args:
-            proportion: Repeated fragments for every new one, on average.
-            slots: Fragments that are kept to be repeated.
-            seed: Seed of the draws.
-        """
         self.proportion = proportion
         self.slots = slots
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -55,7 +53,7 @@ class ReplayRecent(StatefulOperator):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._recent = [SampleBatch(batch) for batch in state["recent"]]
         self._owed = float(state["owed"])
         self._generator.bit_generator.state = dict(state["generator"])

@@ -61,7 +61,7 @@ class TrainOnBatch(Operator):
         length, slots = item["valid"].shape
         learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
         trainee.learner.learn(
-            whole_fragment_rows(learned) if self.whole_fragments else learned.steps().cleared().rows(1),
+            whole_fragment_rows(learned) if self.whole_fragments else learned.steps().zero_invalid().rows(1),
             num_epochs=self.num_epochs,
             # A fragment's row has one cell more than steps.
             minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
@@ -79,7 +79,7 @@ class TrainOnBatch(Operator):
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
     """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step."""
     rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
-    closed = batch.closed().cleared(keep=("obs",))
+    closed = batch.closed().zero_invalid(keep=("obs",))
     packed = closed.map(rows.pack) if rows.moves else SampleBatch(closed, obs=map_tree(rows.pack, closed["obs"]))
     return packed.rows(len(packed["valid"]))
 

@@ -72,7 +72,7 @@ class OperatorChain:
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         for position, remembered in state.items():
             operator = self.operators[int(position)]
             if isinstance(operator, StatefulOperator):

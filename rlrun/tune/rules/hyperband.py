@@ -211,7 +211,7 @@ class _Bracket:
         return self.is_full and arrived and self.level < len(self.plan.rungs) - 1
 
     def has_come(self, trial: str) -> bool:
-        """Tells whether a trial has come to the rung that is to be decided next."""
+        """Whether a trial has come to the rung that is to be decided next."""
         return len(self.scores.get(trial, ())) > self.level
 
 

@@ -20,19 +20,17 @@ class Median:
     Source:
         Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, in the form in
         which Ray Tune has it: running trials count as well as completed ones.
+
+    Args:
+        grace_period: No trial is stopped before it, and no mean begins before it.
+        min_samples_required: So many others must have come as far.
+        measure: What time and score mean.
+
+    Raises:
+        ValueError: If the numbers make no sense.
     """
 
     def __init__(self, *, grace_period: float, min_samples_required: int = 3, measure: Measure) -> None:
-        """Takes the rule's numbers.
-
-        Args:
-            grace_period: No trial is stopped before it, and no mean begins before it.
-            min_samples_required: So many others must have come as far.
-            measure: What time and score mean.
-
-        Raises:
-            ValueError: If the numbers make no sense.
-        """
         if grace_period < 0 or min_samples_required < 1:
             raise ValueError(
                 f"must be grace_period ({grace_period:g}) >= 0 and min_samples_required ({min_samples_required}) >= 1"

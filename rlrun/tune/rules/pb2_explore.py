@@ -187,15 +187,15 @@ class _Model:
         mean: Doubles = self.correlations(where, self.inputs) @ np.linalg.solve(known, self.gains)
         return mean
 
-    def deviation(self, where: _Inputs, pending: _Inputs) -> Doubles:
+    def standard_deviation(self, where: _Inputs, pending: _Inputs) -> Doubles:
         """Returns how uncertain the gain is at inputs [N] once those that are pending are known as well."""
         seen = self.inputs.joined(pending)
         known = self.correlations(seen, seen)
         known[np.diag_indices_from(known)] += self.noise
         across = self.correlations(seen, where)
         explained = (across * np.linalg.solve(known, across)).sum(axis=0)
-        deviation: Doubles = np.sqrt(self.variance * np.clip(1 - explained, 0, 1))
-        return deviation
+        std: Doubles = np.sqrt(self.variance * np.clip(1 - explained, 0, 1))
+        return std
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class _Hope:
         where = self.model.inputs.at(self.time, self.context, place)
         pending = self.model.inputs.at(self.time, self.context, self.pending)
         weight = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(self.model.gains))))  # beta of the paper's appendix
-        bound: Doubles = self.model.mean(where) + weight * self.model.deviation(where, pending)
+        bound: Doubles = self.model.mean(where) + weight * self.model.standard_deviation(where, pending)
         return bound
 
 
@@ -263,7 +263,7 @@ def _scaled(scores: Doubles, history: Doubles) -> Doubles:
 
 
 def _standardized(changes: Doubles) -> Doubles:
-    """Returns changes with mean 0 and deviation 1, at most two deviations from it."""
-    deviation = float(changes.std()) or math.inf
-    standardized: Doubles = np.clip((changes - changes.mean()) / deviation, -2, 2)
+    """Returns changes with mean 0 and standard deviation 1, at most two of those from it."""
+    std = float(changes.std()) or math.inf
+    standardized: Doubles = np.clip((changes - changes.mean()) / std, -2, 2)
     return standardized

@@ -51,6 +51,13 @@ class Populations:
 
     What it decided before a kill it knows from the lineage; members that had come to the next generation come to it
     again.
+
+    Args:
+        settings: The scheduler's.
+        trials: Every trial of the run, in order.
+        lineage: The run's.
+        initial: The first settings of each member, by trial and path below `config`.
+        check: Raises SpecError if a trial's config does not take such settings.
     """
 
     def __init__(
@@ -61,15 +68,6 @@ class Populations:
         initial: Mapping[str, Mapping[str, Any]],
         check: Callable[[str, Mapping[str, Any]], object],
     ) -> None:
-        """Takes all members, those that have ended as well, and goes on from what the lineage says.
-
-        Args:
-            settings: The scheduler's.
-            trials: Every trial of the run, in order.
-            lineage: The run's.
-            initial: The first settings of each member, by trial and path below `config`.
-            check: Raises SpecError if a trial's config does not take such settings.
-        """
         self._settings = settings
         self._sign = 1.0 if settings.mode == "max" else -1.0
         self._lineage = lineage

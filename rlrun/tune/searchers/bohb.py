@@ -88,9 +88,9 @@ class Density:
 
     @classmethod
     def fit(cls, points: Points, options: Sequence[int]) -> Density:
-        """Fits the bandwidths by the normal reference rule, 1.06 * deviation * N ** (-1 / (4 + D)).
+        """Fits the bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
 
-        The deviation of options is what it is for a yes or no, sqrt(p * (1 - p)), for any number of them.
+        The standard deviation of options is that of a yes or no, sqrt(p * (1 - p)), for any number of them.
 
         Args:
             points: [N, D] points.
@@ -100,8 +100,8 @@ class Density:
         bandwidths = []
         for column, count in zip(points.T, options, strict=True):
             shares = np.bincount(column.astype(int), minlength=count) / number if count else np.zeros(0)
-            deviation = math.sqrt((1 - float(np.sum(shares**2))) / 2) if count else float(np.std(column))
-            bandwidth = max(1.06 * deviation * number ** (-1 / (4 + dimensions)), MIN_BANDWIDTH)
+            std = math.sqrt((1 - float(np.sum(shares**2))) / 2) if count else float(np.std(column))
+            bandwidth = max(1.06 * std * number ** (-1 / (4 + dimensions)), MIN_BANDWIDTH)
             bandwidths.append(min(bandwidth, _widest(count)))
         return cls(points, np.array(bandwidths), options)
 

@@ -47,7 +47,7 @@ def test_fragments_of_different_lengths_are_refused():
 def test_cleared_cells_hold_zeros_and_valid_ones_stay():
     batch = fragment().steps()
     batch["valid"][1, 0] = False
-    cleared = batch.cleared()
+    cleared = batch.zero_invalid()
     assert cleared["actions"].tolist() == [[0, 1], [0, 3], [4, 5], [6, 7]]
     assert cleared["obs"]["b"][0][1, 0] == 0
     assert batch["actions"][1, 0] == 2

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlrun.functional.cross_entropy_method import best_actions
+from rlrun.functional.cross_entropy_method import greedy_actions
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -10,7 +10,7 @@ def test_the_best_action_of_a_quadratic_is_found(size):
     generator = np.random.default_rng(0)
     best = generator.uniform(-0.8, 0.8, (50, size))
     noise = generator.standard_normal((50, 2, 64, size))
-    found = best_actions(lambda actions: -((actions - best[:, None]) ** 2).sum(-1), noise, 6)
+    found = greedy_actions(lambda actions: -((actions - best[:, None]) ** 2).sum(-1), noise, 6)
     assert found.shape == best.shape
     errors = np.abs(found - best)
     assert errors.mean() < 0.05
@@ -20,7 +20,7 @@ def test_the_best_action_of_a_quadratic_is_found(size):
 
 def test_an_action_beyond_a_bound_is_not_found_but_the_bound_is():
     noise = np.random.default_rng(1).standard_normal((20, 2, 64, 1))
-    np.testing.assert_allclose(best_actions(lambda actions: actions[..., 0], noise, 6), 1.0, atol=0.03)
+    np.testing.assert_allclose(greedy_actions(lambda actions: actions[..., 0], noise, 6), 1.0, atol=0.03)
 
 
 def test_tensors_are_looked_through_as_arrays_are():
@@ -34,5 +34,5 @@ def test_tensors_are_looked_through_as_arrays_are():
     def tensor_values(actions):
         return torch.tanh(actions @ torch.from_numpy(weights)).sum(-1)
 
-    found = best_actions(tensor_values, torch.from_numpy(noise), 4)
-    np.testing.assert_allclose(found.numpy(), best_actions(values, noise, 4), rtol=1e-4, atol=1e-5)
+    found = greedy_actions(tensor_values, torch.from_numpy(noise), 4)
+    np.testing.assert_allclose(found.numpy(), greedy_actions(values, noise, 4), rtol=1e-4, atol=1e-5)

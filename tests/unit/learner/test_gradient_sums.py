@@ -37,7 +37,7 @@ def batch_of(rows, length=1, seed=0):
         actions=rng.integers(0, 2, (rows, length)),
         advantages=rng.normal(size=(rows, length)).astype(np.float32),
         valid=rng.random((rows, length)) < 0.8,
-    ).cleared()
+    ).zero_invalid()
 
 
 def learn(learner, batch, **more):

@@ -108,7 +108,9 @@ def test_garbage_in_invalid_cells_changes_no_parameter():
     for column in (dirty["obs"]["a"], dirty["actions"], dirty["advantages"], dirty["value_targets"]):
         column[::5] = np.nan
     dirty["obs"]["b"][::5] = 77
-    np.testing.assert_array_equal(learn(learner_for(), clean.cleared()), learn(learner_for(), dirty.cleared()))
+    np.testing.assert_array_equal(
+        learn(learner_for(), clean.zero_invalid()), learn(learner_for(), dirty.zero_invalid())
+    )
 
 
 def test_invalid_rows_weigh_as_if_they_were_not_there():

@@ -83,7 +83,7 @@ def batch_of(rows, seed=0):
         actions=rng.integers(0, 2, (rows, 1)),
         advantages=rng.normal(size=(rows, 1)).astype(np.float32),
         valid=rng.random((rows, 1)) < 0.7,
-    ).cleared()
+    ).zero_invalid()
 
 
 def learn(learner, updates=range(4)):

@@ -128,10 +128,10 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
     restored = rollouts(again, in_flight=2)
     again.load_state(saved)
     restored.load_state(saved_flow)
-    assert again.env_steps == 10 * (len(taken) + 1)
+    assert again.counts.env_steps == 10 * (len(taken) + 1)
     after = pulled(restored, 7)
     assert after[0] == (waiting["worker"], int(waiting["item"]["row"][1]))
-    assert again.env_steps >= 10 * (len(taken) + 7)
+    assert again.counts.env_steps >= 10 * (len(taken) + 7)
     for worker in (1, 2):  # what was in flight is lost, nothing comes twice
         fragments = [fragment for own, fragment in [*taken, *after] if own == worker]
         assert fragments == sorted(set(fragments))

@@ -95,8 +95,8 @@ def numbers(rng: np.random.Generator, kinds: np.ndarray) -> dict[str, np.ndarray
         "actions": rng.integers(0, 4, shape),
         "rewards": np.where(kinds == FINAL, 0, rng.normal(size=shape)).astype(np.float32),
         "logp": rng.normal(size=shape).astype(np.float32),
-        "starts": starts,
-        "memory": rng.normal(size=(*shape, 2)).astype(np.float32),
+        "episode_starts": starts,
+        "state": rng.normal(size=(*shape, 2)).astype(np.float32),
         "terminateds": kinds == TERMINATED,
         "truncateds": kinds == TRUNCATED,
         "valid": np.isin(kinds, (STEP, TERMINATED, TRUNCATED)),
@@ -507,7 +507,7 @@ def test_sequences_hold_nothing_but_steps_and_finite_numbers(world: World) -> No
     for batch, _, _ in fragments_of(world):
         replay.add(0, batch)
         for t, slot in zip(*batch["valid"].nonzero(), strict=True):
-            steps[batch["obs"][t, slot].tobytes()] = (batch["actions"][t, slot], batch["memory"][t, slot].tobytes())
+            steps[batch["obs"][t, slot].tobytes()] = (batch["actions"][t, slot], batch["state"][t, slot].tobytes())
     if not replay.num_ready:
         return
     found = replay.gather(np.flatnonzero(replay._ready))
@@ -515,5 +515,5 @@ def test_sequences_hold_nothing_but_steps_and_finite_numbers(world: World) -> No
     for row, step in zip(*found["valid"].nonzero(), strict=True):
         action, _ = steps[found["obs"][row, 1 + step].tobytes()]
         assert found["actions"][row, step] == action
-    for obs, memory in zip(found["obs"][:, 0], found["memory"], strict=True):
-        assert not memory.any() or steps[obs.tobytes()][1] == memory.tobytes()
+    for obs, state in zip(found["obs"][:, 0], found["state"], strict=True):
+        assert not state.any() or steps[obs.tobytes()][1] == state.tobytes()

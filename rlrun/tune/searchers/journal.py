@@ -174,7 +174,7 @@ class JournaledSearcher:
         self.history.observations.setdefault(number, {})[budget] = score
 
     def _replay(self, lines: list[dict[str, Any]]) -> None:
-        """Takes over what the journal says, and looks whether the searcher would suggest the last one again."""
+        """Goes on with what the journal says, and looks whether the searcher would suggest the last one again."""
         head, *events = lines
         if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
             raise UsageError(

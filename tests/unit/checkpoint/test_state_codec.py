@@ -20,7 +20,7 @@ def through_json(value: Any) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tells whether two states are equal in type, shape and bits; NaN equals NaN."""
+    """Whether two states are equal in type, shape and bits; NaN equals NaN."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

@@ -196,10 +196,15 @@ def unpacked(tree: str) -> Iterator[Path]:
 
 def train_here(runs: Mapping[str, Record], store: Path) -> int:
     """Trains the runs with the rlrun that is imported here, and records each; returns 1 if one fails."""
+    from rlrun.errors import Interrupted
+
     failed = []
     for name, spec in runs.items():
         try:
             trials = trained(name, spec)
+        except Interrupted as interrupted:
+            print(f"  {name}: {interrupted}")
+            return interrupted.exit_code
         except Exception:
             traceback.print_exc()
             failed.append(name)

@@ -22,12 +22,12 @@ class PolicyLag:
 
         Args:
             version: The learner's weights, before it learns from the batch.
-            versions: The weights that acted, of any shape.
+            versions: The weights that acted in its steps, of any shape.
         """
         lags = version - np.asarray(versions)
         self._sum += float(lags.sum())
         self._steps += lags.size
-        self._max = max(self._max, int(lags.max()))
+        self._max = max(self._max, int(lags.max(initial=0)))
 
     def take(self) -> Mapping[str, float | None]:
         """Returns mean and maximum since the last call, None if nothing was learned, and starts afresh."""

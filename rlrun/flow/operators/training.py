@@ -57,7 +57,7 @@ class TrainOnBatch(Operator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Moves the parameters; returns the batch as it is."""
         trainee = self.trainee
-        trainee.lag.add(trainee.learner.weights_version, item["weights_version"])
+        trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
         learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
         trainee.learner.learn(

@@ -175,6 +175,16 @@ def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
     assert trainee.lag.take() == {"policy_lag_mean": None, "policy_lag_max": None}
 
 
+def test_rows_without_a_step_have_no_age(trainee):
+    train = TrainOnBatch(trainee)
+    trainee.learner.weights_version = 5
+    item = fragment()
+    item["weights_version"] = np.broadcast_to(np.int32([[4, -100]]), (4, 2))
+    item["valid"][:, 1] = False
+    train(item)
+    assert trainee.lag.take() == {"policy_lag_mean": 1.0, "policy_lag_max": 1}
+
+
 @pytest.mark.parametrize("whole_fragments", [False, True])
 def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole_fragments):
     train = TrainOnBatch(trainee, num_epochs=2, minibatch_size=8, whole_fragments=whole_fragments)

@@ -3,7 +3,7 @@
     python scripts/bench_acting.py                     # the files as they are
     python scripts/bench_acting.py --against main      # and those of another revision, by turns
 
-A figure is the fastest of several rounds. Each round is a process that acts on fixed observations in fragments of 256
+A figure is CPU time, the least of several rounds. Each round is a process that acts on fixed observations in fragments of 256
 steps, noise, recording and what comes at a fragment's end included. Rounds of both revisions take turns, so that
 whatever else the machine does concerns both.
 """
@@ -73,21 +73,26 @@ def measured() -> dict[str, float]:
 
 
 def policies() -> dict[str, Any]:
-    """Returns the policies of algorithms by name, with their usual networks."""
+    """Returns policies by name, with the networks that their algorithms have by default."""
     from gymnasium.spaces import Box, Discrete
 
-    from rlrun.registry import algorithm_class
+    from rlrun.nn.model_config import ModelConfig
+    from rlrun.nn.recurrent_model import RecurrentModelConfig
+    from rlrun.policy.actor_critic import ActorCriticPolicy
+    from rlrun.policy.q import QPolicy
+    from rlrun.policy.recurrent_q import RecurrentQPolicy
+    from rlrun.policy.soft import SoftPolicy
 
     observations, choices, bounded = Box(-1, 1, (17,)), Discrete(6), Box(-1, 1, (6,))
+    small, wide = ModelConfig(), ModelConfig(hiddens=(256, 256), activation="relu")
+    recurrent = RecurrentModelConfig(hiddens=(64,), activation="relu")
+    shared: dict[str, Any] = {"normalize_observations": False, "seed": 0}
     return {
-        name: algorithm_class(algorithm)("CartPole-v1", config).make_policy(observations, actions, seed=0)
-        for name, algorithm, actions, config in (
-            ("ppo 64x64 discrete", "ppo", choices, {}),
-            ("ppo 64x64 box", "ppo", bounded, {}),
-            ("dqn 64x64", "dqn", choices, {"epsilon": 0.05}),
-            ("sac 256x256", "sac", bounded, {"learning_starts": 0}),
-            ("r2d2 64 + lstm 64", "r2d2", choices, {"epsilon": 0.05}),
-        )
+        "ppo 64x64 discrete": ActorCriticPolicy(observations, choices, small, **shared),
+        "ppo 64x64 box": ActorCriticPolicy(observations, bounded, small, **shared),
+        "dqn 64x64": QPolicy(observations, choices, small, **shared),
+        "sac 256x256": SoftPolicy(observations, bounded, wide, **shared, uniform_steps=0, initial_alpha=1.0),
+        "r2d2 64 + lstm 64": RecurrentQPolicy(observations, choices, recurrent, **shared),
     }
 
 
@@ -101,15 +106,15 @@ def microseconds_per_step(policy: Any, slots: int) -> float:
     generator = np.random.default_rng(0)
     observations = generator.normal(size=(LENGTH + 1, slots, 17)).astype(np.float32)
     starts = np.zeros(slots, np.bool_)
-    steps, began = 0, time.perf_counter()
-    while time.perf_counter() - began < ROUND_S:
+    steps, began = 0, time.process_time()
+    while time.process_time() - began < ROUND_S:
         noise, batch = behavior.noise(generator, LENGTH, slots), allocate(LENGTH, slots)
         for t in range(LENGTH):
             behavior.act(observations[t], noise[t], batch, t, starts)
         batch["obs"] = observations
         postprocess(batch)
         steps += LENGTH
-    return (time.perf_counter() - began) / steps * 1e6
+    return (time.process_time() - began) / steps * 1e6
 
 
 def acting_weights(policy: Any) -> Any:

@@ -37,6 +37,7 @@ class NumpyNetwork:
         self.spec = spec
         self.slots = dict(slots)
         self.state_size = spec.state_size
+        self._leaves, self._vectors = spec.leaves, tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, tower) for tower in spec.towers]
 
     def load(self, flat: Floats) -> None:
@@ -69,9 +70,9 @@ class NumpyNetwork:
             What every head puts out, [B, K], and the recurrent state behind the step. With `noise` there is a head of
             that name: the shifts of the means in units of the standard deviations, [B, D].
         """
-        x = dense_inputs(self.spec.leaves, inputs["obs"])
-        if self.spec.vectors:
-            x = np.concatenate([x, *(inputs[name] for name, _ in self.spec.vectors)], -1)
+        x = dense_inputs(self._leaves, inputs["obs"])
+        if self._vectors:
+            x = np.concatenate([x, *(inputs[name] for name in self._vectors)], -1)
         if episode_starts is not None and state is not None:
             state = np.where(episode_starts[:, None], np.float32(0), state)
         heads: dict[str, Floats] = {}
@@ -118,6 +119,8 @@ class _Head:
 
     def __init__(self, spec: NetworkSpec, head: Head) -> None:
         self.head = head
+        self.name = head.name
+        self.is_plain = not head.num_actions and head.log_stds is None
         self.layers = DenseNet(stream_layers(spec, head, head.layer))
         self.value_layers = DenseNet(stream_layers(spec, head, head.value_layer)) if head.value_layer else None
         self._log_stds: Floats = np.zeros(0, np.float32)
@@ -132,8 +135,14 @@ class _Head:
 
     def __call__(self, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> None:
         """Adds what the head puts out for features [B, F]."""
-        head = self.head
         outputs = self.layers(features)
+        if not self.is_plain:
+            outputs = self._completed(outputs, features, heads, noise)
+        heads[self.name] = outputs
+
+    def _completed(self, outputs: Floats, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> Floats:
+        """Returns what the layers put out in dueling form, or with log standard deviations behind."""
+        head = self.head
         if self.value_layers is not None:
             values = self.value_layers(features)[:, None]
             advantages = outputs.reshape(len(outputs), head.num_actions, -1)
@@ -147,11 +156,18 @@ class _Head:
             if noise is not None:
                 matrices = noise.reshape(-1, *self._log_stds.shape) * self._log_stds
                 heads["noise"] = np.matmul(features[:, None], matrices)[:, 0] / stds
-            outputs = np.concatenate([outputs, np.log(stds)], -1)
+            outputs = beside(outputs, np.log(stds))
         elif head.log_stds is not None:
-            free = np.broadcast_to(self._log_stds, (len(outputs), len(self._log_stds)))
-            outputs = np.concatenate([outputs, free], -1)
-        heads[head.name] = outputs
+            outputs = beside(outputs, self._log_stds)
+        return outputs
+
+
+def beside(means: Floats, log_stds: Floats) -> Floats:
+    """Returns means [B, D] with log standard deviations, [B, D] or [D] for all, behind them, [B, 2 * D]."""
+    size = means.shape[1]
+    both = np.empty((len(means), 2 * size), np.float32)
+    both[:, :size], both[:, size:] = means, log_stds
+    return both
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:

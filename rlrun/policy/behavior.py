@@ -72,8 +72,15 @@ class Recording(Protocol):
         """Returns empty arrays for what each step records, [T, B, ...]."""
         ...
 
-    def heads(self, heads: Heads) -> Mapping[str, Floats]:
-        """Returns what a step records of what the network put out, [B, ...], by its name in the batch."""
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records what the network put out at a step.
+
+        Args:
+            batch: The fragment's columns.
+            where: Index of the cells to fill: row t, or those of it that `acts` names.
+            heads: What every head put out, [B, K].
+            acts: Which env slots act, [B]; None for all.
+        """
         ...
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
@@ -118,6 +125,7 @@ class BehaviorPolicy:
         self.weights_version = -1
         self._collecting = network if parameter_noise is None else copy.deepcopy(network)
         self._state: Floats = np.zeros((0, network.state_size), np.float32)
+        self._runs_always = bool(network.state_size) or (recording is not None and recording.reads_heads)
 
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how much to explore; recurrent state stays."""
@@ -177,24 +185,40 @@ class BehaviorPolicy:
             episode_starts = episode_starts & acts
         if self.parameter_noise is not None and self.parameter_noise.renew(noise, t, episode_starts):
             self._collecting.load(self.parameter_noise.parameters())
-        own = self.exploration.network_noise
-        heads: Heads | None = None
-
-        def run() -> Heads:
-            return self._step(observations, noise[:, :own] if own else None, acts) if heads is None else heads
-
-        if self.network.state_size:
-            self._reset(episode_starts)
-            _write(record, t, {"episode_starts": episode_starts, "state": self._state}, acts)
-            heads = run()
-        if self.recording is not None and self.recording.reads_heads:
-            heads = run()
-            _write(record, t, self.recording.heads(heads), acts)
-        actions = self.exploration.explore(run, noise[:, own:] if own else noise, episode_starts, acts)
-        _write(record, t, {"actions": actions}, acts)
+        where = t if acts is None else (t, acts)
+        network_noise, own = None, self.exploration.network_noise
+        if own:
+            network_noise, noise = noise[:, :own], noise[:, own:]
+        if self._runs_always:
+            heads = self._run_and_record(observations, network_noise, record, where, episode_starts, acts)
+            actions = self.exploration.explore(lambda: heads, noise, episode_starts, acts)
+        else:
+            actions = self.exploration.explore(
+                lambda: self._run(observations, network_noise, acts), noise, episode_starts, acts
+            )
+        record["actions"][where] = actions if acts is None else actions[acts]
         return self.action_space.to_env(actions)
 
-    def _step(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
+    def _run_and_record(
+        self,
+        observations: Any,
+        noise: Floats | None,
+        record: SampleBatch,
+        where: Any,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+    ) -> Heads:
+        """Runs the network, and records the recurrent state before it and what the recording wants of its heads."""
+        if self.network.state_size:
+            self._reset(episode_starts)
+            record["episode_starts"][where] = episode_starts if acts is None else episode_starts[acts]
+            record["state"][where] = self._state if acts is None else self._state[acts]
+        heads = self._run(observations, noise, acts)
+        if self.recording is not None and self.recording.reads_heads:
+            self.recording.record(record, where, heads, acts)
+        return heads
+
+    def _run(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
         """Runs the network that collects, and moves the recurrent state."""
         state = self._state if self.network.state_size else None
         heads, after = self._collecting({"obs": self.filtered(observations)}, state, None, noise)
@@ -288,12 +312,3 @@ class BehaviorPolicy:
             self._state = np.zeros((len(starts), self.network.state_size), np.float32)
         elif starts.any():
             self._state[starts] = 0.0
-
-
-def _write(record: SampleBatch, t: int, parts: Mapping[str, Any], acts: NDArray[np.bool_] | None) -> None:
-    """Fills row t of columns, in those env slots that act."""
-    for name, part in parts.items():
-        if acts is None:
-            record[name][t] = part
-        else:
-            record[name][t, acts] = part[acts]

@@ -5,7 +5,6 @@ Without one of these a fragment holds raw observations and actions, as a replay 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,10 +43,12 @@ class LogProbsAndValues:
             "values": np.full((length + 1, slots), np.nan, np.float32),
         }
 
-    def heads(self, heads: Heads) -> Mapping[str, Floats]:
-        """Returns the outputs, and the values if they came along."""
-        outputs = {"outputs": heads["outputs"]}
-        return {**outputs, "values": heads["value"][:, 0]} if "value" in heads else outputs
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records the outputs, and the values if they came along."""
+        batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
+        if "value" in heads:
+            values = heads["value"][:, 0]
+            batch["values"][where] = values if acts is None else values[acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Filters the observations, and adds log-probabilities and missing values."""
@@ -80,9 +81,9 @@ class QValues:
         """Returns empty `q_values`."""
         return {"q_values": np.empty((length + 1, slots, self.num_actions), np.float32)}
 
-    def heads(self, heads: Heads) -> Mapping[str, Floats]:
-        """Returns the values of a step."""
-        return {"q_values": heads["outputs"]}
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records the values of a step."""
+        batch["q_values"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Adds the values in the closing observation."""
@@ -111,9 +112,8 @@ class CriticValues:
         """Returns nothing: all is added in the end."""
         return {}
 
-    def heads(self, heads: Heads) -> Mapping[str, Floats]:
-        """Returns nothing."""
-        return {}
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records nothing."""
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Adds both."""

@@ -42,7 +42,10 @@ WORKING_TREE = "."
 OFF_POLICY = frozenset(
     ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3"),
 )
-SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = ((OFF_POLICY, "train_batch_size", "minibatch_size"),)
+SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
+    (OFF_POLICY, "train_batch_size", "minibatch_size"),
+    (frozenset(("r2d2", "r2d3")), "model.lstm", "model.core_width"),
+)
 """Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
 
 A revision that does not know the old one is given the new one.

@@ -10,6 +10,8 @@ Activation = Literal["tanh", "relu", "elu", "silu"]
 
 Conv = Literal["nature", "impala"]
 
+CoreKind = Literal["lstm", "gru"]
+
 
 class ModelConfig(ConfigModel):
     """The network between observations and what a policy puts out."""

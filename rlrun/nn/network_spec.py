@@ -7,12 +7,10 @@ It is plain data. `rlrun.nn.network_module` makes parameters of it and runs them
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from rlrun.data.tree import leaves
-from rlrun.nn.model_config import Activation, Conv, ModelConfig
-
-CoreKind = Literal["lstm", "gru"]
+from rlrun.nn.model_config import Activation, Conv, CoreKind, ModelConfig
 
 IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
 """Numbers that each encoder of images puts out."""

@@ -122,4 +122,4 @@ def recurrent_q_spec(leaves: ObservationTree, model: RecurrentModelConfig, num_a
         num_actions: A.
     """
     head = Head("outputs", "head", num_actions, num_actions=num_actions if model.dueling else 0)
-    return network_spec(leaves, model, Tower((head,)), core=Core("lstm", model.lstm))
+    return network_spec(leaves, model, Tower((head,)), core=Core(model.core, model.core_width))

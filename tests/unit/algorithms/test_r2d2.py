@@ -38,7 +38,7 @@ def algorithm() -> R2D2:
 @pytest.fixture
 def policy() -> RecurrentQPolicy:
     space = gymnasium.spaces.Box(-1, 1, (2,))
-    model = RecurrentModelConfig(hiddens=(8,), lstm=6)
+    model = RecurrentModelConfig(hiddens=(8,), core_width=6)
     return RecurrentQPolicy(space, gymnasium.spaces.Discrete(3), model, normalize_observations=False, seed=0)
 
 
@@ -179,9 +179,26 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
     assert expected[-1]["sgd_steps"] == (expected[-1]["env_steps"] - 100) // 40
 
 
-def test_other_families_say_that_they_take_no_lstm() -> None:
-    with pytest.raises(SpecError, match=r"config\.model\.lstm"):
-        rlrun.DQN("CartPole-v1", {"model": {"lstm": 64}})
+def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> None:
+    config = {
+        "model": {"core": "gru", "core_width": 8, "hiddens": [8]},
+        "replay": {"burn_in": 2, "length": 4, "stride": 1},
+        "learning_starts": 50,
+        "min_env_steps_per_iteration": 200,
+        "compile": False,
+    }
+    with rlrun.R2D2("CartPole-v1", config) as algorithm:
+        result = algorithm.train()
+        learner = algorithm.training.trainee.learner
+        assert result["sgd_steps"] > 0
+        assert "gru_inputs.weight" in learner.policy.parameters.named(learner.flat())
+        assert learner.last_batch["state"].shape[1] == 8
+        assert (learner.last_batch["state"] != 0).any()
+
+
+def test_other_families_say_that_they_take_no_core() -> None:
+    with pytest.raises(SpecError, match=r"config\.model\.core"):
+        rlrun.DQN("CartPole-v1", {"model": {"core": "lstm"}})
 
 
 def test_a_network_of_ones_own_is_refused() -> None:
@@ -191,7 +208,7 @@ def test_a_network_of_ones_own_is_refused() -> None:
 
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     short = {"burn_in": 1, "length": 2, "stride": 1}
-    model = {"hiddens": [4], "lstm": 4}
+    model = {"hiddens": [4], "core_width": 4}
     algorithm = R2D2(R2D2Config.parse({"model": model, "replay": short, "n_step": 1}))
     learner = AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=0, compile_updates=False)()
     drawn = torch.Generator().manual_seed(0)

@@ -13,7 +13,7 @@ from rlrun.python_api import R2D2, R2D3
 
 SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz")
 CONFIG: dict[str, Any] = {
-    "model": {"lstm": 8, "hiddens": [8]},
+    "model": {"core_width": 8, "hiddens": [8]},
     "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 2000},
     "minibatch_size": 4,
     "num_envs_per_worker": 2,

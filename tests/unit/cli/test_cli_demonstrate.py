@@ -66,7 +66,7 @@ def test_an_episode_is_what_the_env_did(tmp_path: Path, lab: None) -> None:
 
 
 def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_path: Path) -> None:
-    with R2D2(POSITIONS, {"model": {"lstm": 8}}) as algorithm:
+    with R2D2(POSITIONS, {"model": {"core_width": 8}}) as algorithm:
         checkpoint = algorithm.save(tmp_path / "checkpoint")
         assert demonstrate(checkpoint, "--episodes", 2, "-o", tmp_path / "shown.npz").exit_code == 0
         found = load_demonstrations(str(tmp_path / "shown.npz"))

@@ -20,7 +20,7 @@ SHARED = {"normalize_observations": False, "seed": 2}
 
 
 def recurrent_q():
-    return RecurrentQPolicy(SPACE, CHOICES, RecurrentModelConfig(hiddens=(8,), lstm=5), **SHARED)
+    return RecurrentQPolicy(SPACE, CHOICES, RecurrentModelConfig(hiddens=(8,), core_width=5), **SHARED)
 
 
 def deterministic():

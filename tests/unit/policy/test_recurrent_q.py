@@ -23,7 +23,7 @@ IMAGES = gymnasium.spaces.Box(0, 255, (36, 36, 1), np.uint8)
 
 
 def policy_of(space: gymnasium.Space[Any], **model: Any) -> RecurrentQPolicy:
-    settings = RecurrentModelConfig(hiddens=(8,), lstm=6).replace(**model)
+    settings = RecurrentModelConfig(hiddens=(8,), core_width=6).replace(**model)
     return RecurrentQPolicy(space, gymnasium.spaces.Discrete(3), settings, normalize_observations=False, seed=5)
 
 
@@ -181,7 +181,7 @@ def test_how_many_explore_is_epsilon() -> None:
 
 
 def test_the_first_bias_has_the_lstm_remember() -> None:
-    net = policy_of(NUMBERS, lstm=4).module
+    net = policy_of(NUMBERS, core_width=4).module
     assert net.lstm_inputs.bias[4:8].tolist() == [1.0] * 4
     assert net.lstm_inputs.bias[:4].tolist() == [0.0] * 4
 

@@ -56,6 +56,12 @@ def test_who_writes_train_batch_size_off_policy_is_told_its_new_name_and_the_oth
     ]
 
 
+def test_who_writes_the_width_of_an_lstm_as_it_was_is_told_its_new_name() -> None:
+    assert problems("r2d2", "model: {lstm: 8}") == [
+        "spec.yaml:5:20: try.config.model.lstm: 'lstm' is called 'core_width' in r2d2"
+    ]
+
+
 def test_the_new_name_is_told_for_overrides_mutations_and_python_too() -> None:
     assert problems("dqn", "", overrides=("config.train_batch_size=8",)) == [
         "--set config.train_batch_size=8: try.config.train_batch_size: 'train_batch_size' is called 'minibatch_size' "

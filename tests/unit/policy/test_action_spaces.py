@@ -127,7 +127,7 @@ OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxAc
 @pytest.mark.parametrize(
     ("space", "model"),
     [*((space, make_action_space(space)) for space in SPACES), *((BOUNDED, model) for model in OF_BOUNDED)],
-    ids=str,
+    ids=lambda part: type(part).__name__,
 )
 def test_what_an_env_was_given_is_brought_back_to_the_policy_s_own_actions(space, model):
     space.seed(0)

@@ -108,7 +108,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"], batch["actions"])
-        next_actions = outputs.target_best_actions(batch["next_obs"], batch[NOISE])
+        next_actions = outputs.target_greedy_actions(batch["next_obs"], batch[NOISE])
         next_values = outputs.target_values(batch["next_obs"], next_actions).amin(0)
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)

@@ -300,7 +300,7 @@ class BehaviorPolicy:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self.exploration.load_state(state)
         if self.network.state_size:
             self._state = np.array(state["recurrent_state"], np.float32)

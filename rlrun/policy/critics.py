@@ -53,7 +53,7 @@ class CriticsNetworks:
         """Returns the target critics' values, [C, S, L]."""
         return self.networks.target_critic_outputs(observations, actions).squeeze(-1)
 
-    def target_best_actions(self, observations: Any, noise: Tensor) -> Tensor:
+    def target_greedy_actions(self, observations: Any, noise: Tensor) -> Tensor:
         """Returns the actions that the first target critic values most.
 
         Args:

@@ -22,11 +22,13 @@ class ObservationFilter:
     """Shifts and scales the floating-point parts of observations to mean 0 and variance 1.
 
     The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from
-    it. Images and integers pass as they are.
+    it. Images and integers pass as they are, and so does everything before the first statistics arrive.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
     """
 
     def __init__(self, leaves: Any) -> None:
-        """Takes the tree of `ObservationLeaf`; nothing is normalised before statistics arrive."""
         names = {id(leaf): name for name, leaf in named_leaves(leaves)}
         self.names = map_tree(
             lambda leaf: f"observations/{names[id(leaf)]}" if leaf.kind == "vector" and leaf.is_float else "", leaves

@@ -73,5 +73,5 @@ class ActionNoise(Exploration):
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._correlated = state.get("action_noise")

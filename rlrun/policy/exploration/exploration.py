@@ -59,5 +59,5 @@ class Exploration(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         return

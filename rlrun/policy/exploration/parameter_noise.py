@@ -70,7 +70,7 @@ class ParameterNoise(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         return
 
 
@@ -196,5 +196,5 @@ class AdaptiveNoise(ParameterNoise):
         return {"draw": self._draw, "std": self.std}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self._draw, self.std = float(state["draw"]), float(state["std"])

@@ -131,5 +131,5 @@ class UniformUntil(Exploration):
         return self.inner.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned."""
+        """Goes on with what `state` returned."""
         self.inner.load_state(state)

@@ -74,7 +74,7 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
         tensors = batch.map(torch.from_numpy)
         outputs = policy.outputs(views, tensors, target_views)
         loss = algorithm.training.algorithm.loss(outputs, tensors, {})
-        next_actions = outputs.target_best_actions(tensors["next_obs"], tensors[NOISE])
+        next_actions = outputs.target_greedy_actions(tensors["next_obs"], tensors[NOISE])
         assert next_actions.shape == (6, 1, 1)
         next_values = outputs.target_values(tensors["next_obs"], next_actions).numpy()
         values = outputs.values(tensors["obs"], tensors["actions"]).numpy()

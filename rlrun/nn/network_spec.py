@@ -78,6 +78,11 @@ class Head:
     log_stds: LogStds | None = None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but dense layers."""
+        return not self.num_actions and self.log_stds is None
+
+    @property
     def layer_outputs(self) -> int:
         """Numbers that its layer puts out."""
         return (

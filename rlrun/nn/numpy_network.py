@@ -39,6 +39,7 @@ class NumpyNetwork:
         self.state_size = spec.state_size
         self._leaves, self._vectors = spec.leaves, tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, tower) for tower in spec.towers]
+        self._plain = _plain_layers(spec)
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
@@ -47,6 +48,9 @@ class NumpyNetwork:
             slot = self.slots[name]
             return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
 
+        if self._plain is not None:
+            self._plain[1].load(parameter)
+            return
         for tower in self._towers:
             tower.load(parameter)
 
@@ -73,6 +77,9 @@ class NumpyNetwork:
         x = dense_inputs(self._leaves, inputs["obs"])
         if self._vectors:
             x = np.concatenate([x, *(inputs[name] for name in self._vectors)], -1)
+        if self._plain is not None:
+            name, layers = self._plain
+            return {name: layers(x)}, None
         if episode_starts is not None and state is not None:
             state = np.where(episode_starts[:, None], np.float32(0), state)
         heads: dict[str, Floats] = {}
@@ -91,11 +98,22 @@ class NumpyNetwork:
         return NumpyNetwork, (self.spec, self.slots)
 
 
+def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
+    """Returns a network that is nothing but dense layers as one chain of them, with its head's name; else None."""
+    if len(spec.heads) > 1 or spec.core is not None:
+        return None
+    (tower,) = spec.towers
+    (head,) = tower.heads
+    if not head.is_plain:
+        return None
+    return head.name, DenseNet([*trunk_layers(spec, tower), *stream_layers(spec, head, head.layer)])
+
+
 class _Tower:
     """One tower's layers."""
 
     def __init__(self, spec: NetworkSpec, tower: Tower) -> None:
-        self.trunk = DenseNet([(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))])
+        self.trunk = DenseNet(trunk_layers(spec, tower))
         self.core = None if spec.core is None else make_core(spec.core)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)
         self.heads = [_Head(spec, head) for head in tower.heads]
@@ -120,7 +138,6 @@ class _Head:
     def __init__(self, spec: NetworkSpec, head: Head) -> None:
         self.head = head
         self.name = head.name
-        self.is_plain = not head.num_actions and head.log_stds is None
         self.layers = DenseNet(stream_layers(spec, head, head.layer))
         self.value_layers = DenseNet(stream_layers(spec, head, head.value_layer)) if head.value_layer else None
         self._log_stds: Floats = np.zeros(0, np.float32)
@@ -136,7 +153,7 @@ class _Head:
     def __call__(self, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> None:
         """Adds what the head puts out for features [B, F]."""
         outputs = self.layers(features)
-        if not self.is_plain:
+        if not self.head.is_plain:
             outputs = self._completed(outputs, features, heads, noise)
         heads[self.name] = outputs
 
@@ -168,6 +185,11 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
     both = np.empty((len(means), 2 * size), np.float32)
     both[:, :size], both[:, size:] = means, log_stds
     return both
+
+
+def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
+    """Returns (name, activation) of a trunk's dense layers."""
+    return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:

@@ -221,7 +221,8 @@ class BehaviorPolicy:
     def _run(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
         """Runs the network that collects, and moves the recurrent state."""
         state = self._state if self.network.state_size else None
-        heads, after = self._collecting({"obs": self.filtered(observations)}, state, None, noise)
+        seen = observations if self.filter is None else self.filter(observations)
+        heads, after = self._collecting({"obs": seen}, state, None, noise)
         if after is not None:
             self._state = after if acts is None else np.where(acts[:, None], after, self._state)
         return heads

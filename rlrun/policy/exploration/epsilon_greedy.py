@@ -76,9 +76,11 @@ class EpsilonGreedy(Exploration):
     ) -> Actions:
         """Returns any action where it explores, elsewhere the best, [B]."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
-        if np.count_nonzero(explores) == len(explores):
+        exploring = np.count_nonzero(explores)
+        if exploring == len(explores):
             return self._any(noise)
-        return self.chosen(run()["outputs"], explores, noise)
+        best = run()["outputs"].argmax(-1)
+        return np.where(explores, self._any(noise), best) if exploring else best
 
     def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
         """Explores with the same `epsilon` everywhere."""
@@ -87,8 +89,7 @@ class EpsilonGreedy(Exploration):
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats) -> Actions:
         """Returns any action where it explores, elsewhere the best of the values [B, A]."""
-        actions = values.argmax(-1)
-        return np.where(explores, self._any(noise), actions) if np.count_nonzero(explores) else actions
+        return np.where(explores, self._any(noise), values.argmax(-1))
 
     def _any(self, noise: Floats) -> Actions:
         return (noise[:, _CHOICE] * self.num_actions).astype(np.int64)

@@ -16,7 +16,7 @@ from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, network_spec
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting import acting_network
+from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space

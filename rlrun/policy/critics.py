@@ -18,7 +18,7 @@ from rlrun.functional.cross_entropy_method import greedy_actions
 from rlrun.nn.actor_q_nets import ActorQNets, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.policy.acting import acting_network
+from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.actor_q_networks import CRITICS, ActorQNetworks, networks_of

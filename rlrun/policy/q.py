@@ -20,7 +20,7 @@ from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting import acting_network
+from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network

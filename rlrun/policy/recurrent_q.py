@@ -17,7 +17,7 @@ from rlrun.nn.network_spec import Core, Head, NetworkSpec, Tower, network_spec
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting import acting_network
+from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy

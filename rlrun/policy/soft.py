@@ -20,7 +20,7 @@ from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import LogStds
 from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.policy.acting import acting_network
+from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian

@@ -202,7 +202,7 @@ def test_other_families_say_that_they_take_no_core() -> None:
 
 
 def test_a_network_of_ones_own_is_refused() -> None:
-    with pytest.raises(SpecError, match="'module' cannot be set here: networks with an LSTM are built by rlrun"):
+    with pytest.raises(SpecError, match="'module' cannot be set here: recurrent networks are built by rlrun"):
         rlrun.R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
 
 

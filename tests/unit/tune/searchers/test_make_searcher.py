@@ -100,7 +100,8 @@ def test_nothing_heavy_is_imported_before_something_is_suggested(tmp_path: Path)
     (tmp_path / "spec.yaml").write_text(SPEC % ("optuna", "max"))
     code = (
         "import sys; from rlrun.spec.load import load_experiments; from rlrun.tune.searchers import make_searcher\n"
-        f"spec, = load_experiments([{str(tmp_path / 'spec.yaml')!r}]); make_searcher.check_installed(spec.searcher.kind)\n"
+        f"spec, = load_experiments([{str(tmp_path / 'spec.yaml')!r}])\n"
+        "make_searcher.check_installed(spec.searcher.kind)\n"
         "print(sorted({'optuna', 'hyperopt', 'torch', 'ray', 'scipy'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

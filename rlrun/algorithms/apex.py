@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlrun.algorithms.dqn import DQN, DQNConfig
-from rlrun.algorithms.settings_distributed_replay import DistributedReplaySettings
+from rlrun.algorithms.settings_distributed_replay import AsynchronyConfig, DistributedReplaySettings
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeFloat, Schedule, defaults
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
@@ -62,51 +63,86 @@ class Apex(DQN):
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""
-        priorities = InitialPriorities(self.config.n_step, self.config.gamma)
-        return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
+        return first_priorities(trainee, self.config)
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments as they are ready; those for shards stay where they were collected."""
-        asynchrony = self.config.asynchrony
-        return trainee.workers.rollouts(
-            *self.on_worker(trainee),
-            mode="async",
-            in_flight=asynchrony.rollouts_in_flight,
-            deliver="references" if asynchrony.replay_shards else "batches",
-        )
+        return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
-        config, asynchrony = self.config, self.config.asynchrony
-        replay = distributed_replay(
-            config.replay,
+        return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
+
+
+def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callable[[Any], Any], ...]:
+    """Returns what fragments pass on their worker: first priorities; remote workers make room for shards and learner.
+
+    Args:
+        trainee: Whose workers collect.
+        config: The algorithm's settings.
+    """
+    priorities = InitialPriorities(config.n_step, config.gamma)
+    return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
+
+
+def asynchronous_fragments(
+    trainee: Trainee, asynchrony: AsynchronyConfig, *on_worker: Callable[[Any], Any]
+) -> Flow[Any]:
+    """Returns the fragments as they are ready; those for shards stay where they were collected.
+
+    Args:
+        trainee: Whose workers collect.
+        asynchrony: How workers, replay and learner go on side by side.
+        on_worker: What each fragment passes on its worker.
+    """
+    return trainee.workers.rollouts(
+        *on_worker,
+        mode="async",
+        in_flight=asynchrony.rollouts_in_flight,
+        deliver="references" if asynchrony.replay_shards else "batches",
+    )
+
+
+def store_and_learn_concurrently(
+    fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
+) -> Flow[Any]:
+    """Stores fragments in a replay and answers with new weights; concurrently, learns from minibatches out of it.
+
+    Args:
+        fragments: What the workers collect.
+        trainee: What is trained.
+        config: The algorithm's settings.
+        asynchrony: How workers, replay and learner go on side by side.
+    """
+    replay = distributed_replay(
+        config.replay,
+        trainee,
+        n_step=config.n_step,
+        gamma=config.gamma,
+        shards=asynchrony.replay_shards,
+        minibatches_in_flight=asynchrony.minibatches_in_flight,
+        minibatches_per_fragment=asynchrony.minibatches_per_fragment,
+        timeout_s=config.worker_timeout_s,
+        max_restarts=config.max_worker_restarts,
+    )
+    store = (
+        fragments.zip_with_worker()
+        .for_each(StoreToReplay(replay))
+        .for_each(MergeFilters(trainee))
+        .zip_with_worker()
+        .for_each(SendWeights(trainee, every=asynchrony.weights_age))
+    )
+    update = (
+        replay_minibatches(
+            replay,
             trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            shards=asynchrony.replay_shards,
-            minibatches_in_flight=asynchrony.minibatches_in_flight,
-            minibatches_per_fragment=asynchrony.minibatches_per_fragment,
-            timeout_s=config.worker_timeout_s,
-            max_restarts=config.max_worker_restarts,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+            normalize_observations=config.normalize_observations,
         )
-        store = (
-            fragments.zip_with_worker()
-            .for_each(StoreToReplay(replay))
-            .for_each(MergeFilters(trainee))
-            .zip_with_worker()
-            .for_each(SendWeights(trainee, every=asynchrony.weights_age))
-        )
-        update = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
-        return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+        .for_each(TrainOnMinibatch(trainee))
+        .for_each(UpdatePriorities(replay))
+        .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+    )
+    return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)

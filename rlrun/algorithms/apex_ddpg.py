@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rlrun.algorithms.apex import asynchronous_fragments, first_priorities, store_and_learn_concurrently
 from rlrun.algorithms.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.settings_distributed_replay import DistributedReplaySettings
 from rlrun.config import defaults
-from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.initial_priorities import InitialPriorities
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.recipes.replays import distributed_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 
 
@@ -47,51 +40,12 @@ class ApexDDPG(DDPG):
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""
-        priorities = InitialPriorities(self.config.n_step, self.config.gamma)
-        return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
+        return first_priorities(trainee, self.config)
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments as they are ready; those for shards stay where they were collected."""
-        asynchrony = self.config.asynchrony
-        return trainee.workers.rollouts(
-            *self.on_worker(trainee),
-            mode="async",
-            in_flight=asynchrony.rollouts_in_flight,
-            deliver="references" if asynchrony.replay_shards else "batches",
-        )
+        return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
-        config, asynchrony = self.config, self.config.asynchrony
-        replay = distributed_replay(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            shards=asynchrony.replay_shards,
-            minibatches_in_flight=asynchrony.minibatches_in_flight,
-            minibatches_per_fragment=asynchrony.minibatches_per_fragment,
-            timeout_s=config.worker_timeout_s,
-            max_restarts=config.max_worker_restarts,
-        )
-        store = (
-            fragments.zip_with_worker()
-            .for_each(StoreToReplay(replay))
-            .for_each(MergeFilters(trainee))
-            .zip_with_worker()
-            .for_each(SendWeights(trainee, every=asynchrony.weights_age))
-        )
-        update = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
-        return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+        return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

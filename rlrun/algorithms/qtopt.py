@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.apex import asynchronous_fragments, store_and_learn_concurrently
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
-from rlrun.flow.recipes.replays import distributed_replay
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -120,29 +120,15 @@ class QTOpt(Algorithm[QTOptConfig]):
         """Fragments in turn, or those of remote workers as they are ready."""
         if not trainee.workers.num_workers:
             return super().collect(trainee)
-        asynchrony = self.config.asynchrony
-        return trainee.workers.rollouts(
-            LowerProcessPriority(),
-            mode="async",
-            in_flight=asynchrony.rollouts_in_flight,
-            deliver="references" if asynchrony.replay_shards else "batches",
-        )
+        return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())
 
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
-        config, asynchrony = self.config, self.config.asynchrony
-        replay = distributed_replay(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            shards=asynchrony.replay_shards,
-            minibatches_in_flight=asynchrony.minibatches_in_flight,
-            minibatches_per_fragment=asynchrony.minibatches_per_fragment,
-            timeout_s=config.worker_timeout_s,
-            max_restarts=config.max_worker_restarts,
-        )
-        update = (
+        config = self.config
+        if trainee.workers.num_workers:
+            return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        updates = (
             replay_minibatches(
                 replay,
                 trainee,
@@ -155,10 +141,10 @@ class QTOpt(Algorithm[QTOptConfig]):
             .for_each(UpdatePriorities(replay))
             .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
         )
-        stored = fragments.zip_with_worker().for_each(StoreToReplay(replay))
-        if not trainee.workers.num_workers:
-            learned = stored.followed_by(update)
-            return learned.for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
-        answered = stored.for_each(MergeFilters(trainee)).zip_with_worker()
-        store = answered.for_each(SendWeights(trainee, every=asynchrony.weights_age))
-        return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

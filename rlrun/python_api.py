@@ -9,12 +9,9 @@ from typing import Any, ClassVar, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointError
 from rlrun.registry import algorithm_class
 from rlrun.rollout.evaluation import EvaluationResult
-from rlrun.training.checkpointing import saved_training
 from rlrun.training.learner_factory import silent
 from rlrun.training.training import Training
 
@@ -84,14 +81,14 @@ class TrainedAlgorithm:
             CheckpointError: It is not a checkpoint, or of another algorithm.
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
         """
-        content = read_checkpoint(Path(path))
-        saved = saved_training(content, path, trust=trust)
-        found, wanted = type(saved.algorithm), algorithm_class(cls.algorithm) if cls.algorithm else Algorithm
-        if not issubclass(found, wanted):
-            raise CheckpointError(f"{path}: a checkpoint of {found.__name__}, not of {wanted.__name__}")
         restored = cls.__new__(cls)
-        restored.training = Training(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
-        restored.training.load(content, eager=eager)
+        restored.training = Training.restore(
+            path,
+            trained_by=algorithm_class(cls.algorithm) if cls.algorithm else Algorithm,
+            trust=trust,
+            eager=eager,
+            announce=announce,
+        )
         return restored
 
     @property

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.make import check_same_spaces
-from rlrun.flow.clock import Clock
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.flow.trainee import Trainee
+from rlrun.errors import CheckpointError
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.rollout.worker_set import WorkerSet
-from rlrun.training import checkpointing
-from rlrun.training.acting import ActingPolicy
-from rlrun.training.episode_metrics import EpisodeMetrics
-from rlrun.training.learner_factory import (
-    COMPILED_ELSEWHERE,
-    AlgorithmLearnerFactory,
-    compiling_pays,
-    demand_compiler,
-    silent,
-    started_learner,
-)
+from rlrun.training.checkpointing import saved_training, trainee_tensors
+from rlrun.training.learner_factory import compiling_pays, demand_compiler, silent
 from rlrun.training.metric_table import metric_table
+from rlrun.training.running_training import RunningTraining, assemble
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
     from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.env_config import EnvConfig
     from rlrun.flow.flow import Flow
+    from rlrun.flow.trainee import Trainee
     from rlrun.metric import Metric
-    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.rollout.worker_set import WorkerSet
 
 
 class Training:
@@ -57,8 +43,6 @@ class Training:
         env: The environment.
         algorithm: The algorithm.
         seed: Root seed.
-        iteration: Iterations so far.
-        time_total_s: Seconds that they took.
         is_compiled: Whether updates run compiled; None before that is decided.
         env_slots_restarted: Env slots that a restored training could not bring back exactly.
         is_restored_in_part: Whether it was restored from an older format, of which env places, replay and dataflow are
@@ -77,14 +61,12 @@ class Training:
         self.env = env
         self.algorithm = algorithm
         self.seed = seed
-        self.iteration = 0
-        self.time_total_s = 0.0
         self.is_compiled: bool | None = None
         self.env_slots_restarted = 0
         self.is_restored_in_part = False
         self._total_env_steps = total_env_steps
         self._announce = announce
-        self._running: _Running | None = None
+        self._running: RunningTraining | None = None
 
     # What a user calls.
 
@@ -98,35 +80,7 @@ class Training:
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
         """
-        running = self._started()
-        workers, flow, trainee = running.workers, running.flow, running.trainee
-        trainee.clock.begin_iteration()
-        began, waited_before = time.perf_counter(), flow.waited_s
-        next(flow)
-        while trainee.clock.steps_this_iteration < self.algorithm.config.min_env_steps_per_iteration:
-            next(flow)
-        seconds = time.perf_counter() - began
-        self.iteration += 1
-        self.time_total_s += seconds
-        running.episodes.add(workers.counts.take_episodes())
-        return {
-            "iteration": self.iteration,
-            "env_steps": workers.counts.env_steps,
-            "agent_steps": workers.counts.env_steps,
-            "sgd_steps": trainee.learner.sgd_steps,
-            **running.episodes.result(),
-            "env_steps_per_s": trainee.clock.env_steps_this_iteration / seconds,
-            **trainee.lag.take(),
-            "time_this_iter_s": seconds,
-            "time_total_s": self.time_total_s,
-            "weights_version": trainee.learner.weights_version,
-            "worker_restarts": workers.worker_restarts,
-            **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
-            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
-            **flow.metrics(),
-            **running.take_operator_seconds(),
-            "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
-        }
+        return self._started().step(self.algorithm.config.min_env_steps_per_iteration)
 
     def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
@@ -163,7 +117,7 @@ class Training:
 
     def plan(self) -> Flow[Any]:
         """Returns the dataflow for printing; it starts nothing and is not to be pulled."""
-        return self._assembled(compile_updates=False, for_plan=True).flow
+        return assemble(self.env, self.algorithm, self.seed, self._announce, compile_updates=False, for_plan=True).flow
 
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared; like `plan` it starts nothing."""
@@ -175,6 +129,18 @@ class Training:
             self._running.close()
             self._running = None
 
+    def go_on_as(self, successor: Training) -> None:
+        """Ends, and starts another training in its place.
+
+        Args:
+            successor: Is compiled or not as this one was, and counts its iterations and seconds on.
+        """
+        iteration, time_total_s = self.iteration, self.time_total_s
+        self.close()
+        successor.is_compiled = self.is_compiled
+        running = successor._started()
+        running.iteration, running.time_total_s = iteration, time_total_s
+
     def __enter__(self) -> Self:
         return self
 
@@ -184,6 +150,16 @@ class Training:
         self.close()
 
     # What runs.
+
+    @property
+    def iteration(self) -> int:
+        """Iterations so far."""
+        return 0 if self._running is None else self._running.iteration
+
+    @property
+    def time_total_s(self) -> float:
+        """Seconds that they took."""
+        return 0.0 if self._running is None else self._running.time_total_s
 
     @property
     def trainee(self) -> Trainee:
@@ -200,69 +176,16 @@ class Training:
         """The running dataflow."""
         return self._started().flow
 
-    def _started(self) -> _Running:
+    def _started(self) -> RunningTraining:
         """Builds policy, learner, workers and dataflow at the first call."""
         if self._running is None:
-            self.iteration, self.time_total_s = 0, 0.0
             if self.is_compiled is None:
                 self.is_compiled = compiling_pays(self.algorithm.config, self._total_env_steps)
-            self._running = self._assembled(compile_updates=self.is_compiled)
-            self._broadcast()
+            self._running = assemble(
+                self.env, self.algorithm, self.seed, self._announce, compile_updates=self.is_compiled
+            )
+            self._running.broadcast()
         return self._running
-
-    def _assembled(self, *, compile_updates: bool, for_plan: bool = False) -> _Running:
-        """Returns trainee, workers and dataflow; for a plan nothing of them is started."""
-        config = self.algorithm.config
-        factory = AlgorithmLearnerFactory(self.algorithm, self.env, self.seed, compile_updates)
-        start_learner = cache(partial(started_learner, factory, self._announce))
-        behaviors = {} if for_plan else {DEFAULT_POLICY: start_learner().policy.behavior()}
-        workers = self._worker_set(behaviors)
-        schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
-        trainee = Trainee(
-            name=DEFAULT_POLICY,
-            policy_names=(DEFAULT_POLICY,),
-            seed=self.seed,
-            fragment_length=config.fragment_length,
-            learner_factory=factory,
-            start_learner=start_learner,
-            get_spaces=lambda: factory.spaces,
-            workers=PolicyWorkers(workers, DEFAULT_POLICY),
-            clock=Clock(schedules, workers.counts, start_learner, self.algorithm.clock_unit),
-        )
-        flow = self.algorithm.learn(self.algorithm.collect(trainee), trainee)
-        learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
-        if compile_updates and learns_elsewhere:
-            self._announce(COMPILED_ELSEWHERE)
-        return _Running(workers, trainee, flow)
-
-    def _worker_set(self, behaviors: dict[str, BehaviorPolicy]) -> WorkerSet:
-        """Returns the workers, which start when they are first used."""
-        config = self.algorithm.config
-        worker = WorkerConfig(
-            env=self.env,
-            num_envs=config.num_envs_per_worker,
-            fragment_length=config.fragment_length,
-            seed=self.seed,
-            behaviors=behaviors,
-            gamma=config.gamma,
-            clip_rewards=config.clip_rewards,
-            normalize_rewards=config.normalize_rewards,
-            num_workers=max(config.num_workers, 1),
-        )
-        return WorkerSet(
-            self.algorithm.worker_config(worker),
-            config.num_workers,
-            num_cpus_per_worker=config.num_cpus_per_worker,
-            worker_timeout_s=config.worker_timeout_s,
-            max_worker_restarts=config.max_worker_restarts,
-            factory=self.algorithm.worker_factory,
-        )
-
-    def _broadcast(self) -> None:
-        """Has all workers go on from the present weights, and those that learn from the present optimizer."""
-        running = self._started()
-        running.trainee.workers.send(running.trainee.weights(optimizer=True))
-        running.acting.refresh()
 
     # Checkpoints.
 
@@ -281,6 +204,7 @@ class Training:
         cls,
         path: Path | str,
         *,
+        trained_by: type[Algorithm[Any]] = Algorithm,
         trust: bool = False,
         eager: bool = False,
         announce: Callable[[str], None] = silent,
@@ -289,6 +213,7 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
+            trained_by: What its algorithm must be.
             trust: Whether import paths of one's own that it names may be followed.
             eager: Whether a run that began with compiled updates may go on without.
             announce: Called with a sentence when something is about to take long.
@@ -296,11 +221,14 @@ class Training:
         Raises:
             CheckpointCorrupt: A file of it is missing, truncated or altered.
             CheckpointRefused: It names import paths, and `trust` is False.
-            CheckpointError: It is not a checkpoint of a training.
+            CheckpointError: It is not a checkpoint of a training, or of another algorithm.
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))
-        saved = checkpointing.saved_training(content, path, trust=trust)
+        saved = saved_training(content, path, trust=trust)
+        if not isinstance(saved.algorithm, trained_by):
+            found = type(saved.algorithm).__name__
+            raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
         training = cls(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
         training.load(content, eager=eager)
         return training
@@ -319,24 +247,13 @@ class Training:
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
                 "compiled": bool(self.is_compiled),
-                "iteration": self.iteration,
+                "iteration": running.iteration,
                 "env_steps": running.workers.counts.env_steps,
                 "sgd_steps": trainee.learner.sgd_steps,
             },
             spec=spec,
-            tensors=checkpointing.trainee_tensors(trainee),
-            state={
-                "training": checkpointing.section(
-                    "training",
-                    {
-                        "iteration": self.iteration,
-                        "time_total_s": self.time_total_s,
-                        "episodes": running.episodes.state(),
-                    },
-                ),
-                "workers": checkpointing.section("workers", running.workers.state()),
-                "trainees": {trainee.name: checkpointing.trainee_sections(trainee, running.flow)},
-            },
+            tensors=trainee_tensors(trainee),
+            state=running.sections(),
         )
 
     def load(self, content: Content, *, eager: bool = False) -> None:
@@ -355,19 +272,8 @@ class Training:
         self.is_compiled = bool(content.manifest["compiled"]) and not eager
         if self.is_compiled:
             demand_compiler()
-        running = self._started()
-        sections = checkpointing.as_version_2(content).state
-        own = self._adopt(content, sections)
-        running.trainee.learner.load_state(checkpointing.section_state(own, "learner"))
-        state = checkpointing.section_state(sections, "training")
-        self.iteration, self.time_total_s = int(state["iteration"]), float(state["time_total_s"])
-        self._count_anew()
-        self._broadcast()
+        self.env_slots_restarted = self._started().load(content)
         self.is_restored_in_part = content.format_version == 1
-        if self.is_restored_in_part:
-            return
-        self.env_slots_restarted = running.workers.load_state(checkpointing.section_state(sections, "workers"))
-        running.flow.load_state(checkpointing.section_state(own, "flow"))
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters, to start another run from them.
@@ -375,11 +281,7 @@ class Training:
         Raises:
             CheckpointError: It does not fit this env or network.
         """
-        trainee = self.trainee
-        own = checkpointing.as_version_2(content).state["trainees"][trainee.name]
-        checkpointing.load_policy(trainee, content)
-        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
-        self._broadcast()
+        self._started().load_weights(content)
 
     def adopt(self, content: Content) -> None:
         """Adopts what another run of the algorithm has learned: weights, optimizer, filters, counters, returns.
@@ -392,27 +294,7 @@ class Training:
         Raises:
             CheckpointError: It does not fit this env or network.
         """
-        sections = checkpointing.as_version_2(content).state
-        own = self._adopt(content, sections)
-        self.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
-        self._count_anew()
-        self._broadcast()
-
-    def _adopt(self, content: Content, sections: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Loads what a restored run and one that adopts another have in common; returns the trainee's sections."""
-        running = self._started()
-        trainee = running.trainee
-        own: Mapping[str, Any] = sections["trainees"][trainee.name]
-        checkpointing.load_policy(trainee, content)
-        trainee.learner.load_optimizer_state(content.tensors[f"optimizers/{trainee.name}"])
-        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
-        running.workers.counts.env_steps = int(checkpointing.section_state(sections, "workers")["env_steps"])
-        running.episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
-        return own
-
-    def _count_anew(self) -> None:
-        """Has the next result count minibatches and env steps from here, as the counters have just been set."""
-        self._started().flow.metrics()
+        self._started().adopt(content)
 
     def reconfigure(self, config: AlgorithmConfig) -> bool:
         """Goes on with new settings, if they differ from the present ones only where that is possible.
@@ -430,36 +312,3 @@ class Training:
         if self._running is not None:
             self._running.trainee.clock.schedules = schedules
         return True
-
-
-class _Running:
-    """What a training has started.
-
-    Attributes:
-        workers: The rollout workers.
-        trainee: What is trained.
-        flow: The dataflow.
-        episodes: What is reported of finished episodes.
-        acting: Acts and is evaluated in this process.
-    """
-
-    def __init__(self, workers: WorkerSet, trainee: Trainee, flow: Flow[Any]) -> None:
-        self.workers = workers
-        self.trainee = trainee
-        self.flow = flow
-        self.episodes = EpisodeMetrics()
-        self.acting = ActingPolicy(trainee)
-        self._seconds: dict[str, float] = {}
-
-    def take_operator_seconds(self) -> dict[str, float]:
-        """Returns the seconds of each operator since the last call, and of waiting for workers."""
-        before, now = self._seconds, {timing.path: timing.seconds for timing in self.flow.timings()}
-        now["waiting"] = self.flow.waited_s
-        self._seconds = now
-        return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
-
-    def close(self) -> None:
-        """Ends what the dataflow has started, the workers and the learner."""
-        self.flow.close()
-        self.workers.close()
-        self.trainee.learner.close()

@@ -275,12 +275,9 @@ class TrialLoop:
 
     def _rebuild(self, trial: TrialSpec) -> None:
         """Puts a training with other settings in the place of the present one, whose envs end."""
-        before = self.training
-        before.close()
-        self._training = training_of(trial, self._announce)
-        self._training.is_compiled = before.is_compiled
-        self._training.start()
-        self._training.iteration, self._training.time_total_s = before.iteration, before.time_total_s
+        successor = training_of(trial, self._announce)
+        self.training.go_on_as(successor)
+        self._training = successor
 
     def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
         training = self.training

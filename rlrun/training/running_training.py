@@ -1,0 +1,234 @@
+"""A training that has started: trainee, workers and dataflow, from iteration to iteration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from rlrun.flow.clock import Clock
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.flow.trainee import Trainee
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.rollout.worker_set import WorkerSet
+from rlrun.training import checkpointing
+from rlrun.training.acting import ActingPolicy
+from rlrun.training.episode_metrics import EpisodeMetrics
+from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
+    from rlrun.checkpoint.format import Content
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.flow.flow import Flow
+    from rlrun.policy.behavior import BehaviorPolicy
+
+
+class RunningTraining:
+    """What a training has started, and what is counted of it.
+
+    Args:
+        workers: The rollout workers.
+        trainee: What is trained.
+        flow: The dataflow.
+
+    Attributes:
+        workers: The rollout workers.
+        trainee: What is trained.
+        flow: The dataflow.
+        acting: Acts and is evaluated in this process.
+        iteration: Iterations so far.
+        time_total_s: Seconds that they took.
+    """
+
+    def __init__(self, workers: WorkerSet, trainee: Trainee, flow: Flow[Any]) -> None:
+        self.workers = workers
+        self.trainee = trainee
+        self.flow = flow
+        self.acting = ActingPolicy(trainee)
+        self.iteration = 0
+        self.time_total_s = 0.0
+        self._episodes = EpisodeMetrics()
+        self._seconds: dict[str, float] = {}
+
+    def step(self, min_env_steps: int) -> dict[str, Any]:
+        """Runs one iteration and returns its result.
+
+        Args:
+            min_env_steps: Env steps that it takes at least.
+        """
+        trainee, flow, counts = self.trainee, self.flow, self.workers.counts
+        trainee.clock.begin_iteration()
+        began, waited_before = time.perf_counter(), flow.waited_s
+        next(flow)
+        while trainee.clock.steps_this_iteration < min_env_steps:
+            next(flow)
+        seconds = time.perf_counter() - began
+        self.iteration += 1
+        self.time_total_s += seconds
+        self._episodes.add(counts.take_episodes())
+        return {
+            "iteration": self.iteration,
+            "env_steps": counts.env_steps,
+            "agent_steps": counts.env_steps,
+            "sgd_steps": trainee.learner.sgd_steps,
+            **self._episodes.result(),
+            "env_steps_per_s": trainee.clock.env_steps_this_iteration / seconds,
+            **trainee.lag.take(),
+            "time_this_iter_s": seconds,
+            "time_total_s": self.time_total_s,
+            "weights_version": trainee.learner.weights_version,
+            "worker_restarts": self.workers.worker_restarts,
+            **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
+            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
+            **flow.metrics(),
+            **self._take_operator_seconds(),
+            "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
+        }
+
+    def broadcast(self) -> None:
+        """Has all workers go on from the present weights, and those that learn from the present optimizer."""
+        self.trainee.workers.send(self.trainee.weights(optimizer=True))
+        self.acting.refresh()
+
+    def sections(self) -> dict[str, Any]:
+        """Returns a checkpoint's sections."""
+        own = {"iteration": self.iteration, "time_total_s": self.time_total_s, "episodes": self._episodes.state()}
+        return {
+            "training": checkpointing.section("training", own),
+            "workers": checkpointing.section("workers", self.workers.state()),
+            "trainees": {self.trainee.name: checkpointing.trainee_sections(self.trainee, self.flow)},
+        }
+
+    def load(self, content: Content) -> int:
+        """Goes on where a checkpoint left off.
+
+        Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
+
+        Returns:
+            Env slots that could not be brought back exactly.
+        """
+        sections = checkpointing.as_version_2(content).state
+        own = self._load_what_was_learned(content, sections)
+        self.trainee.learner.load_state(checkpointing.section_state(own, "learner"))
+        state = checkpointing.section_state(sections, "training")
+        self.iteration, self.time_total_s = int(state["iteration"]), float(state["time_total_s"])
+        self._count_anew()
+        self.broadcast()
+        if content.format_version == 1:
+            return 0
+        restarted = self.workers.load_state(checkpointing.section_state(sections, "workers"))
+        self.flow.load_state(checkpointing.section_state(own, "flow"))
+        return restarted
+
+    def load_weights(self, content: Content) -> None:
+        """Loads only the policy and its filters."""
+        own = checkpointing.as_version_2(content).state["trainees"][self.trainee.name]
+        checkpointing.load_policy(self.trainee, content)
+        self.trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        self.broadcast()
+
+    def adopt(self, content: Content) -> None:
+        """Adopts what another run has learned, and goes on with its own envs and draws."""
+        own = self._load_what_was_learned(content, checkpointing.as_version_2(content).state)
+        self.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+        self._count_anew()
+        self.broadcast()
+
+    def close(self) -> None:
+        """Ends what the dataflow has started, the workers and the learner."""
+        self.flow.close()
+        self.workers.close()
+        self.trainee.learner.close()
+
+    def _load_what_was_learned(self, content: Content, sections: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Loads what a restored run and one that adopts another have in common; returns the trainee's sections."""
+        trainee = self.trainee
+        own: Mapping[str, Any] = sections["trainees"][trainee.name]
+        checkpointing.load_policy(trainee, content)
+        trainee.learner.load_optimizer_state(content.tensors[f"optimizers/{trainee.name}"])
+        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        self.workers.counts.env_steps = int(checkpointing.section_state(sections, "workers")["env_steps"])
+        self._episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
+        return own
+
+    def _count_anew(self) -> None:
+        """Has the next result count minibatches and env steps from here, as the counters have just been set."""
+        self.flow.metrics()
+
+    def _take_operator_seconds(self) -> dict[str, float]:
+        """Returns the seconds of each operator since the last call, and of waiting for workers."""
+        before, now = self._seconds, {timing.path: timing.seconds for timing in self.flow.timings()}
+        now["waiting"] = self.flow.waited_s
+        self._seconds = now
+        return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
+
+
+def assemble(
+    env: EnvConfig,
+    algorithm: Algorithm[Any],
+    seed: int,
+    announce: Callable[[str], None],
+    *,
+    compile_updates: bool,
+    for_plan: bool = False,
+) -> RunningTraining:
+    """Returns trainee, workers and dataflow.
+
+    Args:
+        env: The environment.
+        algorithm: The algorithm with its settings.
+        seed: Root seed.
+        announce: Called with a sentence when something is about to take long.
+        compile_updates: Whether updates run compiled.
+        for_plan: Whether the dataflow is only printed: nothing is started then.
+    """
+    config = algorithm.config
+    factory = AlgorithmLearnerFactory(algorithm, env, seed, compile_updates)
+    start_learner = cache(partial(started_learner, factory, announce))
+    behaviors = {} if for_plan else {DEFAULT_POLICY: start_learner().policy.behavior()}
+    workers = _worker_set(env, algorithm, seed, behaviors)
+    schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
+    trainee = Trainee(
+        name=DEFAULT_POLICY,
+        policy_names=(DEFAULT_POLICY,),
+        seed=seed,
+        fragment_length=config.fragment_length,
+        learner_factory=factory,
+        start_learner=start_learner,
+        get_spaces=lambda: factory.spaces,
+        workers=PolicyWorkers(workers, DEFAULT_POLICY),
+        clock=Clock(schedules, workers.counts, start_learner, algorithm.clock_unit),
+    )
+    flow = algorithm.learn(algorithm.collect(trainee), trainee)
+    if compile_updates and (config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)):
+        announce(COMPILED_ELSEWHERE)
+    return RunningTraining(workers, trainee, flow)
+
+
+def _worker_set(
+    env: EnvConfig, algorithm: Algorithm[Any], seed: int, behaviors: dict[str, BehaviorPolicy]
+) -> WorkerSet:
+    """Returns the workers, which start when they are first used."""
+    config = algorithm.config
+    worker = WorkerConfig(
+        env=env,
+        num_envs=config.num_envs_per_worker,
+        fragment_length=config.fragment_length,
+        seed=seed,
+        behaviors=behaviors,
+        gamma=config.gamma,
+        clip_rewards=config.clip_rewards,
+        normalize_rewards=config.normalize_rewards,
+        num_workers=max(config.num_workers, 1),
+    )
+    return WorkerSet(
+        algorithm.worker_config(worker),
+        config.num_workers,
+        num_cpus_per_worker=config.num_cpus_per_worker,
+        worker_timeout_s=config.worker_timeout_s,
+        max_worker_restarts=config.max_worker_restarts,
+        factory=algorithm.worker_factory,
+    )

@@ -116,5 +116,5 @@ class R2D2(Algorithm[R2D2Config]):
     def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
         """Returns an empty replay of sequences for so many workers."""
         return SequenceReplay(
-            config, num_lanes=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
+            config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
         )

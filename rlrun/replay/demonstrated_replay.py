@@ -31,9 +31,9 @@ class DemonstratedReplay:
         ratio: Probability of a row of demonstrations.
 
     Args:
-        replay_of: Makes an empty replay by its settings and the number of its lanes.
+        replay_of: Makes an empty replay by its settings and the number of its workers.
         config: Settings of both replays.
-        num_lanes: Workers whose fragments are stored.
+        num_workers: Workers whose fragments are stored.
         demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
             the first fragment comes.
         ratio: Probability of a row of demonstrations.
@@ -44,7 +44,7 @@ class DemonstratedReplay:
         self,
         replay_of: Callable[[SequenceReplayConfig, int], SequenceReplay],
         config: SequenceReplayConfig,
-        num_lanes: int,
+        num_workers: int,
         *,
         demonstrations: str | None,
         ratio: float,
@@ -54,7 +54,7 @@ class DemonstratedReplay:
         self.ratio = ratio
         self._replay_of = replay_of
         self._path = demonstrations
-        self._collected = replay_of(config, num_lanes)
+        self._collected = replay_of(config, num_workers)
         self._demonstrated: SequenceReplay | None = None
         self._state: dict[str, Any] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -79,11 +79,11 @@ class DemonstratedReplay:
         """Sequences that can be drawn from what was collected."""
         return self._collected.num_ready
 
-    def add(self, lane: int, fragment: SampleBatch) -> int:
+    def add(self, worker: int, fragment: SampleBatch) -> int:
         """Puts a fragment [T, B] by and returns how many steps it holds.
 
         Args:
-            lane: Number of the worker that it comes from, from 0.
+            worker: Number of the worker that it comes from, from 0.
             fragment: Its columns, as a `SequenceReplay` takes them.
 
         Raises:
@@ -91,7 +91,7 @@ class DemonstratedReplay:
         """
         if self._demonstrated is None:
             self._demonstrated = self._read(fragment)
-        return self._collected.add(lane, fragment)
+        return self._collected.add(worker, fragment)
 
     def _read(self, like: SampleBatch) -> SequenceReplay:
         """Returns a replay of the demonstrations, which have the form of a fragment."""

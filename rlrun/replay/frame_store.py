@@ -14,7 +14,7 @@ class FrameStore(Store):
     """Keeps the newest frame of each stack and puts stacks together from the frames in the rows before.
 
     Whether a stack really is the one before it with a new frame behind is looked at when it comes. One that is not (an
-    episode's first, or the first after a gap) is kept whole: its older frames beside the cells. So what is read is what
+    episode's first, or the first after a gap) is kept whole: its older frames apart. So what is read is what
     was written, whatever the env does; a store of what is no stack only grows.
 
     A row needs up to `num_frames` - 1 rows before it. Whoever overwrites those must not read it any more.
@@ -24,7 +24,7 @@ class FrameStore(Store):
         """Sets memory aside.
 
         Args:
-            shape: Lanes, rows and columns.
+            shape: Workers, rows and columns.
             inner: Shape of a stack: frames, the oldest first, then a frame's own shape.
             dtype: What it holds.
             new: Sets memory aside.
@@ -39,12 +39,12 @@ class FrameStore(Store):
         self._flat_runs = self._runs.reshape(-1)
         self._older: dict[int, NDArray[Any]] = {}
 
-    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
+    def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Takes newest frames, and whole stacks where they are no continuation."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:
-            runs[0] = self._runs[lane, numbers[0], slots]
+            runs[0] = self._runs[worker, numbers[0], slots]
         words = _words(leaf)
         goes_on = (words[1:, :, :-1] == words[:-1, :, 1:]).all(axis=(2, 3))
         for t, same in enumerate(goes_on):
@@ -52,31 +52,31 @@ class FrameStore(Store):
         if continues:
             numbers, leaf, runs = numbers[1:], leaf[1:], runs[1:]
         _, num_rows, columns = self._shape
-        cells: Indices = (lane * num_rows + numbers[:, None]) * columns + np.arange(slots.start, slots.stop)
+        indices: Indices = (worker * num_rows + numbers[:, None]) * columns + np.arange(slots.start, slots.stop)
         if self._older:
-            for cell in cells.ravel().tolist():
-                self._older.pop(cell, None)
-        self._frames[lane, numbers, slots] = leaf[:, :, -1]
-        self._runs[lane, numbers, slots] = runs
+            for index in indices.ravel().tolist():
+                self._older.pop(index, None)
+        self._frames[worker, numbers, slots] = leaf[:, :, -1]
+        self._runs[worker, numbers, slots] = runs
         for t, column in zip(*(runs == 0).nonzero(), strict=True):
-            self._older[int(cells[t, column])] = leaf[t, column, :-1].copy()
+            self._older[int(indices[t, column])] = leaf[t, column, :-1].copy()
 
-    def read(self, cells: Indices) -> NDArray[Any]:
+    def read(self, indices: Indices) -> NDArray[Any]:
         """Returns whole stacks."""
-        flat = cells.reshape(-1)
+        flat = indices.reshape(-1)
         runs = self._flat_runs.take(flat)
         stacks = self._flat.take(self._earlier(flat[:, None], np.arange(self.num_frames - 1, -1, -1)), axis=0)
         for i in (runs < self.num_frames - 1).nonzero()[0]:
             run = int(runs[i])
             older = self._older[int(self._earlier(flat[i], run))]
             stacks[i, : self.num_frames - 1 - run] = older[run:]
-        return stacks.reshape(*cells.shape, *stacks.shape[1:])
+        return stacks.reshape(*indices.shape, *stacks.shape[1:])
 
-    def _earlier(self, cells: Indices, rows: int | Indices) -> Indices:
+    def _earlier(self, indices: Indices, rows: int | Indices) -> Indices:
         _, num_rows, columns = self._shape
-        within: Indices = cells % (num_rows * columns)
+        within: Indices = indices % (num_rows * columns)
         earlier: Indices = (within - rows * columns) % (num_rows * columns)
-        return cells - within + earlier
+        return indices - within + earlier
 
     @property
     def num_bytes(self) -> int:
@@ -98,7 +98,9 @@ class FrameStore(Store):
         frames = state["frames"]
         self._frames[:, : frames.shape[1]] = frames
         self._runs[:, : frames.shape[1]] = state["runs"]
-        self._older = {cell: older.copy() for cell, older in zip(state["whole"].tolist(), state["older"], strict=True)}
+        self._older = {
+            index: older.copy() for index, older in zip(state["whole"].tolist(), state["older"], strict=True)
+        }
 
 
 def _words(stacks: NDArray[Any]) -> NDArray[Any]:

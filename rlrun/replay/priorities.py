@@ -1,4 +1,4 @@
-"""Which cells are drawn how often: in proportion to how much is to be learned from them (NumPy)."""
+"""Priorities: how often each replay index is drawn (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 
 
 class Priorities:
-    """Prioritized draws: cell i with probability P(i) = p_i / sum p, where p_i = (error_i + epsilon)^alpha.
+    """Prioritized draws: index i with probability P(i) = p_i / sum p, where p_i = (error_i + epsilon)^alpha.
 
     What has no error yet has the largest p that there ever was, so that it is drawn soon. What cannot be drawn has 0.
 
@@ -22,39 +22,39 @@ class Priorities:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
     """
 
-    def __init__(self, num_cells: int, alpha: float, epsilon: float) -> None:
+    def __init__(self, num_indices: int, alpha: float, epsilon: float) -> None:
         """Begins with nothing to draw.
 
         Args:
-            num_cells: How many cells there are.
+            num_indices: How many replay indices there are.
             alpha: Exponent of the errors.
             epsilon: What is added to them.
         """
         self.alpha = alpha
         self.epsilon = epsilon
-        self._tree = SumTree(num_cells)
+        self._tree = SumTree(num_indices)
         self._largest = 1.0
 
-    def add(self, cells: Indices, errors: NDArray[Any] | None = None) -> None:
-        """Has cells be drawn from now on.
+    def add(self, indices: Indices, errors: NDArray[Any] | None = None) -> None:
+        """Has indices be drawn from now on.
 
         Args:
-            cells: Which ones, [N].
+            indices: Which ones, [N].
             errors: How much is to be learned from each, [N]; None if that is not known, and NaN where it is not.
         """
         if errors is None:
-            self._tree.set(cells, self._largest)
+            self._tree.set(indices, self._largest)
             return
         known = self._powers(np.nan_to_num(errors, nan=0.0))
-        self._tree.set(cells, np.where(np.isnan(errors), self._largest, known))
+        self._tree.set(indices, np.where(np.isnan(errors), self._largest, known))
 
-    def remove(self, cells: Indices) -> None:
-        """Has cells [N] not be drawn any more."""
-        self._tree.set(cells, 0.0)
+    def remove(self, indices: Indices) -> None:
+        """Has indices [N] not be drawn any more."""
+        self._tree.set(indices, 0.0)
 
-    def update(self, cells: Indices, errors: NDArray[Any]) -> None:
-        """Takes new errors [N] of cells [N]; where a cell comes more than once, the last one stays."""
-        self._tree.set(cells, self._powers(errors))
+    def update(self, indices: Indices, errors: NDArray[Any]) -> None:
+        """Takes new errors [N] of indices [N]; where an index comes more than once, the last one stays."""
+        self._tree.set(indices, self._powers(errors))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the priorities of errors.
@@ -72,7 +72,7 @@ class Priorities:
         return powers
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws cells with repetition, one from each of `number` equal parts of the sum of all priorities.
+        """Draws indices with repetition, one from each of `number` equal parts of the sum of all priorities.
 
         Raises:
             RuntimeError: If there is nothing to draw.
@@ -81,20 +81,20 @@ class Priorities:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
-    def weights(self, cells: Indices, beta: float) -> NDArray[np.float32]:
-        """Returns what each of drawn cells counts in a loss, [N].
+    def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
+        """Returns what each of drawn indices counts in a loss, [N].
 
-        w_i = (M P(i))^-beta / max_j (M P(j))^-beta, with M cells to draw from: both M and the sum of the priorities
+        w_i = (M P(i))^-beta / max_j (M P(j))^-beta, with M indices to draw from: both M and the sum of the priorities
         cancel.
 
         Args:
-            cells: The cells of a minibatch, [N].
+            indices: The indices of a minibatch, [N].
             beta: How far drawing some more often is made up for.
 
         Source:
             arXiv:1511.05952, section 3.4.
         """
-        powers = self._tree.values.take(cells)
+        powers = self._tree.values.take(indices)
         weights: NDArray[np.float32] = ((powers / np.minimum.reduce(powers)) ** -beta).astype(np.float32)
         return weights
 

@@ -28,21 +28,21 @@ class ReplayBuffer:
 
     Args:
         config: Its settings.
-        num_lanes: Workers whose fragments are stored.
+        num_workers: Workers whose fragments are stored.
         n_step: Steps of a transition.
         gamma: Discount.
         seed: Seed of the draws.
     """
 
-    def __init__(self, config: ReplayConfig, *, num_lanes: int, n_step: int, gamma: float, seed: int) -> None:
+    def __init__(self, config: ReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
         self.config = config
         self.stored_steps = 0
         self.drawn_batches = 0
         self._ring = ReplayRing(
-            config.capacity, num_lanes, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
+            config.capacity, num_workers, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
         )
         self._priorities: Priorities | None = None
-        # Priorities that fragments came with, by cell, for when their steps can be sampled.
+        # Priorities that fragments came with, by index, for when their steps can be sampled.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
@@ -57,15 +57,15 @@ class ReplayBuffer:
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
         return self._ring.num_bytes + initial + (0 if self._priorities is None else self._priorities.num_bytes)
 
-    def add(self, lane: int, fragment: SampleBatch) -> int:
+    def add(self, worker: int, fragment: SampleBatch) -> int:
         """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
-            lane: Number of the stream that it continues, from 0.
+            worker: Number of the stream that it continues, from 0.
             fragment: Its columns, with raw observations. Its `priorities` [T, B], if it has any, are the first ones in
                 a prioritized replay; without them steps have the largest priority so far.
         """
-        for inserted in self._ring.insert(lane, fragment):
+        for inserted in self._ring.insert(worker, fragment):
             if self.config.prioritized:
                 self._prioritize(inserted, fragment.get(PRIORITIES))
         steps = int(np.count_nonzero(fragment["valid"]))
@@ -76,21 +76,21 @@ class ReplayBuffer:
         if self._priorities is None:
             self._priorities = self._new_priorities()
         if priorities is not None and self._initial_priorities is None:
-            self._initial_priorities = np.full(self._ring.streams.num_cells, np.nan, np.float32)
+            self._initial_priorities = np.full(self._ring.streams.num_indices, np.nan, np.float32)
         if len(inserted.overwritten):
             self._priorities.remove(inserted.overwritten)
         if self._initial_priorities is None:
             self._priorities.add(inserted.ready)
         else:
             slots = np.arange(self._ring.columns)[inserted.slots]
-            cells = self._ring.streams.numbered(inserted.lane, inserted.rows[:-1, None], slots)
-            self._initial_priorities[cells] = (
+            indices = self._ring.streams.numbered(inserted.worker, inserted.rows[:-1, None], slots)
+            self._initial_priorities[indices] = (
                 np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
             )
             self._priorities.add(inserted.ready, self._initial_priorities[inserted.ready])
 
     def _new_priorities(self) -> Priorities:
-        return Priorities(self._ring.streams.num_cells, self.config.priority_alpha, self.config.priority_epsilon)
+        return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
         """Draws a minibatch.
@@ -127,16 +127,16 @@ class ReplayBuffer:
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Returns the cells of a minibatch and what each counts in a loss, [S]."""
+        """Returns the indices of a minibatch and what each counts in a loss, [S]."""
         self.drawn_batches += 1
         if self._priorities is None:
             return self._ring.draw(self._generator, batch_size), np.ones(batch_size, np.float32)
-        cells = self._priorities.draw(self._generator, batch_size)
-        return cells, self._priorities.weights(cells, value_at(self.config.priority_beta, env_steps))
+        indices = self._priorities.draw(self._generator, batch_size)
+        return indices, self._priorities.weights(indices, value_at(self.config.priority_beta, env_steps))
 
-    def _gathered(self, cells: NDArray[np.int64], weights: NDArray[np.float32]) -> SampleBatch:
-        batch = self._ring.gather(cells)
-        batch["weights"], batch["indices"] = weights[:, None], cells
+    def _gathered(self, indices: NDArray[np.int64], weights: NDArray[np.float32]) -> SampleBatch:
+        batch = self._ring.gather(indices)
+        batch["weights"], batch["indices"] = weights[:, None], indices
         return batch
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:

@@ -67,7 +67,7 @@ class ReplayShard:
     def __init__(self, config: ShardConfig) -> None:
         self._buffer = ReplayBuffer(
             config.replay,
-            num_lanes=config.num_streams,
+            num_workers=config.num_streams,
             n_step=config.n_step,
             gamma=config.gamma,
             seed=config.seed,

@@ -12,7 +12,7 @@ from rlrun.data.packing import filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
-from rlrun.replay.cells import FLAGS, cells_for, rows_of, rows_without_steps
+from rlrun.replay.columns import FLAGS, rows_of, rows_without_steps, stores_for
 from rlrun.replay.memory import zeros_in
 from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.stores import Indices, Store
@@ -24,40 +24,39 @@ _NONE: Indices = np.zeros(0, np.int64)
 class ReplayRing:
     """Keeps each worker's fragments end to end, every observation once.
 
-    The cells are [lanes, rows, columns]: a lane for each worker, a row for each step, a column for each of its slots.
+    Places are [workers, rows, columns]: a row for each step of a worker, a column for each of its env slots.
     They are numbered through in this order. The observation behind a step is the one in the next row, which may be an
-    episode's final one: that row then holds no step and is never drawn. A fragment that does not go on where the one
-    before it in its lane ended (a worker was made anew) begins one row later, so that the row between closes what came
-    before.
+    episode's final one: that row then holds no step and is never drawn. A fragment that does not go on where its
+    worker's last one ended (a worker was made anew) begins one row later: the row between closes what came before.
 
-    Empty rows (`rlrun.data.packing`) are not kept: from the first one on, each slot's stream of its lane grows by its
-    own rows. Until then the slots of a lane share their rows, which is faster.
+    Empty rows (`rlrun.data.packing`) are not kept: from the first one on, each slot's stream of its worker grows by its
+    own rows. Until then the slots of a worker share their rows, which is faster.
 
     A step can be drawn once all steps of its n-step transition are here.
 
-    Who draws something else than steps, such as sequences, finds its way with `streams`, reads cells with `read`, and
+    Who draws something else than steps, such as sequences, finds its way with `streams`, reads with `read`, and
     learns from what `insert` returns which rows are new and which are gone. A fragment's columns beyond those of a
     step (a recurrent state, the starts of episodes) are kept if they are named in `extra`.
 
     Args:
-        capacity: Cells over all lanes.
-        num_lanes: Workers, from whose columns the number of rows follows.
+        capacity: Steps over all workers.
+        num_workers: Workers, from whose columns the number of rows follows.
         n_step: Steps of a transition.
         gamma: Discount.
         extra: Further columns of the fragments that are kept, each [T, B, ...] or a tree of such.
         frame_stack: How many images an observation, or a part of it, is a stack of, the newest last; each is then kept
             once. None for none.
-        on_disk: Directory whose files hold the cells; None for memory.
+        on_disk: Directory whose files hold the steps; None for memory.
 
     Attributes:
         num_ready: Steps that can be drawn.
-        streams: Where the cells are; none before the first insertion, when shapes are known.
+        streams: Where each slot's stream stands; none before the first insertion, when shapes are known.
     """
 
     def __init__(
         self,
         capacity: int,
-        num_lanes: int,
+        num_workers: int,
         n_step: int,
         gamma: float,
         *,
@@ -66,7 +65,7 @@ class ReplayRing:
         on_disk: str | None = None,
     ) -> None:
         self.capacity = capacity
-        self.num_lanes = num_lanes
+        self.num_workers = num_workers
         self.n_step = n_step
         self.gamma = gamma
         self.extra = tuple(extra)
@@ -75,7 +74,7 @@ class ReplayRing:
         self.num_ready = 0
         # Rows that what is read of a row takes frames from.
         self._reach = 0 if frame_stack is None else frame_stack - 1
-        self.streams = Streams(num_lanes, 0, 0, self._reach)
+        self.streams = Streams(num_workers, 0, 0, self._reach)
         self._names = ("obs", "actions", "rewards", *FLAGS, *extra)
         self._stores: dict[str, Any] = {}
         self._flat_stores: dict[str, list[Store]] = {}
@@ -84,19 +83,19 @@ class ReplayRing:
 
     @property
     def rows(self) -> int:
-        """Rows of each lane; 0 before the first insertion."""
+        """Rows of each worker; 0 before the first insertion."""
         return self.streams.rows
 
     @property
     def columns(self) -> int:
-        """Columns of each lane; 0 before the first insertion."""
+        """Columns of each worker; 0 before the first insertion."""
         return self.streams.columns
 
-    def insert(self, lane: int, fragment: SampleBatch) -> list[Inserted]:
-        """Stores a fragment [T, B] behind the last one of its lane; says what that did, for all slots or for each.
+    def insert(self, worker: int, fragment: SampleBatch) -> list[Inserted]:
+        """Stores a fragment [T, B] behind the last one of its worker; says what that did, for all slots or for each.
 
         Args:
-            lane: Whose it is.
+            worker: Whose it is.
             fragment: Its columns, with one observation more than steps.
 
         Raises:
@@ -109,46 +108,46 @@ class ReplayRing:
         if least > self.rows:
             raise UsageError(
                 f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
-                f"of {length}: set replay.capacity to at least {least * self.num_lanes * self.columns:,}"
+                f"of {length}: set replay.capacity to at least {least * self.num_workers * self.columns:,}"
             )
-        cursor = self.streams.shared(lane)
+        cursor = self.streams.shared(worker)
         if cursor is not None:
-            goes_on = self._goes_on(lane, cursor, fragment)
-            if goes_on is not None and not self._has_gap(lane, cursor, fragment):
+            goes_on = self._goes_on(worker, cursor, fragment)
+            if goes_on is not None and not self._has_gap(worker, cursor, fragment):
                 seals = cursor.begun and not goes_on
-                return [self._append(lane, cursor, fragment, slice(None), seals=seals, continues=goes_on)]
-            self.streams.part(lane)
+                return [self._append(worker, cursor, fragment, slice(None), seals=seals, continues=goes_on)]
+            self.streams.part(worker)
         filled = filled_rows(fragment["valid"], fragment["terminateds"] | fragment["truncateds"])
-        slots = [(cursor, filled[:, cursor.slots.start].nonzero()[0]) for cursor in self.streams.each(lane)]
-        return [self._append_packed(lane, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
+        slots = [(cursor, filled[:, cursor.slots.start].nonzero()[0]) for cursor in self.streams.each(worker)]
+        return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
-    def pad(self, lane: int, number: int) -> list[Inserted]:
-        """Stores so many rows without steps behind all streams of a lane, in which nothing more comes."""
+    def pad(self, worker: int, number: int) -> list[Inserted]:
+        """Stores so many rows without steps behind all streams of a worker, in which nothing more comes."""
         inserted = []
-        for cursor in self.streams.each(lane):
+        for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
-            inserted.append(self._append(lane, cursor, part, slice(None), seals=True, continues=False))
+            inserted.append(self._append(worker, cursor, part, slice(None), seals=True, continues=False))
         return inserted
 
-    def _has_gap(self, lane: int, cursor: Cursor, fragment: SampleBatch) -> bool:
-        """Whether a fragment has empty rows; row 0 of a lane's first fragment may hold a final observation."""
+    def _has_gap(self, worker: int, cursor: Cursor, fragment: SampleBatch) -> bool:
+        """Whether a fragment has empty rows; row 0 of a worker's first fragment may hold a final observation."""
         valid = fragment["valid"]
         if np.count_nonzero(valid) == valid.size:
             return False
-        ended = self._has_ended(lane, cursor) if cursor.begun else np.ones(self.columns, np.bool_)
+        ended = self._has_ended(worker, cursor) if cursor.begun else np.ones(self.columns, np.bool_)
         filled = filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1]
         return int(np.count_nonzero(filled)) < filled.size
 
-    def _has_ended(self, lane: int, cursor: Cursor) -> NDArray[np.bool_]:
+    def _has_ended(self, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
         """Whether the last row before a head holds a step that ended its episode, for each slot."""
-        terminated, truncated, valid = (self._last(name, lane, cursor) for name in FLAGS)
+        terminated, truncated, valid = (self._last(name, worker, cursor) for name in FLAGS)
         return (terminated | truncated) & valid
 
-    def _last(self, name: str, lane: int, cursor: Cursor) -> NDArray[np.bool_]:
-        last: NDArray[np.bool_] = self._cells(name)[lane, (cursor.head - 1) % self.rows, cursor.slots]
+    def _last(self, name: str, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
+        last: NDArray[np.bool_] = self._values(name)[worker, (cursor.head - 1) % self.rows, cursor.slots]
         return last
 
-    def _goes_on(self, lane: int, cursor: Cursor, part: SampleBatch) -> bool | None:
+    def _goes_on(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
         """Whether rows begin with the observations that those before them ended with, bit for bit.
 
         A new stream that happens to begin so cannot be told from one that goes on, by a policy no more than here. None
@@ -156,7 +155,7 @@ class ReplayRing:
         """
         if not cursor.begun:
             return False
-        heads = self.streams.heads(lane, cursor)
+        heads = self.streams.heads(worker, cursor)
         last = [store.read(heads) for store in self._flat_stores["obs"]]
         pairs = [(before, leaf[0]) for before, leaf in zip(last, _leaves(part["obs"]), strict=True)]
         if all(before.tobytes() == after.tobytes() for before, after in pairs):
@@ -164,22 +163,22 @@ class ReplayRing:
         same = (all(before[i].tobytes() == after[i].tobytes() for before, after in pairs) for i in range(len(heads)))
         return None if any(same) else False
 
-    def _append_packed(self, lane: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
+    def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
         """Stores those rows of a fragment that hold something in one slot; the last of them closes the others."""
         part = rows_of(fragment, self._names, rows, cursor.slots)
         # Behind an end a new stream begins, also with an observation like the final one. Where no step stands before
         # the head, there is nothing to close.
-        goes_on = bool(self._goes_on(lane, cursor, part)) and not self._has_ended(lane, cursor).any()
-        seals = cursor.begun and not goes_on and bool(self._last("valid", lane, cursor).all())
-        return self._append(lane, cursor, part, rows[:-1], seals=seals, continues=goes_on)
+        goes_on = bool(self._goes_on(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
+        seals = cursor.begun and not goes_on and bool(self._last("valid", worker, cursor).all())
+        return self._append(worker, cursor, part, rows[:-1], seals=seals, continues=goes_on)
 
     def _append(
-        self, lane: int, cursor: Cursor, part: SampleBatch, steps: slice | Indices, *, seals: bool, continues: bool
+        self, worker: int, cursor: Cursor, part: SampleBatch, steps: slice | Indices, *, seals: bool, continues: bool
     ) -> Inserted:
         """Stores rows without gaps, [T, slots of the cursor].
 
         Args:
-            lane: Whose they are.
+            worker: Whose they are.
             cursor: Where they go.
             part: Their columns.
             steps: Which rows of a fragment they were.
@@ -189,87 +188,87 @@ class ReplayRing:
         streams, rows, slots = self.streams, self.streams.rows, cursor.slots
         length, head, sealed = len(part["valid"]), cursor.head, int(seals)
         if seals:
-            self._close(lane, cursor)
+            self._close(worker, cursor)
         first = (head + sealed) % rows
         lost = sealed + length + 1 + self._reach
-        overwritten = self._retire(lane, cursor, lost)
+        overwritten = self._retire(worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
         for name in self._names:
             for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
-                store.write(lane, own if name == "obs" else within, slots, leaf, continues=continues)
-        streams.advance(lane, cursor, sealed + length)
-        self._cells("valid")[lane, cursor.head, slots] = False  # what stood there is gone, or closes a stream
+                store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
+        streams.advance(worker, cursor, sealed + length)
+        self._values("valid")[worker, cursor.head, slots] = False  # what stood there is gone, or closes a stream
         before = min(self.n_step - 1 + sealed, cursor.filled - length) if self.n_step > 1 else 0
         return Inserted(
-            lane=lane,
+            worker=worker,
             slots=slots,
             steps=steps,
             rows=streams.row_numbers(first, length + 1),
             lost=streams.row_numbers(head, lost),
             overwritten=overwritten,
-            ready=self._add_transitions(lane, slots, (first - before) % rows, before + length),
+            ready=self._add_transitions(worker, slots, (first - before) % rows, before + length),
         )
 
     def _set_aside(self, fragment: SampleBatch) -> None:
         self._like = {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
         columns = fragment["valid"].shape[1]
-        rows = self.capacity // (self.num_lanes * columns)
-        self.streams = Streams(self.num_lanes, rows, columns, self._reach)
-        self._stores = cells_for(
+        rows = self.capacity // (self.num_workers * columns)
+        self.streams = Streams(self.num_workers, rows, columns, self._reach)
+        self._stores = stores_for(
             fragment,
-            (self.num_lanes, rows, columns),
+            (self.num_workers, rows, columns),
             extra=self.extra,
             is_n_step=self.n_step > 1,
             frame_stack=self.frame_stack,
             new=zeros_in(self.on_disk),
         )
         self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
-        self._ready = np.zeros((self.num_lanes, rows, columns), np.bool_)
+        self._ready = np.zeros((self.num_workers, rows, columns), np.bool_)
 
-    def _close(self, lane: int, cursor: Cursor) -> None:
+    def _close(self, worker: int, cursor: Cursor) -> None:
         """Has the steps that a stream breaks off with end at its last observation, which is no end for good."""
         last, slots = (cursor.head - 1) % self.rows, cursor.slots
-        self._cells("truncateds")[lane, last, slots] |= ~self._cells("terminateds")[lane, last, slots]
+        self._values("truncateds")[worker, last, slots] |= ~self._values("terminateds")[worker, last, slots]
         for name in (*FLAGS, "rewards"):
-            self._cells(name)[lane, cursor.head, slots] = 0
+            self._values(name)[worker, cursor.head, slots] = 0
 
-    def _cells(self, name: str) -> NDArray[Any]:
-        cells: NDArray[Any] = self._stores[name].cells
-        return cells
+    def _values(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._stores[name].values
+        return values
 
-    def _retire(self, lane: int, cursor: Cursor, number: int) -> Indices:
-        """Has rows from a head on not be drawn any more; returns the cells that could be until now."""
+    def _retire(self, worker: int, cursor: Cursor, number: int) -> Indices:
+        """Has rows from a head on not be drawn any more; returns the indices that could be until now."""
         first, slots = cursor.head, cursor.slots
         if cursor.filled < self.rows and first + number <= self.rows:
             return _NONE  # nothing was ever there
         rows = self.streams.span(first, number)
-        where, columns = self._ready[lane, rows, slots].nonzero()
+        where, columns = self._ready[worker, rows, slots].nonzero()
         if not len(where):
             return _NONE
         self.num_ready -= len(where)
-        self._ready[lane, rows, slots] = False
-        return self.streams.numbered(lane, (first + where) % self.rows, columns + slots.start)
+        self._ready[worker, rows, slots] = False
+        return self.streams.numbered(worker, (first + where) % self.rows, columns + slots.start)
 
-    def _add_transitions(self, lane: int, slots: slice, first: int, number: int) -> Indices:
-        """Works out the transitions from rows that follow each other; returns the cells that are ready now."""
+    def _add_transitions(self, worker: int, slots: slice, first: int, number: int) -> Indices:
+        """Works out the transitions from rows that follow each other; returns the indices that are ready now."""
         rows = self.streams.span(first, number)
         if self.n_step == 1:
-            new = self._cells("valid")[lane, rows, slots]
-            self._ready[lane, rows, slots] = new
+            new = self._values("valid")[worker, rows, slots]
+            self._ready[worker, rows, slots] = new
         else:
-            own = {name: self._cells(name)[lane, rows, slots] for name in ("rewards", *FLAGS)}
+            own = {name: self._values(name)[worker, rows, slots] for name in ("rewards", *FLAGS)}
             found = n_step_transitions(**own, gamma=self.gamma, n_step=self.n_step)
-            self._cells("n_step_rewards")[lane, rows, slots] = found.rewards
-            self._cells("discounts")[lane, rows, slots] = found.discounts
-            self._cells("steps")[lane, rows, slots] = found.steps
-            new = found.complete & ~self._ready[lane, rows, slots]
-            self._ready[lane, rows, slots] |= new
+            self._values("n_step_rewards")[worker, rows, slots] = found.rewards
+            self._values("discounts")[worker, rows, slots] = found.discounts
+            self._values("steps")[worker, rows, slots] = found.steps
+            new = found.complete & ~self._ready[worker, rows, slots]
+            self._ready[worker, rows, slots] |= new
         where, columns = new.nonzero()
         self.num_ready += len(where)
-        return self.streams.numbered(lane, (first + where) % self.rows, columns + slots.start)
+        return self.streams.numbered(worker, (first + where) % self.rows, columns + slots.start)
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws cells among those that are ready, each as likely as any other and with repetition, [number].
+        """Draws indices among those that are ready, each as likely as any other and with repetition, [number].
 
         Raises:
             RuntimeError: If none is ready.
@@ -284,41 +283,42 @@ class ReplayRing:
             wrong = wrong[~ready[drawn[wrong]]]
         return drawn
 
-    def gather(self, cells: Indices) -> SampleBatch:
-        """Returns the steps in cells as rows [N, 1], each with the observation behind its transition's last step."""
-        cells = cells[:, None]
+    def gather(self, indices: Indices) -> SampleBatch:
+        """Returns the steps at indices as rows [N, 1], each with the observation behind its transition's last step."""
+        indices = indices[:, None]
         obs = self._stores["obs"]
         if self.n_step == 1:
-            behind = self.streams.later(cells, 1)
-            rewards = self._stores["rewards"].read(cells)
-            discounts = ~self._stores["terminateds"].read(cells) * np.float32(self.gamma)
+            behind = self.streams.later(indices, 1)
+            rewards = self._stores["rewards"].read(indices)
+            discounts = ~self._stores["terminateds"].read(indices) * np.float32(self.gamma)
         else:
-            behind = self.streams.later(cells, self._stores["steps"].read(cells).astype(np.int64))
-            rewards, discounts = self._stores["n_step_rewards"].read(cells), self._stores["discounts"].read(cells)
+            behind = self.streams.later(indices, self._stores["steps"].read(indices).astype(np.int64))
+            rewards, discounts = self._stores["n_step_rewards"].read(indices), self._stores["discounts"].read(indices)
         return SampleBatch(
-            obs=map_tree(lambda store: store.read(cells), obs),
-            actions=map_tree(lambda store: store.read(cells), self._stores["actions"]),
+            obs=map_tree(lambda store: store.read(indices), obs),
+            actions=map_tree(lambda store: store.read(indices), self._stores["actions"]),
             rewards=rewards,
             discounts=discounts,
             next_obs=map_tree(lambda store: store.read(behind), obs),
-            valid=np.ones(cells.shape, np.bool_),
+            valid=np.ones(indices.shape, np.bool_),
         )
 
-    def read(self, cells: Indices, names: Sequence[str]) -> SampleBatch:
-        """Returns columns of cells as they were inserted, with the cells' own leading dimensions.
+    def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
+        """Returns columns at indices as they were inserted, with the indices' own leading dimensions.
 
-        Where `valid` is False no step stands in a cell, and of its columns only `obs` means something: it is an
-        episode's final observation, or the last one before a stream broke off. The same holds for a lane's newest row.
+        Where `valid` is False no step stands there, and of the columns only `obs` means something: it is an
+        episode's final observation, or the last one before a stream broke off. The same holds for the newest row of a
+        worker.
 
         Args:
-            cells: Their numbers, [...].
+            indices: Which ones, [...].
             names: Of `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, `valid` and the `extra` ones.
         """
-        return SampleBatch({name: map_tree(lambda store: store.read(cells), self._stores[name]) for name in names})
+        return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
-    def are_ready(self, cells: Indices) -> NDArray[np.bool_]:
-        """Whether cells [...] can be drawn, [...]."""
-        ready: NDArray[np.bool_] = self._ready.reshape(-1).take(cells)
+    def are_ready(self, indices: Indices) -> NDArray[np.bool_]:
+        """Whether the steps at indices [...] can be drawn, [...]."""
+        ready: NDArray[np.bool_] = self._ready.reshape(-1).take(indices)
         return ready
 
     @property

@@ -54,13 +54,13 @@ class SequenceReplay:
 
     Args:
         config: Its settings.
-        num_lanes: Workers whose fragments are stored.
+        num_workers: Workers whose fragments are stored.
         n_step: Steps of a transition.
         gamma: Discount.
         seed: Seed of the draws.
     """
 
-    def __init__(self, config: SequenceReplayConfig, *, num_lanes: int, n_step: int, gamma: float, seed: int) -> None:
+    def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
         self.config = config
         self.n_step = n_step
         self.gamma = gamma
@@ -70,15 +70,15 @@ class SequenceReplay:
         self._span = config.burn_in + config.length + n_step
         self._ring = ReplayRing(
             config.capacity,
-            num_lanes,
+            num_workers,
             1,
             gamma,
             extra=("episode_starts",),
             frame_stack=config.frame_stack,
             on_disk=config.on_disk,
         )
-        self._ready = np.zeros((num_lanes, 0, 0), np.bool_)
-        self._recurrent: NDArray[np.float32] = np.zeros((num_lanes, 0, 0, 0), np.float32)
+        self._ready = np.zeros((num_workers, 0, 0), np.bool_)
+        self._recurrent: NDArray[np.float32] = np.zeros((num_workers, 0, 0, 0), np.float32)
         self._priorities: Priorities | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
@@ -88,17 +88,17 @@ class SequenceReplay:
         priorities = 0 if self._priorities is None else self._priorities.num_bytes
         return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + priorities
 
-    def add(self, lane: int, fragment: SampleBatch) -> int:
+    def add(self, worker: int, fragment: SampleBatch) -> int:
         """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
-            lane: Number of the worker that it comes from, from 0.
+            worker: Number of the worker that it comes from, from 0.
             fragment: Its columns, with raw observations, and with `episode_starts` and `state`.
 
         Raises:
             UsageError: If the capacity is too small for a sequence.
         """
-        for inserted in self._ring.insert(lane, fragment):
+        for inserted in self._ring.insert(worker, fragment):
             if not self._ready.size:
                 self._set_aside(fragment["state"].shape[2])
             self._note(inserted, fragment["state"][inserted.steps, inserted.slots])
@@ -107,25 +107,25 @@ class SequenceReplay:
         self.stored_steps += steps
         return steps
 
-    def finish(self, lane: int) -> None:
-        """Has sequences begin anywhere up to the last step of a lane in which nothing more comes."""
-        for inserted in self._ring.pad(lane, self._span - self.n_step + self.config.stride - 1):
+    def finish(self, worker: int) -> None:
+        """Has sequences begin anywhere up to the last step of a worker in which nothing more comes."""
+        for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             columns = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, columns, self._recurrent.shape[3]), np.float32))
         self.num_ready = int(np.count_nonzero(self._ready))
 
     def _note(self, inserted: Inserted, state: NDArray[np.float32]) -> None:
         """Keeps the recurrent state of new rows in which sequences may begin, and finds what can be drawn now."""
-        lane, stride, rows = inserted.lane, self.config.stride, self._ring.rows
+        worker, stride, rows = inserted.worker, self.config.stride, self._ring.rows
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
-        self._recurrent[lane, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
+        self._recurrent[worker, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
         self._mark(inserted, inserted.lost, ready=False)
         # About as many rows as were added have all that is behind them now, unless they are gone already. The first of
         # the lost rows has just got its observation, or had it before.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
-        ahead = self._ring.streams.rows_ahead((lane * rows + firsts) * self._ring.columns + inserted.slots.start)
-        new = (ahead >= self._span - 1) & ~self._ready[lane, firsts // stride, inserted.slots.start]
+        ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.columns + inserted.slots.start)
+        new = (ahead >= self._span - 1) & ~self._ready[worker, firsts // stride, inserted.slots.start]
         self._mark(inserted, firsts[new], ready=True)
 
     def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
@@ -133,9 +133,9 @@ class SequenceReplay:
         places = rows[rows % self.config.stride == 0] // self.config.stride
         if not len(places):
             return
-        self._ready[inserted.lane, places, inserted.slots] = ready
+        self._ready[inserted.worker, places, inserted.slots] = ready
         if self._priorities is not None:
-            firsts = (inserted.lane * self._ready.shape[1] + places) * self._ring.columns
+            firsts = (inserted.worker * self._ready.shape[1] + places) * self._ring.columns
             sequences = (firsts[:, None] + np.arange(self._ring.columns)[inserted.slots]).ravel()
             if ready:
                 self._priorities.add(sequences)
@@ -146,12 +146,12 @@ class SequenceReplay:
         """Sets memory aside for what stands beside the ring: recurrent state, only where a sequence may begin."""
         ring = self._ring
         if ring.rows < self._span + self.config.stride:
-            least = (self._span + self.config.stride) * ring.num_lanes * ring.columns
+            least = (self._span + self.config.stride) * ring.num_workers * ring.columns
             raise UsageError(
                 f"a replay of {ring.capacity:,} steps has {ring.rows} rows for each env and is too small for sequences "
                 f"of {self._span}: set replay.capacity to at least {least:,}"
             )
-        shape = (ring.num_lanes, -(-ring.rows // self.config.stride), ring.columns)
+        shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.columns)
         self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
         self._priorities = self._new_priorities()
 
@@ -189,17 +189,17 @@ class SequenceReplay:
         """Returns sequences [S] by their numbers, as `sample` does."""
         burn_in, length = self.config.burn_in, self.config.length
         slots, columns = np.divmod(sequences, self._ring.columns)
-        lanes, slots = np.divmod(slots, self._ready.shape[1])
-        firsts = (lanes * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
-        cells = self._ring.streams.later(firsts[:, None], np.arange(self._span))
-        whole = self._ring.read(cells, ("obs", "episode_starts", "valid"))
+        workers, slots = np.divmod(slots, self._ready.shape[1])
+        firsts = (workers * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
+        indices = self._ring.streams.later(firsts[:, None], np.arange(self._span))
+        whole = self._ring.read(indices, ("obs", "episode_starts", "valid"))
         # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
         clear(whole["obs"], ~seen)
         state = self._recurrent.reshape(-1, self._recurrent.shape[3])[sequences]
         clear(state, ~whole["valid"][:, 0])
-        learned = cells[:, burn_in : burn_in + length + self.n_step - 1]
+        learned = indices[:, burn_in : burn_in + length + self.n_step - 1]
         steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
         valid = steps["valid"][:, :length]
         actions = self._ring.read(learned[:, :length], ("actions",))["actions"]

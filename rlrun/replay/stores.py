@@ -1,4 +1,4 @@
-"""Where the cells of a ring lie (NumPy)."""
+"""Where a ring keeps its columns: in memory or in files (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Allocate = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
 
 class Store(ABC):
-    """Holds one array for each cell of a ring: [lanes, rows, columns, ...]."""
+    """Holds one column of a ring: [workers, rows, columns, ...]."""
 
     @abstractmethod
-    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
+    def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Overwrites rows that follow each other.
 
         Args:
-            lane: Whose they are.
+            worker: Whose they are.
             rows: Which ones, N.
             slots: Of which slots, B.
             leaf: What they hold from now on, [N, B, ...].
@@ -30,8 +30,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def read(self, cells: Indices) -> NDArray[Any]:
-        """Returns copies of what stands in cells [...], [..., *shape]."""
+    def read(self, indices: Indices) -> NDArray[Any]:
+        """Returns copies of what stands at indices [...], [..., *shape]."""
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class Store(ABC):
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:
-        """Returns copies of what stands in the first rows of each lane."""
+        """Returns copies of what stands in the first rows of each worker."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
@@ -48,42 +48,42 @@ class Store(ABC):
 
 
 class PlainStore(Store):
-    """Keeps every cell as it comes.
+    """Keeps every value as it comes.
 
     Attributes:
-        cells: All of them, [lanes, rows, columns, ...].
+        values: All of them, [workers, rows, columns, ...].
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
         """Sets memory aside.
 
         Args:
-            shape: Lanes, rows and columns.
-            inner: Shape of a cell.
+            shape: Workers, rows and columns.
+            inner: Shape of a value.
             dtype: What it holds.
             new: Sets it aside.
         """
-        self.cells = new((*shape, *inner), dtype)
-        self._flat = self.cells.reshape(-1, *inner)
+        self.values = new((*shape, *inner), dtype)
+        self._flat = self.values.reshape(-1, *inner)
 
-    def write(self, lane: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
+    def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
         """Copies all rows."""
-        self.cells[lane, rows, slots] = leaf
+        self.values[worker, rows, slots] = leaf
 
-    def read(self, cells: Indices) -> NDArray[Any]:
-        """Returns copies of cells."""
-        return self._flat.take(cells, axis=0)
+    def read(self, indices: Indices) -> NDArray[Any]:
+        """Returns copies of the values at indices."""
+        return self._flat.take(indices, axis=0)
 
     @property
     def num_bytes(self) -> int:
         """Bytes that are set aside."""
-        return self.cells.nbytes
+        return self.values.nbytes
 
     def state(self, rows: int) -> dict[str, Any]:
         """Returns the first rows."""
-        return {"cells": self.cells[:, :rows].copy()}
+        return {"values": self.values[:, :rows].copy()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with the first rows."""
-        cells = state["cells"]
-        self.cells[:, : cells.shape[1]] = cells
+        values = state["values"]
+        self.values[:, : values.shape[1]] = values

@@ -415,9 +415,9 @@ def transitions(replay: ReplayBuffer) -> dict[bytes, list[Any]]:
 @SLOWLY
 @given(world=worlds, n_step=st.integers(1, 4), frame_stack=st.sampled_from([None, FRAMES]))
 def test_transitions_drawn_from_a_replay(world: World, n_step: int, frame_stack: int | None) -> None:
-    def replay(num_lanes: int, rows: int) -> ReplayBuffer:
+    def replay(num_workers: int, rows: int) -> ReplayBuffer:
         config = ReplayConfig(capacity=world.slots * rows, frame_stack=frame_stack)
-        return ReplayBuffer(config, num_lanes=num_lanes, n_step=n_step, gamma=GAMMA, seed=0)
+        return ReplayBuffer(config, num_workers=num_workers, n_step=n_step, gamma=GAMMA, seed=0)
 
     rows = world.length * world.fragments + 30
     whole, alone, short = replay(1, rows), replay(world.slots, rows), replay(1, world.length + n_step + 5)
@@ -444,7 +444,7 @@ def test_transitions_drawn_from_a_replay(world: World, n_step: int, frame_stack:
 @given(world=worlds)
 def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world: World) -> None:
     config = ReplayConfig(capacity=10_000, prioritized=True, priority_alpha=1.0, priority_epsilon=1e-6)
-    replay = ReplayBuffer(config, num_lanes=1, n_step=2, gamma=GAMMA, seed=0)
+    replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=GAMMA, seed=0)
     told = {}
     for batch, _, _ in fragments_of(world):
         item = InitialPriorities(2, GAMMA)(batch)
@@ -461,12 +461,12 @@ def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world:
         assert np.count_nonzero(values) <= len(cells)
 
 
-def sequences_of(world: World, num_lanes: int, **config: Any) -> SequenceReplay:
+def sequences_of(world: World, num_workers: int, **config: Any) -> SequenceReplay:
     rows = world.length * world.fragments + 60
     config = {"burn_in": 1, "length": 3, "stride": 1, **config}
     n_step = config.pop("n_step", 2)
     settings = SequenceReplayConfig(capacity=world.slots * rows, **config)
-    return SequenceReplay(settings, num_lanes=num_lanes, n_step=n_step, gamma=GAMMA, seed=0)
+    return SequenceReplay(settings, num_workers=num_workers, n_step=n_step, gamma=GAMMA, seed=0)
 
 
 def learned_sequences(replay: SequenceReplay, lane: int, column: int) -> dict[int, SampleBatch]:

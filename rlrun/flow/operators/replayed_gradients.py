@@ -61,7 +61,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         self.worker = worker
         self._replay = ReplayBuffer(
             config.replace(capacity=max(config.capacity // num_workers, 1)),
-            num_lanes=1,
+            num_workers=1,
             n_step=n_step,
             gamma=gamma,
             seed=child_seed(seed, "replay", *([worker] if worker else [])),

@@ -25,7 +25,7 @@ def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: 
     """
     workers = trainee.workers.indices
     buffer = ReplayBuffer(
-        config, num_lanes=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
+        config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
     )
     return LocalReplay(buffer, workers)
 

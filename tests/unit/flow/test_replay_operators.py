@@ -39,7 +39,7 @@ def fragment(first, length=3):
 
 def replay_of(workers, **settings):
     config = ReplayConfig(capacity=40, **settings)
-    return LocalReplay(ReplayBuffer(config, num_lanes=len(workers), n_step=1, gamma=0.9, seed=0), workers)
+    return LocalReplay(ReplayBuffer(config, num_workers=len(workers), n_step=1, gamma=0.9, seed=0), workers)
 
 
 def test_each_workers_fragments_are_one_stream_and_go_on_unchanged():

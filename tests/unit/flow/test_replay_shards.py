@@ -43,7 +43,7 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioriti
     settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, prioritized=prioritized)
     shard = ReplayShard(ShardConfig(config, num_streams=2, **settings))
-    replay = ReplayBuffer(config, num_lanes=2, **settings)
+    replay = ReplayBuffer(config, num_workers=2, **settings)
     new = np.array([3, 4]), np.ones(2, np.float32)
     assert shard.sample(2, 4, 0, new) is None  # priorities of what a shard before it held
     new, new_of_each = None, []

@@ -37,8 +37,8 @@ def shown(tmp_path: Path) -> str:
 def replay_of(demonstrations: str | None, ratio: float, **settings: Any) -> DemonstratedReplay:
     config = SequenceReplayConfig(capacity=500, **{"burn_in": 3, "length": 4, "stride": 2, **settings})
 
-    def empty(config: SequenceReplayConfig, num_lanes: int) -> SequenceReplay:
-        return SequenceReplay(config, num_lanes=num_lanes, n_step=2, gamma=0.9, seed=5)
+    def empty(config: SequenceReplayConfig, num_workers: int) -> SequenceReplay:
+        return SequenceReplay(config, num_workers=num_workers, n_step=2, gamma=0.9, seed=5)
 
     return DemonstratedReplay(empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8)
 
@@ -95,9 +95,9 @@ def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     replay.add(0, fragment())
     batch = replay.sample(400, 0)
-    cells = batch["indices"]
-    own, demonstrated = cells[cells >= 0][0], cells[cells < 0][0]
-    replay.update_priorities(cells, np.where((cells == own) | (cells == demonstrated), 1e6, 1e-9))
+    indices = batch["indices"]
+    own, demonstrated = indices[indices >= 0][0], indices[indices < 0][0]
+    replay.update_priorities(indices, np.where((indices == own) | (indices == demonstrated), 1e6, 1e-9))
     again = replay.sample(400, 0)
     assert set(again["indices"].tolist()) == {own, demonstrated}
     assert again["weights"].min() == pytest.approx(1.0)

@@ -76,28 +76,28 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
 ) -> None:
     rng = np.random.default_rng(seed)
     rings = [ReplayRing(2 * 2 * 24, 2, n_step, 0.9, frame_stack=stack) for stack in (None, num_frames)]
-    worlds = [StackedWorld(2, num_frames, rng, first=1 + 10_000 * lane) for lane in range(2)]
-    for lane, length, breaks in inserts:
+    worlds = [StackedWorld(2, num_frames, rng, first=1 + 10_000 * worker) for worker in range(2)]
+    for worker, length, breaks in inserts:
         if breaks == 0:
-            worlds[lane] = StackedWorld(2, num_frames, rng, first=worlds[lane].next_number)
-        fragment = worlds[lane].fragment(length)
-        (whole,), (ring,) = (ring.insert(lane, fragment) for ring in rings)
+            worlds[worker] = StackedWorld(2, num_frames, rng, first=worlds[worker].next_number)
+        fragment = worlds[worker].fragment(length)
+        (whole,), (ring,) = (ring.insert(worker, fragment) for ring in rings)
         assert ring.rows.tolist() == whole.rows.tolist()
         lost = {(rings[0].rows + row) % rings[0].rows for row in ring.lost.tolist()}
         assert lost >= set(whole.lost.tolist())
     whole, ring = rings
-    cells = np.arange(whole.streams.num_cells)
+    indices = np.arange(whole.streams.num_indices)
     # Only the oldest rows, whose frames are gone, cannot be drawn.
-    missing = whole.are_ready(cells) & ~ring.are_ready(cells)
-    assert not (ring.are_ready(cells) & ~whole.are_ready(cells)).any()
+    missing = whole.are_ready(indices) & ~ring.are_ready(indices)
+    assert not (ring.are_ready(indices) & ~whole.are_ready(indices)).any()
     if missing.any():
-        assert whole.streams.rows_ahead(cells[missing]).min() > whole.rows - 1 - num_frames
-    ready = cells[ring.are_ready(cells)]
+        assert whole.streams.rows_ahead(indices[missing]).min() > whole.rows - 1 - num_frames
+    ready = indices[ring.are_ready(indices)]
     assert len(ready) == ring.num_ready
     expected, found = whole.gather(ready), ring.gather(ready)
     for name, column in expected.items():
         np.testing.assert_array_equal(found[name], column)
-    readable = cells[ring.streams.rows_ahead(cells) >= 0]
+    readable = indices[ring.streams.rows_ahead(indices) >= 0]
     assert set(ready.tolist()) <= set(readable.tolist())
     np.testing.assert_array_equal(ring.read(readable, ["obs"])["obs"], whole.read(readable, ["obs"])["obs"])
     restored = ReplayRing(2 * 2 * 24, 2, n_step, 0.9, frame_stack=num_frames)
@@ -115,7 +115,7 @@ def test_stacks_that_are_kept_whole_are_forgotten_when_they_are_overwritten() ->
     for _ in range(40):
         ring.insert(0, world.fragment(10))
         most.append(ring.num_bytes)
-    # Each of the 60 cells may hold a frame, a count and six numbers and bytes beside; and at most two frames more.
+    # Each of the 60 indices may hold a frame, a count and six numbers and bytes beside; and at most two frames more.
     assert max(most) <= 60 * (12 + 1 + 8 + 4 + 4) + 60 * 2 * 12
     assert max(most[20:]) <= max(most[:20]) + 10 * 24
 
@@ -126,8 +126,8 @@ def test_parts_that_are_no_stacks_are_kept_beside_them() -> None:
     stacks = fragment["obs"]
     fragment["obs"] = {"camera": stacks, "speed": stacks[..., 0, 0, 0].astype(np.float32)}
     ring.insert(0, fragment)
-    cells = np.arange(9)
-    found = ring.read(cells, ["obs"])["obs"]
+    indices = np.arange(9)
+    found = ring.read(indices, ["obs"])["obs"]
     np.testing.assert_array_equal(found["camera"], stacks[:, 0])
     np.testing.assert_array_equal(found["speed"], fragment["obs"]["speed"][:, 0])
 
@@ -141,7 +141,7 @@ def test_an_observation_that_is_no_such_stack_is_refused() -> None:
 def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
     """The hundredth part is looked at; arrays that nobody writes to take no memory."""
     config = ReplayConfig(capacity=10_000, prioritized=True, frame_stack=4)
-    replay = ReplayBuffer(config, num_lanes=1, n_step=3, gamma=0.99, seed=0)
+    replay = ReplayBuffer(config, num_workers=1, n_step=3, gamma=0.99, seed=0)
     shape = (4, 1)
     fragment = SampleBatch(
         obs=np.zeros((5, 1, 4, 84, 84), np.uint8),
@@ -176,10 +176,10 @@ def test_a_game_of_pong_is_drawn_as_it_was_seen() -> None:
         fragment = SampleBatch({name: column[first : first + 15] for name, column in steps.items()})
         ring.insert(0, SampleBatch(fragment, obs=np.stack(obs[first : first + 16])))
     assert ring.num_ready == steps["valid"].sum()
-    cells = np.arange(2 * 90).reshape(90, 2)
+    indices = np.arange(2 * 90).reshape(90, 2)
     seen = np.stack(obs)
-    np.testing.assert_array_equal(ring.read(cells, ["obs"])["obs"], seen[:-1])
-    batch = ring.gather(cells.ravel())
+    np.testing.assert_array_equal(ring.read(indices, ["obs"])["obs"], seen[:-1])
+    batch = ring.gather(indices.ravel())
     np.testing.assert_array_equal(batch["next_obs"].reshape(seen[1:].shape), seen[1:])
     # Beside 200 frames, three for each of the first stacks, of which the first of all are two.
     begun = 2 + (~steps["valid"]).sum()

@@ -41,7 +41,7 @@ def with_priorities(batch: SampleBatch, errors: Any) -> SampleBatch:
 
 def prioritized(capacity: int, *, n_step: int = 1, **settings: Any) -> ReplayBuffer:
     config = ReplayConfig(capacity=capacity, prioritized=True, **settings)
-    return ReplayBuffer(config, num_lanes=1, n_step=n_step, gamma=0.9, seed=3)
+    return ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=3)
 
 
 def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
@@ -54,7 +54,7 @@ def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
 @pytest.mark.parametrize("is_prioritized", [False, True])
 def test_a_minibatch_has_all_a_learner_needs(is_prioritized: bool) -> None:
     config = ReplayConfig(capacity=50, prioritized=is_prioritized)
-    replay = ReplayBuffer(config, num_lanes=1, n_step=2, gamma=0.5, seed=0)
+    replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.5, seed=0)
     assert replay.add(0, fragment(10, 8, ends=(3,))) == 7
     batch = replay.sample(32, 0)
     obs = batch["obs"][:, 0, 0]
@@ -109,7 +109,7 @@ def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
     replay.add(0, fragment(6, 7))
     assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     replay.update_priorities(drawn["indices"], np.full(50, 1e9, np.float32))
-    # The cell of step 3 has the newest observation in it, and no step.
+    # The index of step 3 has the newest observation in it, and no step.
     assert set(frequencies(replay)) <= {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     assert 13.0 not in replay.sample(500, 0)["obs"]
 
@@ -166,7 +166,7 @@ def test_a_saved_replay_goes_on_draw_for_draw(
 ) -> None:
     def replay() -> ReplayBuffer:
         config = ReplayConfig(capacity=60, prioritized=is_prioritized)
-        return ReplayBuffer(config, num_lanes=2, n_step=n_step, gamma=0.9, seed=seed)
+        return ReplayBuffer(config, num_workers=2, n_step=n_step, gamma=0.9, seed=seed)
 
     def go_on(replay: ReplayBuffer, begin: int, end: int) -> list[SampleBatch]:
         drawn = []
@@ -190,7 +190,7 @@ def test_a_saved_replay_goes_on_draw_for_draw(
 
 
 def filled(config: ReplayConfig, steps: int = 200) -> ReplayBuffer:
-    replay = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
+    replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
     for first in range(0, steps, 20):
         replay.add(0, fragment(first, 20))
     return replay
@@ -201,7 +201,7 @@ def test_what_is_kept_is_saved_if_it_is_to_be(said: Any, is_saved: bool) -> None
     config = ReplayConfig(capacity=100, save_in_checkpoints=said)
     replay = filled(config)
     replay.sample(8, 0)
-    restored = ReplayBuffer(config, num_lanes=1, n_step=1, gamma=0.9, seed=0)
+    restored = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
     restored.load_state(replay.state())
     assert restored.num_ready == (99 if is_saved else 0)
     assert restored.stored_steps == (200 if is_saved else 0)
@@ -225,10 +225,10 @@ def test_what_lies_on_disk_is_drawn_and_saved_like_what_lies_in_memory(tmp_path:
 
     in_memory = ReplayConfig(capacity=100, frame_stack=frame_stack)
     on_disk = in_memory.replace(on_disk=str(tmp_path / "replay"))
-    replays = [ReplayBuffer(config, num_lanes=1, n_step=2, gamma=0.9, seed=0) for config in (in_memory, on_disk)]
+    replays = [ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.9, seed=0) for config in (in_memory, on_disk)]
     for replay in replays:
         go_on(replay, 0)
-    restored = ReplayBuffer(on_disk, num_lanes=1, n_step=2, gamma=0.9, seed=0)
+    restored = ReplayBuffer(on_disk, num_workers=1, n_step=2, gamma=0.9, seed=0)
     restored.load_state(replays[1].state())
     for replay in (*replays, restored):
         go_on(replay, 120)

@@ -95,8 +95,8 @@ def expected_steps(history: list[dict[str, Any]], n_step: int, *, broken_off: bo
 def drawable(ring: ReplayRing) -> SampleBatch:
     """Returns every step that can be drawn, found by drawing."""
     rng = np.random.default_rng(0)
-    cells = np.unique(ring.draw(rng, 40 * ring.num_lanes * ring.rows * ring.columns)) if ring.num_ready else []
-    return ring.gather(np.asarray(cells, np.int64))
+    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.columns)) if ring.num_ready else []
+    return ring.gather(np.asarray(indices, np.int64))
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,16 +110,16 @@ def drawable(ring: ReplayRing) -> SampleBatch:
 def test_what_is_drawn_is_what_happened(
     seed: int, n_step: int, columns: int, rows: int, inserts: list[tuple[int, int, int]]
 ) -> None:
-    """Whatever the fragments' lengths, which lanes are fast, where episodes end and which workers are made anew."""
+    """Whatever the fragments' lengths, which workers are fast, where episodes end and which workers are made anew."""
     rng = np.random.default_rng(seed)
     ring = ReplayRing(3 * columns * rows, 3, n_step, GAMMA, extra=("tags",))
-    streams = [[Stream(columns, rng, first=lane * 1e6)] for lane in range(3)]
+    streams = [[Stream(columns, rng, first=worker * 1e6)] for worker in range(3)]
     ready: set[int] = set()
-    for lane, length, breaks in inserts:
-        stream = streams[lane][-1]
+    for worker, length, breaks in inserts:
+        stream = streams[worker][-1]
         if breaks == 0 and stream.history[0]:
-            streams[lane].append(stream := Stream(columns, rng, first=stream.next_number))
-        (inserted,) = ring.insert(lane, stream.fragment(length))
+            streams[worker].append(stream := Stream(columns, rng, first=stream.next_number))
+        (inserted,) = ring.insert(worker, stream.fragment(length))
         assert not ready & set(inserted.ready.tolist()) - set(inserted.overwritten.tolist())
         ready = ready - set(inserted.overwritten.tolist()) | set(inserted.ready.tolist())
         assert len(ready) == ring.num_ready
@@ -138,7 +138,7 @@ def test_what_is_drawn_is_what_happened(
         assert batch["rewards"][i, 0] == np.float32(step["reward"])
         assert batch["discounts"][i, 0] == np.float32(step["discount"])
     assert len(set(found)) == len(found) == ring.num_ready == len(ready)
-    # Nothing is missing but what was overwritten, which is what is older than a lane's rows.
+    # Nothing is missing but what was overwritten, which is what is older than a worker's rows.
     for of_lane in streams:
         for column in range(columns):
             history = [step for stream in of_lane for step in [*stream.history[column], None]][:-1]
@@ -153,14 +153,14 @@ def test_rows_are_found_by_walking_from_one_to_the_next(seed: int, lengths: list
     ring = ReplayRing(2 * 3 * 16, 2, 1, GAMMA, extra=("tags",))
     streams = [Stream(3, rng), Stream(3, rng)]
     for length in lengths:
-        for lane, stream in enumerate(streams):
-            (inserted,) = ring.insert(lane, stream.fragment(length))
-            newest = (lane * ring.rows + inserted.rows[-1]) * 3 + np.arange(3)
+        for worker, stream in enumerate(streams):
+            (inserted,) = ring.insert(worker, stream.fragment(length))
+            newest = (worker * ring.rows + inserted.rows[-1]) * 3 + np.arange(3)
             assert ring.streams.rows_ahead(newest).tolist() == [0, 0, 0]
             kept = min(len(stream.history[0]), 15)
-            cells = ring.streams.later(newest[:, None], np.arange(-kept, 1))
-            assert ring.streams.rows_ahead(cells).tolist() == [list(range(kept, -1, -1))] * 3
-            batch = ring.read(cells, ("obs", "actions", "terminateds", "truncateds", "valid", "tags"))
+            indices = ring.streams.later(newest[:, None], np.arange(-kept, 1))
+            assert ring.streams.rows_ahead(indices).tolist() == [list(range(kept, -1, -1))] * 3
+            batch = ring.read(indices, ("obs", "actions", "terminateds", "truncateds", "valid", "tags"))
             for column in range(3):
                 steps = stream.history[column][-kept:]
                 assert batch["obs"][column, :, 0].tolist() == [*(step["obs"] for step in steps), steps[-1]["next_obs"]]
@@ -214,8 +214,8 @@ def test_draws_are_uniform_over_what_can_be_drawn_in_all_lanes() -> None:
         ring.insert(0, fast.fragment(7))
     ring.insert(1, slow.fragment(9))
     drawn = ring.draw(np.random.default_rng(2), 200_000)
-    cells, counts = np.unique(drawn, return_counts=True)
-    assert len(cells) == ring.num_ready
+    indices, counts = np.unique(drawn, return_counts=True)
+    assert len(indices) == ring.num_ready
     expected = 200_000 / ring.num_ready
     chi_square = ((counts - expected) ** 2 / expected).sum()
     degrees = ring.num_ready - 1
@@ -229,7 +229,7 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
             ring.insert(1, streams[1].fragment(2))
 
     for times in (0, 2, 9):
-        streams = [Stream(2, np.random.default_rng(lane)) for lane in range(2)]
+        streams = [Stream(2, np.random.default_rng(worker)) for worker in range(2)]
         ring = ReplayRing(2 * 2 * 20, 2, 3, GAMMA, extra=("tags",))
         insert(ring, streams, times)
         restored = ReplayRing(2 * 2 * 20, 2, 3, GAMMA, extra=("tags",))
@@ -238,10 +238,10 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
         again = [Stream(2, np.random.default_rng(5)), Stream(2, np.random.default_rng(6))]
         insert(ring, both, 3)
         insert(restored, again, 3)
-        cells = ring.draw(np.random.default_rng(3), 500)
-        assert restored.draw(np.random.default_rng(3), 500).tolist() == cells.tolist()
-        for name, column in ring.gather(cells).items():
-            np.testing.assert_array_equal(restored.gather(cells)[name], column)
+        indices = ring.draw(np.random.default_rng(3), 500)
+        assert restored.draw(np.random.default_rng(3), 500).tolist() == indices.tolist()
+        for name, column in ring.gather(indices).items():
+            np.testing.assert_array_equal(restored.gather(indices)[name], column)
 
 
 def test_nested_observations_are_kept_and_come_back_from_a_checkpoint() -> None:

@@ -16,7 +16,7 @@ GAMMA, WIDTH = 0.9, 2
 
 
 class Stream:
-    """One lane's experience: numbers that say where they come from, with episodes of random lengths."""
+    """One worker's experience: numbers that say where they come from, with episodes of random lengths."""
 
     def __init__(self, seed: int, columns: int) -> None:
         self.drawn = np.random.default_rng(seed)
@@ -65,25 +65,25 @@ def folded_by_a_loop(rows: list[dict[str, Any]], t: int, column: int, n_step: in
     return total, discount, n_step
 
 
-def replay_of(capacity: int, *, num_lanes: int = 1, n_step: int = 3, **settings: Any) -> SequenceReplay:
+def replay_of(capacity: int, *, num_workers: int = 1, n_step: int = 3, **settings: Any) -> SequenceReplay:
     config = SequenceReplayConfig(capacity=capacity, **{"burn_in": 4, "length": 6, "stride": 3, **settings})
-    return SequenceReplay(config, num_lanes=num_lanes, n_step=n_step, gamma=GAMMA, seed=1)
+    return SequenceReplay(config, num_workers=num_workers, n_step=n_step, gamma=GAMMA, seed=1)
 
 
 @pytest.mark.parametrize("capacity", [10_000, 2 * 2 * 61])
 @pytest.mark.parametrize(("burn_in", "n_step"), [(4, 3), (0, 1)])
 def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_in: int, n_step: int) -> None:
     columns = 2
-    replay = replay_of(capacity, num_lanes=2, n_step=n_step, burn_in=burn_in)
-    streams = [Stream(lane, columns) for lane in range(2)]
+    replay = replay_of(capacity, num_workers=2, n_step=n_step, burn_in=burn_in)
+    streams = [Stream(worker, columns) for worker in range(2)]
     fragments = np.random.default_rng(3).integers(1, 8, size=40)
     for length in fragments:
-        for lane, stream in enumerate(streams):
-            replay.add(lane, stream.fragment(int(length)))
+        for worker, stream in enumerate(streams):
+            replay.add(worker, stream.fragment(int(length)))
     span = burn_in + 6 + n_step
     where = {
-        row["obs"][column].tobytes(): (lane, t, column)
-        for lane, stream in enumerate(streams)
+        row["obs"][column].tobytes(): (worker, t, column)
+        for worker, stream in enumerate(streams)
         for t, row in enumerate(stream.rows)
         for column in range(columns)
     }
@@ -91,12 +91,12 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
     firsts = set()
     for s, state in enumerate(found["state"]):
         # An episode's final observation is there only behind the episode's last step, and the second row then a step's.
-        lane, t, column = where[found["obs"][s, 0 if found["obs"][s, 0].any() else 1].tobytes()]
-        rows = streams[lane].rows
+        worker, t, column = where[found["obs"][s, 0 if found["obs"][s, 0].any() else 1].tobytes()]
+        rows = streams[worker].rows
         t -= not found["obs"][s, 0].any()
-        firsts.add((lane, t, column))
+        firsts.add((worker, t, column))
         steps = [bool(row["valid"][column]) for row in rows[t : t + span]] + [False]
-        obs = [*(row["obs"][column] for row in rows), streams[lane].obs[column]]
+        obs = [*(row["obs"][column] for row in rows), streams[worker].obs[column]]
         for k in range(span):
             is_read = steps[k] or (k > 0 and steps[k - 1])
             np.testing.assert_array_equal(found["obs"][s, k], obs[t + k] if is_read else 0)
@@ -118,7 +118,9 @@ def test_sequences_are_what_happened_one_step_after_another(capacity: int, burn_
     oldest = total + 1 - kept
     assert len(firsts) == replay.num_ready
     if capacity == 10_000:
-        assert firsts == {(lane, t, c) for lane in range(2) for t in range(0, total - span + 2, 3) for c in range(2)}
+        assert firsts == {
+            (worker, t, c) for worker in range(2) for t in range(0, total - span + 2, 3) for c in range(2)
+        }
     else:
         assert {t for _, t, _ in firsts} <= set(range(oldest, total - span + 2))
         assert len(firsts) == pytest.approx(2 * columns * (kept - span) / 3, abs=2 * columns)
@@ -165,7 +167,7 @@ def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() ->
     replay.update_priorities(np.array([0, 1, 2]), np.array([1.0, 2.0, 5.0], np.float32))
     batch = replay.sample(8000, 0)
     np.testing.assert_allclose(np.bincount(batch["indices"]) / 8000, [1 / 8, 2 / 8, 5 / 8], atol=1e-3)
-    weights = {cell: weight for cell, (weight,) in zip(batch["indices"].tolist(), batch["weights"], strict=True)}
+    weights = {index: weight for index, (weight,) in zip(batch["indices"].tolist(), batch["weights"], strict=True)}
     assert weights == pytest.approx({0: 1.0, 1: 2**-0.5, 2: 5**-0.5})
     replay.add(0, stream.fragment(3))
     counts = np.bincount(replay.sample(13_000, 0)["indices"])

@@ -1,4 +1,4 @@
-"""What stands in a cell of a ring (NumPy)."""
+"""Which columns a ring stores, and its rows as fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.replay.stores import Allocate, Indices, PlainStore, Store
 FLAGS = ("terminateds", "truncateds", "valid")
 
 
-def cells_for(
+def stores_for(
     fragment: SampleBatch,
     shape: tuple[int, int, int],
     *,
@@ -30,7 +30,7 @@ def cells_for(
 
     Args:
         fragment: A fragment [T, B], of any length.
-        shape: Lanes, rows and columns.
+        shape: Workers, rows and columns.
         extra: Columns beyond those of a step.
         is_n_step: Whether transitions over several steps are kept as well.
         frame_stack: How many images an observation is a stack of, or None.

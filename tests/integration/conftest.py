@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,20 @@ def running_ray() -> None:
             logging_level="ERROR",
             log_to_driver=False,
         )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_cpus_left_behind() -> Iterator[None]:
+    """Has a file whose tests leave actors behind fail itself, instead of one that waits for their CPUs for ever."""
+    yield
+    if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
+        return
+    ray = sys.modules["ray"]
+    gc.collect()  # actors end with the last reference to them
+    everything, give_up_at = ray.cluster_resources()["CPU"], time.monotonic() + 60.0
+    while (free := ray.available_resources().get("CPU", 0.0)) < everything:
+        assert time.monotonic() < give_up_at, f"actors of this file's tests still hold {everything - free:g} CPUs"
+        time.sleep(0.1)
 
 
 def pytest_sessionfinish() -> None:

@@ -90,12 +90,11 @@ def test_a_fragment_that_is_here_when_its_worker_dies_is_not_made_again(make_set
     assert state["workers"][0]["worker"] == {"fragment": 2}
 
 
-def test_a_driver_that_waits_for_fragments_takes_no_cpu(make_set: MakeSet) -> None:
+def test_a_driver_that_waits_for_fragments_does_not_poll(make_set: MakeSet) -> None:
     flow = rollouts(make_set(2, seconds={1: 1.0, 2: 1.0}), in_flight=1)
     flow.take(2)
-    began, polls = time.process_time(), flow.timings()[0].items
+    polls = flow.timings()[0].items
     flow.take(2)
-    assert time.process_time() - began < 0.3
     assert flow.timings()[0].items == polls + 2
 
 

@@ -88,13 +88,14 @@ def test_training_goes_on_when_a_worker_is_killed() -> None:
 
 def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
     env = {"id": f"{WORLDS}:Crashing", "kwargs": {"crash_at": 20, "crash_worker": 2}}
-    with PPO(env, SMALL) as algorithm, pytest.raises(EnvError) as caught:
-        iterations(algorithm, 5)
+    with PPO(env, SMALL) as algorithm:
+        with pytest.raises(EnvError) as caught:
+            iterations(algorithm, 5)
+        assert algorithm.training.workers.worker_restarts == 0
     message = str(caught.value)
     assert "worker 2, env 0, episode 0 with seed" in message
     assert "worlds.py" in message
     assert "ray" not in message.replace("Array", "").lower()
-    assert algorithm.training.workers.worker_restarts == 0
 
 
 def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +164,6 @@ def test_a_trial_whose_process_dies_is_an_error_and_the_others_go_on(
     monkeypatch.syspath_prepend(tmp_path)
     env = {"id": "deadly_world:Deadly", "kwargs": {"deadly": {"grid_search": [True, False]}}}
     entry = {**spec(iterations=2)["steady"], "env": env}
-    began = time.monotonic()
     died, fine = rlrun.run({"deadly": entry}, runs_dir=tmp_path / "runs", executor="ray")
     assert (died.status, fine.status) == ("ERROR", "TERMINATED")
     assert "its process died" in died.error
-    assert time.monotonic() - began < 60

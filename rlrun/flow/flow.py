@@ -189,18 +189,15 @@ class Flow(Iterator[T_co]):
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
         """Passes each item through an operator."""
-        node = ForEach(self.node, operator, _memory(operator), *operator_label(operator))
-        if isinstance(operator, Operator) and type(operator).pending is not Operator.pending:
-            node.pending = operator.pending
-        return _flow_through(node, operator)
+        return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
         """Passes each item to an operator that returns none, one or several."""
-        return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)), operator)
+        return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
         """Keeps the items for which the predicate holds."""
-        return Flow(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
+        return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
     def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
         """Returns flows that each deliver every item of this one; the items are the same objects.
@@ -357,8 +354,11 @@ def learns(operator: Callable[..., Any]) -> bool:
     return isinstance(operator, Operator) and operator.learns
 
 
-def _flow_through(node: Node, operator: Callable[..., Any]) -> Flow[Any]:
+def _flow_through(node: OperatorNode) -> Flow[Any]:
+    operator = node.operator
     node.learns = learns(operator)
+    if isinstance(operator, Operator) and type(operator).pending is not Operator.pending:
+        node.pending = operator.pending
     return Flow(node)
 
 

@@ -157,7 +157,10 @@ class OperatorNode(Node):
         operator: The operator.
         memory: The part of it that a checkpoint keeps, None if there is none.
         apply: What is called on an item.
+        pending: What the operator has to wait for before an item is pulled for it; None if it never has to.
     """
+
+    pending: Callable[[], Pending | None] | None = None
 
     def __init__(
         self,
@@ -187,6 +190,12 @@ class OperatorNode(Node):
         if self.memory is not None:
             self.memory.load_state(state["operator"])
 
+    def pull(self) -> Polled:
+        """Returns the next item for the operator, or what it has to wait for."""
+        if self.pending is not None and (pending := self.pending()) is not None:
+            return pending
+        return self.upstream.poll()
+
     def call(self, item: Any) -> Any:
         """Calls the operator, takes the time, and names the operator in what it raises."""
         began = time.perf_counter()
@@ -203,20 +212,13 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Item -> item.
-
-    Attributes:
-        pending: What the operator has to wait for before an item is pulled for it; None if it never has to.
-    """
+    """Item -> item."""
 
     kind = "for_each"
-    pending: Callable[[], Pending | None] | None = None
 
     def poll(self) -> Polled:
         """Returns the next item, passed through the operator."""
-        if self.pending is not None and (pending := self.pending()) is not None:
-            return pending
-        polled = self.upstream.poll()
+        polled = self.pull()
         return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
 
 
@@ -227,7 +229,7 @@ class Filter(OperatorNode):
 
     def poll(self) -> Polled:
         """Returns the next item that passes."""
-        while isinstance(polled := self.upstream.poll(), Delivered):
+        while isinstance(polled := self.pull(), Delivered):
             if self.call(polled.value):
                 return polled
         return polled
@@ -253,7 +255,7 @@ class Combine(OperatorNode):
     def poll(self) -> Polled:
         """Returns the next of the items that the operator made."""
         while not self._ready:
-            polled = self.upstream.poll()
+            polled = self.pull()
             if not isinstance(polled, Delivered):
                 return polled
             self._ready.extend(Delivered(value, polled.worker) for value in self.call(polled.value))

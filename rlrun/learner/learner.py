@@ -53,6 +53,10 @@ class Learner(Protocol):
         """Returns what a function of the policy's outputs gives on a batch, as a tree of NumPy arrays."""
         ...
 
+    def last_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics over the last update; empty between an iteration's end and the next."""
+        ...
+
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
         ...

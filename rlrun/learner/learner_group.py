@@ -183,6 +183,11 @@ class LearnerGroup:
         demand_named(function)
         return self._call_first("evaluate", function, batch)
 
+    def last_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics over the last update, as `LocalLearner.last_statistics` does."""
+        statistics: dict[str, float] = self._call_first("last_statistics")
+        return statistics
+
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""
         statistics: dict[str, float] = self._call_all("take_statistics")[0]

@@ -138,6 +138,7 @@ class LocalLearner:
                 bound.
         """
         self.last_batch = batch
+        self._totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
@@ -168,6 +169,7 @@ class LocalLearner:
             What the loss says of how much is to be learned from each row still, [S]; empty if it says nothing.
         """
         self.last_batch = batch
+        self._totals.begin_update()
         priorities = self._step(self._staged(batch), self._staging.settings(scheduled), objectives)
         self.weights_version += 1
         return priorities.cpu().numpy()
@@ -203,6 +205,7 @@ class LocalLearner:
         settings = self._staging.settings(scheduled)
         received = torch.from_numpy(gradients.copy()).to(self.device)
         self.sgd_steps += 1
+        self._totals.begin_update()
         for objective, total in split_sums(self.policy, self.objectives, received, statistics):
             self._apply(objective, total, tuple(statistics[objective.name]), settings)
         self.weights_version += 1
@@ -264,6 +267,14 @@ class LocalLearner:
         """
         demand_named(function)
         return evaluated(self.policy, self._parameters(), self._precision, function, self._staging.batch(batch))
+
+    def last_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics over the minibatches of the last update; waits for the device.
+
+        An update is one call of `learn`, `step` or `apply_gradients`. Nothing is returned after `take_statistics` and
+        before the next update, as in a run that has just been restored.
+        """
+        return self._totals.of_update()
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and starts them afresh."""

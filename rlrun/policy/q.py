@@ -25,7 +25,13 @@ from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.expected_returns import ExpectedReturns
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, EpsilonSpread, QExploration, SoftQ
+from rlrun.policy.exploration.epsilon_greedy import (
+    EpsilonGreedy,
+    EpsilonSpread,
+    QExploration,
+    QExplorationFactory,
+    SoftQ,
+)
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
 from rlrun.policy.flat_parameters import FlatParameters
@@ -115,7 +121,7 @@ class QPolicy(Policy):
         returns: What is estimated of an action's return; None for its mean.
         dueling: Whether the network has a stream for the observation's value.
         noisy_sigma: First standard deviation of noisy layers' parameters; None if layers are not noisy.
-        exploration: How it explores.
+        exploration: How it explores: by name, or what makes an exploration of one's own.
         epsilon_spread: Gives each env slot of the workers an `epsilon` of its own; None for the same everywhere.
         records_values: Whether fragments tell what every action was worth.
 
@@ -134,7 +140,7 @@ class QPolicy(Policy):
         returns: ReturnModel | None = None,
         dueling: bool = False,
         noisy_sigma: float | None = None,
-        exploration: QExploration = "epsilon_greedy",
+        exploration: QExploration | QExplorationFactory = "epsilon_greedy",
         epsilon_spread: EpsilonSpread | None = None,
         records_values: bool = False,
     ) -> None:
@@ -142,7 +148,7 @@ class QPolicy(Policy):
         self.leaves = observation_leaves(observation_space)
         self.normalize_observations = normalize_observations
         self.returns = returns or ReturnModel()
-        self.exploration: QExploration = exploration
+        self.exploration: QExploration | QExplorationFactory = exploration
         self.epsilon_spread = epsilon_spread
         self.records_values = records_values
         num_actions, number = self.action_space.num_outputs, self.returns.numbers_per_action
@@ -190,6 +196,8 @@ class QPolicy(Policy):
         )
 
     def _exploration(self) -> Exploration:
+        if not isinstance(self.exploration, str):
+            return self.exploration(self.action_space.num_outputs)
         schedule = None if self.exploration == "parameter_noise" else "epsilon"
         greedy = EpsilonGreedy(self.action_space.num_outputs, schedule=schedule, spread=self.epsilon_spread)
         return SoftQ(greedy) if self.exploration == "soft_q" else greedy

@@ -1,26 +1,77 @@
-"""A flow over the items of an iterable."""
+"""A flow over the items of an iterable, or of a source that remembers where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import ENDED, Delivered, Polled, Source
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class StatefulSource(Iterator[T_co], ABC):
+    """An iterator that remembers where it is, which a checkpoint has to keep; `from_items` makes a flow of it.
+
+    It is made where a dataflow is only printed, too: files are opened when the first item is pulled.
+
+    Examples:
+        >>> class Multiples(StatefulSource[int]):
+        ...     def __init__(self, factor: int) -> None:
+        ...         self.factor, self.number = factor, 0
+        ...
+        ...     def __next__(self) -> int:
+        ...         self.number += 1
+        ...         return self.factor * self.number
+        ...
+        ...     def state(self) -> dict[str, Any]:
+        ...         return {"number": self.number}
+        ...
+        ...     def load_state(self, state: dict[str, Any]) -> None:
+        ...         self.number = state["number"]
+        >>> flow, restored = from_items(Multiples(3)), from_items(Multiples(3))
+        >>> flow.take(2)
+        [3, 6]
+        >>> restored.load_state(flow.state())
+        >>> restored.take(2)
+        [9, 12]
+    """
+
+    @abstractmethod
+    def __next__(self) -> T_co:
+        """Returns the next item, or raises StopIteration if there is none."""
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows of it, none by default."""
+        return {}
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Returns what it remembers: dicts, lists, texts, numbers, None and NumPy arrays."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
 
 
 def from_items(items: Iterable[T]) -> Flow[T]:
-    """Delivers the items of an iterable, which is pulled as lazily as the flow; its position is not saved."""
-    return Flow(ItemSource(items))
+    """Delivers the items of an iterable, which is pulled as lazily as the flow.
+
+    The position is saved of a `StatefulSource`, by whose name the source is printed, and of no other iterable.
+    """
+    return Flow(StatefulItems(items) if isinstance(items, StatefulSource) else ItemSource(items))
 
 
 class ItemSource(Source):
     """Delivers the items of an iterable."""
 
-    def __init__(self, items: Iterable[object]) -> None:
-        super().__init__("from_items")
+    def __init__(
+        self, items: Iterable[object], name: str = "from_items", settings: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(name, settings)
         self._items = iter(items)
 
     def next_item(self) -> Polled:
@@ -28,3 +79,24 @@ class ItemSource(Source):
         for item in self._items:
             return Delivered(item)
         return ENDED
+
+
+class StatefulItems(ItemSource):
+    """Delivers the items of a source that remembers where it is."""
+
+    def __init__(self, source: StatefulSource[object]) -> None:
+        super().__init__(source, type(source).__name__, source.settings())
+        self.source = source
+
+    @property
+    def stateful(self) -> bool:
+        """Always: where the source is."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the source remembers."""
+        return {"source": self.source.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Gives the source its memory back."""
+        self.source.load_state(state["source"])

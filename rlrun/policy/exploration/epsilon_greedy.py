@@ -24,6 +24,9 @@ NUM_DRAWS = 3
 
 QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
 
+QExplorationFactory = Callable[[int], Exploration]
+"""From the number of actions A to an exploration of one's own; called for each acting side that a policy gives out."""
+
 EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
 """From the scheduled `epsilon`, the numbers of env slots [B] and the number of all slots to each one's own [B]."""
 

@@ -16,7 +16,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow, FlowStalled, Operator, StatefulOperator
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
-from rlrun.flow.sources.items import from_items
+from rlrun.flow.sources.items import StatefulSource, from_items
 
 
 class Numbers(Source):
@@ -227,6 +227,43 @@ def test_batches_that_wait_come_back_as_batches() -> None:
     assert isinstance(waiting[0]["obs"]["b"], tuple)
 
 
+class Countdown(StatefulSource[int]):
+    """From a number down to 1."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self.left = first
+
+    def __next__(self) -> int:
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.left + 1
+
+    def settings(self) -> dict[str, Any]:
+        return {"first": self.first}
+
+    def state(self) -> dict[str, Any]:
+        return {"left": self.left}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.left = state["left"]
+
+
+def test_a_source_with_memory_goes_on_where_it_was_saved_and_is_printed_by_its_name() -> None:
+    flow, restored = (from_items(Countdown(5)).for_each(plus_one) for _ in range(2))
+    assert flow.take(2) == [6, 5]
+    restored.load_state(through_a_file(flow.state()))
+    assert list(restored) == list(flow) == [4, 3, 2]
+    (source, _) = flow.describe()
+    assert (source.name, source.settings, source.stateful) == ("Countdown", {"first": 5}, True)
+
+
+def test_the_position_in_a_plain_iterable_is_not_saved() -> None:
+    flow = from_items([1, 2, 3])
+    flow.take(2)
+    assert flow.state()["operators"] == {}
+
+
 def test_a_state_of_another_plan_is_refused_with_both_plans() -> None:
     state = Flow(Numbers()).combine(Pairs("+")).state()
     other = Flow(Numbers()).for_each(plus_one)
@@ -372,6 +409,24 @@ class WaitsForRoom(Operator):
 def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up() -> None:
     store, source = WaitsForRoom(), Numbers()
     flow = Flow(source).for_each(store)
+    assert flow.take(3) == [0, 1, 2]
+    with pytest.raises(FlowStalled, match="there is no room"):
+        next(flow)
+    assert source.next == 3
+    store.stored.clear()
+    assert next(flow) == 3
+
+
+class Parts(WaitsForRoom):
+    """Stores items, three at the most, and passes each on as a list of one."""
+
+    def __call__(self, item: int) -> list[int]:  # type: ignore[override]
+        return [super().__call__(item)]
+
+
+def test_nothing_is_pulled_for_a_combining_operator_that_does_not_keep_up() -> None:
+    store, source = Parts(), Numbers()
+    flow = Flow(source).combine(store)
     assert flow.take(3) == [0, 1, 2]
     with pytest.raises(FlowStalled, match="there is no room"):
         next(flow)

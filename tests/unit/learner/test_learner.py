@@ -247,3 +247,21 @@ def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
     for leaf in (*frozen["obs"].values(), *(frozen[name] for name in frozen if name != "obs")):
         leaf.flags.writeable = False
     np.testing.assert_array_equal(learn(learner_for(), frozen), learn(learner_for(), batch))
+
+
+def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
+    learner, other = learner_for(), learner_for()
+    assert learner.last_statistics() == {}
+    learn(learner, batch_of(32), num_epochs=2)
+    first = learner.last_statistics()
+    learner.step(batch_of(16, seed=1), scheduled=SCHEDULED)
+    second = learner.last_statistics()
+
+    learn(other, batch_of(32), num_epochs=2)
+    assert first == other.take_statistics()
+    other.step(batch_of(16, seed=1), scheduled=SCHEDULED)
+    assert second == pytest.approx(other.take_statistics(), rel=1e-5)
+    assert learner.take_statistics() == pytest.approx(
+        {name: (4 * first[name] + second[name]) / 5 for name in first}, rel=1e-5
+    )
+    assert learner.last_statistics() == {}

@@ -1,6 +1,7 @@
 """Q policies: both sides of them, for every kind of head."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, dueling_sum
 from rlrun.nn.noisy_net import NoisyNet
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.exploration.parameter_noise import ADAPTATION, FIRST_STD, AdaptiveNoise, factors, standard_normal
 from rlrun.policy.q import NOISE, QPolicy, q_spec
 from rlrun.policy.return_model import ReturnModel
@@ -272,3 +274,26 @@ def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
     behavior.postprocess(record)
     expected = values_of(policy, flat, observations.reshape(6, 4)).reshape(3, 2, 3)
     np.testing.assert_allclose(record["q_values"], expected, atol=1e-5)
+
+
+class Always(EpsilonGreedy):
+    """Takes one action whatever the values; it counts the steps."""
+
+    def __init__(self, num_actions, action):
+        super().__init__(num_actions)
+        self.action, self.steps = action, 0
+
+    def explore(self, run, noise, episode_starts, acts):
+        self.steps += 1
+        return np.full(len(noise), self.action)
+
+
+def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side_has_its_own():
+    policy = policy_for(exploration=partial(Always, action=2))
+    behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
+    record = behaviors[0].allocate_fragment(1, 4)
+    noise = behaviors[0].noise(np.random.default_rng(0), 1, 4)
+    taken = behaviors[0].act(observations_of(BOX, 4), noise[0], record, 0, np.zeros(4, bool))
+    assert taken.tolist() == [2 + ACTIONS.start] * 4
+    assert [behavior.exploration.steps for behavior in behaviors] == [1, 0]
+    assert behaviors[0].exploration.num_actions == ACTIONS.n

@@ -1,0 +1,76 @@
+"""An exploration of one's own: epsilon-greedy with repeated actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.schedules import value_at
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.weights import Weights
+
+EXPLORES, ACTION, DURATION = range(3)
+
+
+class EZGreedy(Exploration):
+    """Epsilon-greedy that repeats a random action for some steps (arXiv:2006.01782, algorithm 1).
+
+    Where it explores, an action is drawn from all alike and repeated for n steps, with P(n) proportional to n^-mu.
+
+    Args:
+        num_actions: A.
+        mu: How fast long repetitions become rare.
+        max_duration: Most steps of a repetition.
+
+    Attributes:
+        epsilon: Probability that a repetition begins: the scheduled setting of this name.
+    """
+
+    def __init__(self, num_actions: int, mu: float = 2.0, max_duration: int = 100) -> None:
+        self.num_actions = num_actions
+        self.epsilon = 1.0
+        cumulated = np.cumsum(np.arange(1, max_duration + 1) ** -mu)
+        self._durations = cumulated / cumulated[-1]
+        self._left = self._repeated = np.zeros(0, np.int64)
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how much to explore."""
+        self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws three numbers from 0 to 1 for each step: whether to explore, by which action, for how long."""
+        return generator.random((length, slots, 3), np.float32)
+
+    def explore(
+        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+    ) -> Actions:
+        """Returns the repeated action where a repetition is under way, elsewhere the best, [B]."""
+        if len(self._left) != len(noise):
+            self._left = self._repeated = np.zeros(len(noise), np.int64)
+        left = np.where(episode_starts, 0, self._left)
+        begins = (left == 0) & (noise[:, EXPLORES] < self.epsilon)
+        left = np.where(begins, 1 + np.searchsorted(self._durations, noise[:, DURATION]), left)
+        repeated = np.where(begins, self._drawn(noise), self._repeated)
+        after = np.maximum(left - 1, 0)
+        self._left = after if acts is None else np.where(acts, after, self._left)
+        self._repeated = repeated if acts is None else np.where(acts, repeated, self._repeated)
+        return np.where(left > 0, repeated, run()["outputs"].argmax(-1))
+
+    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+        """Explores for one step at a time: nothing is remembered outside of training."""
+        noise = self.noise(generator, 1, len(outputs))[0]
+        return np.where(noise[:, EXPLORES] < self.epsilon, self._drawn(noise), outputs.argmax(-1))
+
+    def state(self) -> dict[str, Any]:
+        """Returns the repetitions that are under way."""
+        return {"left": self._left, "repeated": self._repeated}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with them."""
+        self._left, self._repeated = state["left"], state["repeated"]
+
+    def _drawn(self, noise: Floats) -> NDArray[np.int64]:
+        return (noise[:, ACTION] * self.num_actions).astype(np.int64)

@@ -1,0 +1,101 @@
+"""An off-policy algorithm of one's own, with an exploration of one's own: Munchausen DQN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from my_lab.ez_greedy import EZGreedy
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn import gather_actions
+from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.return_distributions import huber
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import QModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.policy.q import QNetworks
+
+
+@defaults(lr=5e-4, target_update_interval=250)
+@fixed("the bonus is that of the one step between two observations", n_step=1)
+@fixed("its replay keeps observations as they are", normalize_observations=False)
+class MunchausenConfig(OffPolicyConfig):
+    """Settings of Munchausen DQN."""
+
+    model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
+    """The network."""
+    epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
+    """Probability that a step begins to repeat an action that is drawn from all alike."""
+    temperature: PositiveFloat = 0.03
+    """What values are divided by in the softmax policy; the weight of its entropy."""
+    bonus: Fraction = 0.9
+    """Weight of the taken action's log-probability, which is added to the reward."""
+    min_log_prob: float = -1.0
+    """Bound of the log-probability times the temperature."""
+
+
+class Munchausen(Algorithm[MunchausenConfig]):
+    """Q-learning whose reward holds the log-probability of the taken action (arXiv:2007.14430)."""
+
+    Config = MunchausenConfig
+    has_target_network = True
+    learner_metrics = TD_METRICS
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns a Q policy that explores with repeated actions."""
+        from rlrun.policy.q import QPolicy  # here, since a file that names an algorithm need not import torch
+
+        return QPolicy(
+            spaces.observation,
+            spaces.action,
+            self.config.model,
+            normalize_observations=False,
+            seed=seed,
+            exploration=EZGreedy,
+        )
+
+    def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Huber loss of the TD error with the bonus and the soft value of the next observation (eq. 1), [S, 1]."""
+        config, valid, temperature = self.config, batch["valid"].float(), self.config.temperature
+        values = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"]).squeeze(-1)
+        log_policy = (outputs.target_values(batch["obs"]) / temperature).log_softmax(-1)
+        log_probs = gather_actions(log_policy.unsqueeze(-1), batch["actions"]).squeeze(-1)
+        bonus = config.bonus * (temperature * log_probs).clamp(config.min_log_prob, 0.0)
+        soft_values = temperature * (outputs.target_values(batch["next_obs"]) / temperature).logsumexp(-1)
+        td_errors = values - (batch["rewards"] + bonus + batch["discounts"] * soft_values)
+        loss = masked_mean(huber(td_errors) * batch["weights"], valid)
+        q_mean, td_error = masked_mean(values, valid), masked_mean(td_errors.abs(), valid)
+        return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error})
+
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Store each fragment, sample minibatches, train, update the target network; then broadcast the weights."""
+        config = self.config
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+        )
+        updates = minibatches.for_each(TrainOnMinibatch(trainee)).for_each(
+            UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
+        )
+        stored = items.zip_with_worker().for_each(StoreToReplay(replay))
+        return stored.followed_by(updates).for_each(BroadcastWeights(trainee))

@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.flow import Flow, Operator, StatefulOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
@@ -33,6 +33,8 @@ class AWRConfig(OnPolicyConfig):
     """Weight between one-step (0) and Monte Carlo (1) advantages."""
     temperature: PositiveFloat = 0.5
     """Advantages, in their standard deviations, are divided by this before they become weights."""
+    kl_target: PositiveFloat = 0.01
+    """Mean KL divergence of an update's policies from the one before it, which the learning rate is adapted to."""
     max_weight: PositiveFloat = 20.0
     """Bound of the weights."""
     vf_loss_coeff: NonNegativeFloat = 0.5
@@ -62,6 +64,40 @@ class ExponentialWeights(Operator):
         return SampleBatch(item, weights=weights)
 
 
+class AdaptLearningRate(StatefulOperator):
+    """Multiplies or divides the learning rate by 1.5 where the last update's KL divergence is far from a target.
+
+    Args:
+        trainee: Whose learning rate.
+        kl_target: It rises below half of this mean KL divergence, and falls above twice of it.
+    """
+
+    def __init__(self, trainee: Trainee, kl_target: float) -> None:
+        self.trainee = trainee
+        self.kl_target = kl_target
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"kl_target": self.kl_target}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch as it is."""
+        kl, lr = self.trainee.learner.last_statistics()["kl"], self.trainee.clock.value("lr")
+        if kl > 2 * self.kl_target:
+            self.trainee.clock.schedules["lr"] = max(lr / 1.5, 1e-5)
+        elif kl < self.kl_target / 2:
+            self.trainee.clock.schedules["lr"] = min(lr * 1.5, 1e-2)
+        return item
+
+    def state(self) -> dict[str, Any]:
+        """Returns the present learning rate."""
+        return {"lr": self.trainee.clock.value("lr")}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with it."""
+        self.trainee.clock.schedules["lr"] = state["lr"]
+
+
 class AWR(Algorithm[AWRConfig]):
     """Imitates its own actions, the better ones more, as in arXiv:1910.00177 but without a replay."""
 
@@ -70,6 +106,7 @@ class AWR(Algorithm[AWRConfig]):
         Metric("policy_loss", "", "Negative weighted log-likelihood of the actions"),
         Metric("value_loss", "", "Mean squared error of the values"),
         Metric("entropy", "nats", "Mean entropy of the action distribution"),
+        Metric("kl", "nats", "Mean KL divergence of the present policy from the one before the update"),
         Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
     )
 
@@ -78,6 +115,7 @@ class AWR(Algorithm[AWRConfig]):
         valid = batch["valid"].float()
         log_probs = outputs.distribution.log_prob(batch["actions"])
         policy_loss = -masked_mean(batch["weights"] * log_probs, valid)
+        log_ratio = (log_probs - batch["logp"]) * valid
         value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
         return Loss(
             total=policy_loss + self.config.vf_loss_coeff * value_loss,
@@ -85,11 +123,12 @@ class AWR(Algorithm[AWRConfig]):
                 "policy_loss": policy_loss,
                 "value_loss": value_loss,
                 "entropy": masked_mean(outputs.distribution.entropy(), valid),
+                "kl": masked_mean(log_ratio.exp() - 1 - log_ratio, valid),  # http://joschu.net/blog/kl-approx.html, k3
             },
         )
 
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """PPO's dataflow with one operator of our own in it."""
+        """PPO's dataflow with two operators of our own in it."""
         config = self.config
         return (
             items.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
@@ -97,6 +136,7 @@ class AWR(Algorithm[AWRConfig]):
             .for_each(Standardize("advantages"))
             .for_each(ExponentialWeights(config.temperature, config.max_weight))
             .for_each(TrainOnBatch(trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
+            .for_each(AdaptLearningRate(trainee, config.kl_target))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

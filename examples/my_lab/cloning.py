@@ -1,0 +1,107 @@
+"""An algorithm that collects nothing, with a source of one's own: behavior cloning from a file of demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.config import PositiveInt, defaults, fixed
+from rlrun.data.demonstrations import load_demonstrations
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.training import TrainOnMinibatch
+from rlrun.flow.sources.items import StatefulSource, from_items
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import generator
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+
+@defaults(lr=3e-3, model={"hiddens": (32, 32)}, min_env_steps_per_iteration=250)
+@fixed("no env is stepped in training", num_workers=0, num_envs_per_worker=1, rollout_fragment_length=1)
+@fixed("minibatches are learned from in one process", num_learners=0, num_parameter_servers=0)
+@fixed("there are no rewards to learn from", normalize_rewards=False, clip_rewards=None)
+@fixed("its observations are learned from as they are", normalize_observations=False)
+class CloningConfig(AlgorithmConfig):
+    """Settings of behavior cloning; `min_env_steps_per_iteration` counts minibatches, as there are no env steps."""
+
+    demonstrations: str = "demonstrations.npz"
+    """File that `rlrun demonstrate` has written, found from the current directory or beside the spec."""
+    minibatch_size: PositiveInt = 256
+    """Steps in a minibatch."""
+
+
+class Minibatches(StatefulSource[SampleBatch]):
+    """Delivers minibatches of a file of demonstrations: passes over all steps, each in an order of its own.
+
+    Args:
+        path: The file.
+        size: Steps in a minibatch; those that are left at the end of a pass are left out.
+        seed: Seed of the orders.
+    """
+
+    def __init__(self, path: str, size: int, seed: int) -> None:
+        self.path = path
+        self.size = size
+        self.seed = seed
+        self.number = 0
+        self._steps: SampleBatch | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"path": self.path, "size": self.size}
+
+    def __next__(self) -> SampleBatch:
+        """Returns the next minibatch, rows [S, 1]; the file is read for the first one."""
+        if self._steps is None:
+            self._steps = self._read()
+        num_steps = len(self._steps["valid"])
+        number_of_pass, place = divmod(self.number, max(num_steps // self.size, 1))
+        order = generator(self.seed, "pass", number_of_pass).permutation(num_steps)
+        chosen = order[place * self.size : (place + 1) * self.size]
+        self.number += 1
+        return SampleBatch(self._steps.map(lambda leaf: leaf[chosen]), indices=chosen)
+
+    def state(self) -> dict[str, Any]:
+        """Returns how many minibatches there were, on which everything else depends."""
+        return {"number": self.number}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on behind them."""
+        self.number = state["number"]
+
+    def _read(self) -> SampleBatch:
+        found = load_demonstrations(self.path)
+        valid = found.columns["valid"]
+        actions = found.columns["actions"][valid] - found.about.get("first_action", 0)
+        obs = found.observations[""][valid].astype(np.float32)
+        return SampleBatch(obs=obs[:, None], actions=actions[:, None], valid=np.ones((len(obs), 1), np.bool_))
+
+
+class Cloning(Algorithm[CloningConfig]):
+    """Does what somebody else did: maximum likelihood of the demonstrated actions."""
+
+    Config = CloningConfig
+    clock_unit = "sgd_steps"
+    learner_metrics = (
+        Metric("loss", "nats", "Negative mean log-likelihood of the demonstrated actions"),
+        Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
+    )
+
+    def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
+        """Returns minibatches of the file in the place of experience."""
+        config = self.config
+        return from_items(Minibatches(config.demonstrations, config.minibatch_size, trainee.seed))
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        """Returns the negative log-likelihood of the actions over rows [S, 1]."""
+        loss = -masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
+        return Loss(loss, {"loss": loss})
+
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Trains on each minibatch; there are no workers that would need the weights."""
+        return items.for_each(TrainOnMinibatch(trainee))

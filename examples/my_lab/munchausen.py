@@ -94,8 +94,7 @@ class Munchausen(Algorithm[MunchausenConfig]):
             training_intensity=config.training_intensity,
             learning_starts=config.learning_starts,
         )
-        updates = minibatches.for_each(TrainOnMinibatch(trainee)).for_each(
-            UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
-        )
+        updates = minibatches.for_each(TrainOnMinibatch(trainee))
+        updated = updates.for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
         stored = items.zip_with_worker().for_each(StoreToReplay(replay))
-        return stored.followed_by(updates).for_each(BroadcastWeights(trainee))
+        return stored.followed_by(updated).for_each(BroadcastWeights(trainee))

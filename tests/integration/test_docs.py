@@ -45,6 +45,13 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     assert done.stdout.rstrip().endswith("unknown key 'lrr'; did you mean 'lr'?")
 
 
+def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() -> None:
+    examples = "".join("".join(path.read_text().split()) for path in (ROOT / "examples" / "my_lab").glob("*.py"))
+    shown = blocks(ROOT / "docs" / "extending.md", "python")
+    assert len(shown) > 5
+    assert [block for block in shown if "".join(block.split()) not in examples] == []  # methods are indented there
+
+
 @pytest.mark.parametrize("block", YAML_BLOCKS)
 def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"

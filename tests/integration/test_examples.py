@@ -7,11 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from numpy.typing import NDArray
+
+from rlrun.policy.weights import Weights
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,6 +36,36 @@ def rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> 
     }
     command = [sys.executable, "-m", "rlrun", *map(str, words)]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+
+
+PARAMETERS = """
+from rlrun.envs.env_config import EnvConfig
+from rlrun.training.training import Training
+
+def parameters(training, iterations):
+    for _ in range(iterations):
+        training.step()
+    return training.trainee.learner.flat().tobytes()
+"""
+
+
+def python(program: str, *, lab: Path, cwd: Path) -> str:
+    """Runs a program to which `my_lab` is known, and returns what it printed."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, lab)))}
+    command = [sys.executable, "-c", PARAMETERS + program]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lab_module(name: str) -> ModuleType:
+    """Returns a module of the lab that imports no other of it."""
+    spec = spec_from_file_location(f"{name}_of_the_lab", ROOT / "examples" / "my_lab" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def break_line(path: Path, line: str, broken: str) -> int:
@@ -78,13 +115,6 @@ def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_af
 ) -> None:
     program = f"""
 from my_lab.es import ES, ESConfig
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.training import Training
-
-def parameters(training, generations):
-    for _ in range(generations):
-        training.step()
-    return training.trainee.learner.flat().tobytes()
 
 found = []
 for num_workers in (0, 3):
@@ -99,10 +129,86 @@ restored = Training.restore({str(tmp_path / "checkpoint")!r}, trust=True)
 print(len(set(found)), parameters(restored, 2) == expected)
 restored.close()
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, lab)))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=240)
+    assert python(program, lab=lab, cwd=tmp_path).split() == ["1", "True"]
+
+
+OWN_RUNS = {
+    "awr": "from my_lab.awr import AWR, AWRConfig as Config\n"
+    "algorithm, env = AWR(Config(train_batch_size=256, num_envs_per_worker=4)), 'my_lab.room:Room'",
+    "munchausen": "from my_lab.munchausen import Munchausen, MunchausenConfig as Config\n"
+    "settings = {'learning_starts': 100, 'num_envs_per_worker': 2, 'min_env_steps_per_iteration': 100}\n"
+    "algorithm, env = Munchausen(Config(**settings)), 'CartPole-v1'",
+    "cloning": "from my_lab.cloning import Cloning, CloningConfig as Config\n"
+    "settings = {'minibatch_size': 100, 'min_env_steps_per_iteration': 3}\n"
+    "algorithm, env = Cloning(Config(**settings)), 'MountainCar-v0'",
+}
+"""Small runs of one's own algorithms, as programs that make `algorithm` and `env`."""
+
+
+@pytest.mark.parametrize("own", OWN_RUNS)
+def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
+    own: str, lab: Path, tmp_path: Path
+) -> None:
+    if own == "cloning":
+        demonstrate(tmp_path, lab, episodes=2)  # 230 steps: two minibatches of 100 in each pass
+    program = f"""
+{OWN_RUNS[own]}
+training = Training(EnvConfig(id=env), algorithm, seed=3)
+parameters(training, 3)
+training.save("checkpoint")
+expected, lr = parameters(training, 2), training.trainee.clock.value("lr")
+training.close()
+restored = Training.restore("checkpoint", trust=True)
+print(parameters(restored, 2) == expected, restored.trainee.clock.value("lr") == lr, lr == algorithm.config.lr)
+restored.close()
+"""
+    # What adapts its learning rate to the last update's statistics has another one by then.
+    assert python(program, lab=lab, cwd=tmp_path).split() == ["True", "True", str(own != "awr")]
+
+
+def demonstrate(cwd: Path, lab: Path, episodes: int) -> None:
+    """Writes demonstrations.npz: a driver that swings the car up the hill."""
+    words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", str(episodes))
+    done = rlrun("demonstrate", *words, cwd=cwd, python_path=(lab,))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["1", "True"]
+
+
+def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(lab: Path, tmp_path: Path) -> None:
+    spec = lab / "cartpole_munchausen.yaml"
+    done = rlrun("train", "-f", spec, "--set", "stop.env_steps=8_000", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["last_result"]["evaluation/episode_return_mean"] > 100  # 20 at random
+    assert {"learner/loss", "learner/q_mean", "learner/epsilon"} <= trial["last_result"].keys()
+
+
+def test_the_plan_of_the_own_off_policy_algorithm_reads_like_it(lab: Path, tmp_path: Path) -> None:
+    done = rlrun("plan", "-f", lab / "cartpole_munchausen.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [
+        name
+        for line in done.stdout.splitlines()
+        for name in ("StoreToReplay", "replay_minibatches", "TrainOnMinibatch", "UpdateTargetNetwork", "Broadcast")
+        if name in line
+    ]
+    assert found == ["StoreToReplay", "replay_minibatches", "TrainOnMinibatch", "UpdateTargetNetwork", "Broadcast"]
+
+
+def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
+    spec = lab / "room_net.yaml"
+    done = rlrun("train", "-f", spec, "--set", "stop.env_steps=20_000", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["last_result"]["episode_return_mean"] > -120
+
+
+def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(lab: Path, tmp_path: Path) -> None:
+    demonstrate(tmp_path, lab, episodes=20)
+    done = rlrun("train", "-f", lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert (trial["last_result"]["env_steps"], trial["last_result"]["sgd_steps"]) == (0, 1000)
+    assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver -117, at random -200
 
 
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
@@ -113,6 +219,7 @@ def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_pa
     assert lines[own].strip() == "-> ExponentialWeights(temperature=0.5, max_weight=20.0)"
     assert "Standardize" in lines[own - 1]
     assert "TrainOnBatch" in lines[own + 1]
+    assert lines[own + 2].strip() == "-> AdaptLearningRate(kl_target=0.01)"
 
 
 def test_own_settings_are_printed_with_their_docstrings(lab: Path) -> None:
@@ -174,12 +281,7 @@ def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path
 
 
 def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
-    spec = spec_from_file_location("room_of_the_lab", ROOT / "examples" / "my_lab" / "room.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-
+    module = lab_module("room")
     env = module.Room()
     check_env(env, skip_render_check=True)
     env.reset(seed=3)
@@ -196,3 +298,41 @@ def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Pat
     assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
     assert trial["last_result"]["evaluation/episode_return_mean"] >= 475
     assert trial["last_result"]["iteration"] < 40
+
+
+def drawn(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
+    """Noise of the own exploration in one env slot, [T, 1, 3]: whether, by which action, for how long."""
+    return np.array(steps, np.float32)[:, None]
+
+
+def own_exploration(epsilon: float) -> Any:
+    """The own exploration of four actions; a repetition lasts 1 step up to a draw of 144/205, 2 up to 180/205."""
+    exploration = lab_module("ez_greedy").EZGreedy(4, mu=2.0, max_duration=4)
+    exploration.load(Weights(0, np.zeros(0, np.float32), schedules={"epsilon": epsilon}))
+    return exploration
+
+
+def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int] = ()) -> list[int]:
+    """Returns the actions of one env slot where action 0 is the best."""
+    outputs = {"outputs": np.array([[1, 0, 0, 0]], np.float32)}
+    return [
+        int(exploration.explore(lambda: outputs, step, np.array([t in starts]), None)[0])
+        for t, step in enumerate(noise)
+    ]
+
+
+def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> None:
+    best, twice, once = (0.9, 0.3, 0.8), (0.1, 0.6, 0.8), (0.1, 0.9, 0.7)
+    noise = drawn(best, twice, twice, once, best, twice, best)
+    assert explored(own_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
+    assert explored(own_exploration(0.0), noise) == [0] * 7
+    assert explored(own_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
+
+
+def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_that_do_not_act() -> None:
+    noise = drawn((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
+    first, restored = own_exploration(0.5), own_exploration(0.5)
+    assert explored(first, noise[:1]) == [2]
+    first.explore(lambda: {"outputs": np.zeros((1, 4))}, noise[1], np.array([False]), np.array([False]))
+    restored.load_state(first.state())
+    assert explored(restored, noise[1:]) == explored(first, noise[1:]) == [2, 0]

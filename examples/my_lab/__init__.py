@@ -1,1 +1,1 @@
-"""A lab outside of rlrun: algorithms (`my_lab.awr:AWR`, `my_lab.es:ES`) and an env (`my_lab.room:Room`)."""
+"""A lab outside of rlrun: algorithms, an env, an exploration and a network of one's own."""

@@ -13,7 +13,7 @@ from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.recipes.replays import local_replay
@@ -47,7 +47,7 @@ class MunchausenConfig(OffPolicyConfig):
     bonus: Fraction = 0.9
     """Weight of the taken action's log-probability, which is added to the reward."""
     min_log_prob: float = -1.0
-    """Bound of the log-probability times the temperature."""
+    """Lower bound of the log-probability times the temperature."""
 
 
 class Munchausen(Algorithm[MunchausenConfig]):
@@ -61,14 +61,9 @@ class Munchausen(Algorithm[MunchausenConfig]):
         """Returns a Q policy that explores with repeated actions."""
         from rlrun.policy.q import QPolicy  # here, since a file that names an algorithm need not import torch
 
-        return QPolicy(
-            spaces.observation,
-            spaces.action,
-            self.config.model,
-            normalize_observations=False,
-            seed=seed,
-            exploration=EZGreedy,
-        )
+        observation, action = spaces.observation, spaces.action
+        model = self.config.model
+        return QPolicy(observation, action, model, normalize_observations=False, seed=seed, exploration=EZGreedy)
 
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Huber loss of the TD error with the bonus and the soft value of the next observation (eq. 1), [S, 1]."""
@@ -80,8 +75,9 @@ class Munchausen(Algorithm[MunchausenConfig]):
         soft_values = temperature * (outputs.target_values(batch["next_obs"]) / temperature).logsumexp(-1)
         td_errors = values - (batch["rewards"] + bonus + batch["discounts"] * soft_values)
         loss = masked_mean(huber(td_errors) * batch["weights"], valid)
-        q_mean, td_error = masked_mean(values, valid), masked_mean(td_errors.abs(), valid)
-        return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error})
+        distances, q_mean = td_errors.abs(), masked_mean(values, valid)
+        statistics = {"loss": loss, "q_mean": q_mean, "td_error": masked_mean(distances, valid)}
+        return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Store each fragment, sample minibatches, train, update the target network; then broadcast the weights."""
@@ -94,7 +90,7 @@ class Munchausen(Algorithm[MunchausenConfig]):
             training_intensity=config.training_intensity,
             learning_starts=config.learning_starts,
         )
-        updates = minibatches.for_each(TrainOnMinibatch(trainee))
+        updates = minibatches.for_each(TrainOnMinibatch(trainee)).for_each(UpdatePriorities(replay))
         updated = updates.for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
         stored = items.zip_with_worker().for_each(StoreToReplay(replay))
         return stored.followed_by(updated).for_each(BroadcastWeights(trainee))

@@ -424,9 +424,19 @@ class Parts(WaitsForRoom):
         return [super().__call__(item)]
 
 
-def test_nothing_is_pulled_for_a_combining_operator_that_does_not_keep_up() -> None:
-    store, source = Parts(), Numbers()
-    flow = Flow(source).combine(store)
+class Stored(WaitsForRoom):
+    """Stores items, three at the most, and lets all of them pass."""
+
+    def __call__(self, item: int) -> bool:  # type: ignore[override]
+        super().__call__(item)
+        return True
+
+
+@pytest.mark.parametrize("kind", ["combine", "filter"])
+def test_nothing_is_pulled_for_an_operator_of_another_kind_that_does_not_keep_up(kind: str) -> None:
+    source = Numbers()
+    store: Parts | Stored = Parts() if kind == "combine" else Stored()
+    flow = Flow(source).combine(store) if isinstance(store, Parts) else Flow(source).filter(store)
     assert flow.take(3) == [0, 1, 2]
     with pytest.raises(FlowStalled, match="there is no room"):
         next(flow)

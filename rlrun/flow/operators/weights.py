@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlrun.flow.flow import Operator
+from rlrun.flow.flow import Operator, StatefulOperator
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -37,8 +37,10 @@ class BroadcastWeights(Operator):
         return item
 
 
-class SendWeights(Operator):
+class SendWeights(StatefulOperator):
     """Sends the present weights to the worker that has just delivered; works on pairs of worker and item.
+
+    A resumed run, whose workers begin with the present weights, sends the next ones when it would have sent them.
 
     Args:
         trainee: Whose weights, and to whose workers.
@@ -66,3 +68,11 @@ class SendWeights(Operator):
             self.trainee.workers.send(self._latest, worker)
             self._sent[worker] = version
         return batch
+
+    def state(self) -> dict[str, Any]:
+        """Returns pairs of worker and the version that it was last sent."""
+        return {"sent": [[worker, version] for worker, version in self._sent.items()]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._sent = dict(state["sent"])

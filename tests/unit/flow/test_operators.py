@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.clock import Clock
 from rlrun.flow.flow import WorkerOperator
@@ -135,6 +136,19 @@ def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(tra
         (1, 1, 70),  # after an older checkpoint was loaded
     ]
     assert workers.sent[0][1] is workers.sent[1][1]  # one object for the object store
+
+
+def test_weights_that_were_sent_before_a_restore_are_not_sent_again(trainee):
+    workers = SentWeights()
+    trainee = replace(trainee, workers=PolicyWorkers(workers, "default"))
+    send, restored = SendWeights(trainee, every=2), SendWeights(trainee, every=2)
+    trainee.learner.weights_version = 3
+    send((1, "batch"))
+    restored.load_state(decode(encode(send.state(), []), []))
+    for version in (4, 5):
+        trainee.learner.weights_version = version
+        restored((1, "batch"))
+    assert [(only, weights.version) for only, weights in workers.sent] == [(1, 3), (1, 5)]
 
 
 class NoteFilters(WorkerOperator):

@@ -76,7 +76,7 @@ class GymnasiumVectorEnv:
         assert self._env is not None, "reset comes before step"
         try:
             observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "step()", self._where(), error) from error
         rewards = np.array(rewards, dtype=np.float64)
         terminateds, truncateds = np.array(terminateds, dtype=bool), np.array(truncateds, dtype=bool)
@@ -124,7 +124,7 @@ class GymnasiumVectorEnv:
         self._unchecked = True
         try:
             self._env, observations = self._start(seeds)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "reset()", self._where(), error) from error
         observations = _arrays(self.observation_space, observations)
         # Their bounds are not looked at: EnvPool gives some tasks wrong ones, and no user can mend them.
@@ -159,7 +159,7 @@ def make_gymnasium(
             # Gymnasium warns of an autoreset mode that is not declared; below that is an error.
             warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
             env = gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(config.id, "its constructor", f"worker {seeds.worker_index}", error) from error
     if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
         raise EnvironmentUnusable(

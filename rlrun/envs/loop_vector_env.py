@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
-from rlrun.envs.spaces import action_misfit, empty_batch, misfit, row_writer
+from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_writer
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
 
 
 class LoopVectorEnv:
     """Single environments in a loop, observations in one preallocated batch.
 
-    What an env returns is checked where that costs nothing: at each reset and at the first step after `reset` or
-    `restore`. Later steps are only looked at for rewards that are no numbers.
+    What an env returns is checked closely where that costs nothing: at each reset and at the first step after `reset`
+    or `restore`. Later steps are looked at for rewards that are no numbers, and for observations of another shape or
+    type.
 
     Args:
         env_id: What messages call the env.
@@ -93,7 +95,10 @@ class LoopVectorEnv:
                         infos[slot] = info
         except EnvError:
             raise
-        except Exception as error:
+        except Misfit as error:
+            self._lengths[slot] += 1
+            self._refuse("step()", slot, str(error))
+        except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "step()", self._where(slot), error) from error
         if not math.isfinite(rewards.sum()):
             self._refuse_rewards()
@@ -127,8 +132,12 @@ class LoopVectorEnv:
 
     def close(self) -> None:
         """Closes the environments."""
-        for env in self._envs:
-            env.close()
+        for slot, env in enumerate(self._envs):
+            try:
+                env.close()
+            except (Exception, SystemExit) as error:  # what was learned is not lost for it
+                told = env_error(self._env_id, "close()", self._where(slot), error)
+                warnings.warn(str(told), stacklevel=2)
 
     def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
         """Replays an env slot's actions from its reset on; returns whether it is where it was."""
@@ -141,7 +150,7 @@ class LoopVectorEnv:
                 self._write(slot, observation)
                 self._lengths[slot] += 1
                 self._awaiting[slot] = bool(terminated or truncated)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "step()", self._where(slot), error) from error
         row = map_tree(lambda leaf: leaf[slot], self._observations)
         return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
@@ -152,7 +161,7 @@ class LoopVectorEnv:
         self._lengths[slot] = 0
         try:
             observation, info = self._envs[slot].reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "reset()", self._where(slot), error) from error
         self._check_observation("reset()", slot, observation)
         if not isinstance(info, dict):

@@ -84,7 +84,7 @@ def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[st
     _check_call(factory, (), kwargs, f"env {config.id}")
     try:
         env = factory(**kwargs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(config.id, "its factory", where, error) from error
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentUnusable(f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env)}")
@@ -109,7 +109,7 @@ def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env
             return gymnasium.make(spec, config.max_episode_steps, disable_env_checker=True, **kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"env {config.id}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(config.id, "its constructor", where, error) from error
 
 
@@ -147,7 +147,7 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
         wrapped = wrapper_class(env, **wrapper.kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error) from error
     if not isinstance(wrapped, gymnasium.Env):
         raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped)}")

@@ -61,8 +61,15 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
     return np.zeros((num_envs, *(space.shape or ())), dtype=space.dtype)
 
 
+class Misfit(ValueError):
+    """An observation of a shape or type that its space does not have; the text says why."""
+
+
 def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
-    """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes."""
+    """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes.
+
+    It raises `Misfit` where NumPy alone would broadcast a wrong shape, or cut a fraction off.
+    """
     if isinstance(space, Dict):
         writers = [(key, row_writer(part, batch[key])) for key, part in space.items()]
 
@@ -79,8 +86,32 @@ def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
                 write(slot, part)
 
         return write_tuple
-    write_leaf: Callable[[int, Any], None] = batch.__setitem__
-    return write_leaf
+    return _leaf_writer(space, batch)
+
+
+def _leaf_writer(space: Space[Any], rows: NDArray[Any]) -> Callable[[int, Any], None]:
+    shape = rows.shape[1:]
+    arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types that any further observation may be of unseen
+    if not isinstance(space, Box):  # a choice that does not exist would stop the network at the next action
+        arrays, numbers = set(), set()
+
+    def write(slot: int, observation: Any) -> None:
+        if observation.__class__ is np.ndarray:
+            is_known = observation.shape == shape and observation.dtype in arrays
+        else:
+            is_known = observation.__class__ in numbers and not shape
+        if not is_known:
+            if reason := misfit(space, observation):
+                raise Misfit(reason)
+            array = np.asarray(observation)
+            if np.issubdtype(rows.dtype, np.floating) or (
+                isinstance(space, Box) and np.can_cast(array.dtype, rows.dtype)
+            ):
+                arrays.add(array.dtype)
+                numbers.add(observation.__class__ if not shape else array.dtype.type)
+        rows[slot] = observation
+
+    return write
 
 
 def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
@@ -97,6 +128,11 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
             return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
         found = (misfit(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
         return next((reason for reason in found if reason), None)
+    return _form_misfit(space, observation, at) or _value_misfit(space, np.asarray(observation), at)
+
+
+def _form_misfit(space: Space[Any], observation: Any, at: str) -> str | None:
+    """Says why an observation has not the shape and type of a leaf space, or returns None if it has."""
     try:
         array = np.asarray(observation)
     except ValueError:
@@ -106,8 +142,13 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
         return f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}"
     if array.shape != shape:
         return f"the observation{at} has shape {array.shape}, but its space says {shape}"
-    reason = _value_misfit(space, array)
-    return f"the observation{at} {reason}" if reason else None
+    if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
+        return None
+    if not isinstance(space, Box):
+        return f"the observation{at} has dtype {array.dtype}, but {space} holds whole numbers"
+    if np.issubdtype(space.dtype, np.integer):
+        return f"the observation{at} has dtype {array.dtype}, but its space says {space.dtype}"
+    return None
 
 
 def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | None:
@@ -121,27 +162,51 @@ def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | Non
     return next((reason for reason in found if reason), None)
 
 
-def _value_misfit(space: Space[Any], array: NDArray[Any]) -> str | None:
-    """Says why values of the right shape do not belong to a leaf space."""
-    whole = np.issubdtype(array.dtype, np.integer) or array.dtype == bool
+def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | None:
+    """Says why values [..., *shape] of the right type cannot be learned from, or returns None if they can.
+
+    Bounds of real numbers are not demanded: nothing is computed from them, and many environments leave theirs by a
+    rounding error or in a rare state.
+    """
+    if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+        if np.isfinite(values.sum()) or np.isfinite(values).all():
+            return None
+        return f"the observation{at} contains {'NaN' if np.isnan(values).any() else 'infinite numbers'}"
     if isinstance(space, Box):
-        if np.issubdtype(space.dtype, np.integer) and not whole:
-            return f"has dtype {array.dtype}, but its space says {space.dtype}"
-        if np.isnan(array).any():
-            return "contains NaN"
-        cast = array.astype(space.dtype) if np.issubdtype(space.dtype, np.floating) else array
-        low, high = cast < space.low, cast > space.high
-        if outside := np.argwhere(low | high).tolist():
-            index = tuple(outside[0])
-            bound = f"below {space.low[index]}" if low[index] else f"above {space.high[index]}"
-            return f"is outside its space{f' at index {list(index)}' if index else ''}: {cast[index]} is {bound}"
+        own, of_type = (space.low.min(), space.high.max()), np.iinfo(space.dtype)
+        if values.dtype == space.dtype and own == (of_type.min, of_type.max):
+            return None
+        outside = (values < space.low) | (values > space.high)
+    else:
+        first, count = _range(space)
+        outside = (values < first) | (values >= first + count)
+    if not outside.any():
         return None
-    if not whole:
-        return f"has dtype {array.dtype}, but {space} holds whole numbers"
-    first, count = _range(space)
-    if np.all((array >= first) & (array < first + count)):
+    return f"the observation{at} holds {values[outside].ravel()[0]}, which is outside {space}"
+
+
+def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[int, int], str] | None:
+    """Looks for observations that cannot be learned from, in a fragment of them that has the space's shape and types.
+
+    Args:
+        space: The space.
+        rows: Leaves [T, B, ...].
+        path: Where in the observation they stand.
+
+    Returns:
+        The first (t, slot) with one, and why it is one; None if there is none.
+    """
+    if isinstance(space, Dict | Tuple):
+        keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
+        found = (first_bad_row(space[key], rows[key], _join(path, key)) for key in keys)
+        return min((bad for bad in found if bad), default=None)
+    at = f" at '{path}'" if path else ""
+    if not _value_misfit(space, rows, at):
         return None
-    return f"is {array.tolist()}, which is outside {space}"
+    for t, slot in np.ndindex(*rows.shape[:2]):
+        if reason := _value_misfit(space, rows[t, slot], at):
+            return (t, slot), reason
+    return None
 
 
 def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None:

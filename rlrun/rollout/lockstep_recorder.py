@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.envs.vector_env import EpisodePlace, VectorEnv, observation_hash
+from rlrun.envs.spaces import first_bad_row
+from rlrun.envs.vector_env import EnvError, EpisodePlace, VectorEnv, observation_hash
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
@@ -48,6 +49,7 @@ class LockstepRecorder:
 
     Args:
         env: The envs; they are reset when the first fragment is recorded.
+        env_name: What messages call them: the env's id and the worker.
         policy: Name of the policy.
         behavior: What acts.
         length: T, steps in a fragment.
@@ -58,10 +60,18 @@ class LockstepRecorder:
     """
 
     def __init__(
-        self, env: VectorEnv, policy: str, behavior: BehaviorPolicy, *, length: int, max_replay_s: float
+        self,
+        env: VectorEnv,
+        policy: str,
+        behavior: BehaviorPolicy,
+        *,
+        env_name: str,
+        length: int,
+        max_replay_s: float,
     ) -> None:
         self.slots = {policy: env.num_envs}
         self._env = env
+        self._env_name = env_name
         self._policy = policy
         self._behavior = behavior
         self._length = length
@@ -103,6 +113,8 @@ class LockstepRecorder:
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
+        if bad := first_bad_row(self._env.observation_space, recorded):
+            self._refuse(*bad, terminateds | truncateds)
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
         ends = terminateds | truncateds
@@ -117,6 +129,15 @@ class LockstepRecorder:
             episodes=self._sums.add(rewards, ends, valid, last_infos),
             env_steps=int(np.count_nonzero(valid)),
         )
+
+    def _refuse(self, where: tuple[int, int], reason: str, ends: NDArray[np.bool_]) -> NoReturn:
+        """Raises for the observation in row t of an env slot."""
+        t, slot = where
+        place, ended = self._env.places()[slot], int(np.count_nonzero(ends[max(t - 1, 0) : -1, slot]))
+        told = f"{self._env_name}, env {slot}, episode {place.episode - ended}"
+        if not ended:
+            told += f" with seed {place.seed}, step {place.length - (self._length - t)}"
+        raise EnvError(f"{told}: {reason}")
 
     def _log(self, actions: NDArray[Any]) -> None:
         """Keeps a fragment's actions for a return to the places of its end."""

@@ -49,7 +49,12 @@ class RolloutWorker:
             first_episodes=[config.first_fragment * config.fragment_length] * config.num_envs,
         )
         self._recorder = LockstepRecorder(
-            env, policy, behavior, length=config.fragment_length, max_replay_s=config.env.max_replay_s
+            env,
+            policy,
+            behavior,
+            env_name=f"env {config.env.id}: worker {config.worker_index}",
+            length=config.fragment_length,
+            max_replay_s=config.env.max_replay_s,
         )
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}

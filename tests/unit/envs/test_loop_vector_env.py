@@ -72,7 +72,6 @@ GOOD = np.zeros(2, np.float32)
         ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
         ("abcde", "it must return (observation, reward, terminated, truncated, info), not a str"),
         ((np.zeros(3), 0.0, False, False, {}), "the observation has shape (3,), but its space says (2,)"),
-        ((np.array([0.0, 1.5]), 0.0, False, False, {}), "is outside its space at index [1]: 1.5 is above 1.0"),
         ((np.array([np.nan, 0.0]), 0.0, False, False, {}), "the observation contains NaN"),
         ((None, 0.0, False, False, {}), "the observation must be an array of shape (2,), not NoneType None"),
         ((GOOD, None, False, False, {}), "the reward must be a number, not None"),
@@ -98,14 +97,18 @@ def test_later_rewards_that_are_no_numbers_are_refused_too(reward: Any) -> None:
 @pytest.mark.parametrize(
     ("space", "observation", "said"),
     [
-        (Discrete(4), 4, "the observation is 4, which is outside Discrete(4)"),
+        (Discrete(4), 4, "the observation holds 4, which is outside Discrete(4)"),
         (Discrete(4), 1.0, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
         (Box(0, 255, (2,), np.uint8), np.zeros(2), "has dtype float64, but its space says uint8"),
-        (Box(0, 255, (2,), np.uint8), np.array([0, 256]), "at index [1]: 256 is above 255"),
+        (
+            Box(0, 255, (2,), np.uint8),
+            np.array([0, 256]),
+            "the observation holds 256, which is outside Box(0, 255, (2,), uint8)",
+        ),
         (Dict(a=Discrete(2)), {"b": 0}, "the observation lacks ['a'], which its space has"),
         (Dict(a=Discrete(2)), {"a": 0, "b": 0}, "the observation has ['b'], which its space has not"),
         (Dict(a=Discrete(2)), 0, "the observation must be a dict with keys ['a'], not int 0"),
-        (Dict(a=Tuple((Discrete(2), Discrete(3)))), {"a": (0, 3)}, "the observation at 'a/1' is 3"),
+        (Dict(a=Tuple((Discrete(2), Discrete(3)))), {"a": (0, 3)}, "the observation at 'a/1' holds 3"),
         (Tuple((Discrete(2),)), (0, 1), "the observation must be a tuple of 1, not tuple (0, 1)"),
         (Box(-1.0, 1.0, (2, 2)), [[0.0], [0.0, 0.0]], "the observation is ragged"),
     ],
@@ -115,6 +118,72 @@ def test_reset_refuses_observations_outside_their_space(space: Any, observation:
     with pytest.raises(EnvError, match=r"returned from reset\(\) what it may not .*step 0\)") as raised:
         vector.reset()
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("space", "first", "observation", "said"),
+    [
+        (Box(-1.0, 1.0, (2,)), GOOD, np.zeros(1), "the observation has shape (1,), but its space says (2,)"),
+        (Box(-1.0, 1.0, (2,)), GOOD, 0.5, "the observation has shape (), but its space says (2,)"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.full(2, 0.5), "has dtype float64, but its space says"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.array([0, 300]), "the observation holds 300"),
+        (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
+    ],
+)
+def test_later_observations_of_another_shape_or_type_are_refused_instead_of_broadcast(
+    space: Any, first: Any, observation: Any, said: str
+) -> None:
+    returned = {"on_reset": (first, {}), "on_step": (first, 0.0, False, False, {})}
+    env = Scripted(observation_space=space, **returned)
+    vector = looped(env)
+    vector.reset()
+    for _ in range(3):
+        vector.step(np.array([0]))
+    env.on_step = (observation, 0.0, False, False, {})
+    with pytest.raises(EnvError, match=r"step 4\)") as raised:
+        vector.step(np.array([0]))
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("observation", [np.array([0.0, 1.5]), [0.25, 0.5], np.array([1, 0])])
+def test_observations_that_can_be_cast_or_leave_their_bounds_are_taken_as_they_are(observation: Any) -> None:
+    env = Scripted(on_step=(observation, 0.0, False, False, {}), on_reset=(observation, {}))
+    vector = looped(env)
+    np.testing.assert_array_equal(vector.reset(), [observation])
+    for _ in range(3):
+        np.testing.assert_array_equal(vector.step(np.array([0]))[0], [observation])
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_env_that_exits_is_an_error_of_the_env(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*arguments: Any, **keywords: Any) -> Any:
+        raise SystemExit(0)
+
+    env = Scripted()
+    monkeypatch.setattr(env, where, leave)
+    vector = looped(env)
+
+    def run() -> None:
+        vector.reset()
+        vector.step(np.array([0]))
+
+    with pytest.raises(EnvError, match=rf"raised in {where}\(\)") as raised:
+        run()
+    assert "SystemExit: 0" in str(raised.value)
+    assert "raise SystemExit(0)" in str(raised.value)
+
+
+def test_an_env_whose_close_raises_is_warned_of_and_the_others_are_closed() -> None:
+    class Sticky(Scripted):
+        closed = 0
+
+        def close(self) -> None:
+            Sticky.closed += 1
+            raise ValueError("the door is stuck")
+
+    with pytest.warns(UserWarning, match="the door is stuck"):
+        looped(Sticky(), Sticky()).close()
+    assert Sticky.closed == 2
 
 
 def test_reset_refuses_an_info_that_is_no_dict() -> None:

@@ -8,6 +8,8 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.worlds import ConstantReward
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -43,6 +45,52 @@ def assert_equal_batches(first, second):
     assert list(first) == list(second)
     for (name, left), (_, right) in zip(named_leaves(dict(first)), named_leaves(dict(second)), strict=True):
         np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+class Drifting(ConstantReward):
+    """Shows what it is told from a step of each episode on; episodes take seven steps."""
+
+    def __init__(self, value, from_step):
+        super().__init__(episode_len=7)
+        self.observation_space = Discrete(3) if isinstance(value, int) else Box(-1.0, 1.0, (1,))
+        self.value, self.from_step = value, from_step
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        return (0 if isinstance(self.value, int) else observation), info
+
+    def step(self, action):
+        _, reward, terminated, truncated, info = super().step(action)
+        wrong = self._elapsed >= self.from_step
+        good = 0 if isinstance(self.value, int) else np.zeros(1, np.float32)
+        bad = self.value if isinstance(self.value, int) else np.full(1, self.value, np.float32)
+        return (bad if wrong else good), reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (float("nan"), "the observation contains NaN"),
+        (float("inf"), "the observation contains infinite numbers"),
+        (3, r"the observation holds 3, which is outside Discrete\(3\)"),
+    ],
+)
+@pytest.mark.parametrize(("from_step", "step"), [(2, 2), (5, 5), (7, 7)])
+def test_observations_that_cannot_be_learned_from_are_the_envs_fault_and_their_place_is_named(
+    value, said, from_step, step
+):
+    env = EnvConfig(id=f"{__name__}:Drifting", kwargs={"value": value, "from_step": from_step})
+    worker = worker_for(env, num_envs=2, length=7, index=2)
+    seed = EpisodeSeeds(7, 2).seed(0, 0)
+    place = rf"worker 2, env 0, episode 0 with seed {seed}, step {step}\)?: "
+    with pytest.raises(EnvError, match=place + said):
+        worker.sample()
+
+
+def test_a_bad_observation_of_an_episode_that_is_over_names_the_episode():
+    env = EnvConfig(id=f"{__name__}:Drifting", kwargs={"value": float("nan"), "from_step": 7})
+    with pytest.raises(EnvError, match=r"worker 0, env 0, episode 0: the observation contains NaN"):
+        worker_for(env, num_envs=2, length=20).sample()
 
 
 def test_a_fragment_has_the_promised_shapes():

@@ -36,5 +36,6 @@ class R2D3(R2D2):
             len(trainee.workers.indices),
             demonstrations=self.config.demonstrations,
             ratio=self.config.demonstration_ratio,
+            clip_rewards=self.config.clip_rewards,
             seed=child_seed(trainee.seed, "demonstrations"),
         )

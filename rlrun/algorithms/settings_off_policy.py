@@ -10,6 +10,9 @@ from rlrun.replay.replay_config import ReplayConfig
 @defaults(num_envs_per_worker=1, min_env_steps_per_iteration=1000, max_grad_norm=10.0)
 @fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
 @fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
+@fixed(
+    "a replay buffer would keep each reward in the scale of its time; clip_rewards bounds them", normalize_rewards=False
+)
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from a replay buffer."""
 

@@ -38,6 +38,7 @@ class DemonstratedReplay:
             the first fragment comes.
         ratio: Probability of a row of demonstrations.
         seed: Seed of the draws between the two.
+        clip_rewards: Bound of the demonstrations' rewards, as of collected ones; None for none.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class DemonstratedReplay:
         demonstrations: str | None,
         ratio: float,
         seed: int,
+        clip_rewards: float | None = None,
     ) -> None:
         self.config = config
         self.ratio = ratio
         self._replay_of = replay_of
         self._path = demonstrations
+        self._clip_rewards = clip_rewards
         self._collected = replay_of(config, num_workers)
         self._demonstrated: SequenceReplay | None = None
         self._state: dict[str, Any] | None = None
@@ -102,6 +105,8 @@ class DemonstratedReplay:
         found = load_demonstrations(self._path)
         config = self.config
         fragment = found.fragment(like)
+        if self._clip_rewards is not None:
+            fragment["rewards"] = fragment["rewards"].clip(-self._clip_rewards, self._clip_rewards)
         fragment["state"] = np.zeros((len(fragment["valid"]), 1, like["state"].shape[2]), np.float32)
         span = config.burn_in + config.length + config.stride
         replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), 1)

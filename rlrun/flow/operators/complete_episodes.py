@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.returns import reverse_scan
+
+LONGEST_EPISODE = 100_000
+"""Steps of one episode that are kept until it ends."""
 
 
 class CompleteEpisodes(StatefulOperator):
@@ -20,6 +24,9 @@ class CompleteEpisodes(StatefulOperator):
     episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
     `advantages` what that is above the value that was estimated, or all of it without a baseline. Behind a step that
     was cut off stands the value of its final observation, or 0 without a baseline.
+
+    Raises:
+        UsageError: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
     """
 
     def __init__(self, gamma: float, use_baseline: bool) -> None:
@@ -35,10 +42,16 @@ class CompleteEpisodes(StatefulOperator):
         """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
         ends = item["valid"] & (item["terminateds"] | item["truncateds"])
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
-        own = SampleBatch(item.steps(), final_values=np.where(ends & item["truncateds"], last_values, 0.0), ends=ends)
+        cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
+        own = SampleBatch(item.steps(), final_values=np.where(cut_off, last_values, 0.0), ends=ends)
         if self._held is not None:
             held = self._held
             own = SampleBatch({name: map_tree(_joined, held[name], column) for name, column in own.items()})
+        if len(own["valid"]) > LONGEST_EPISODE:
+            raise UsageError(
+                f"an episode has not ended after {LONGEST_EPISODE:,} steps, and this algorithm learns from whole "
+                "episodes: set env.max_episode_steps, or take one that learns from parts of them, such as a2c or ppo"
+            )
         last_ends = _last_true(own["ends"])
         complete = own["valid"] & (np.arange(len(own["valid"]))[:, None] <= last_ends)
         self._hold(own, last_ends)

@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.flow.operators import complete_episodes
 from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 
 T, B = 4, 3
@@ -45,6 +47,22 @@ def fragments_of(lengths, cut, fragments):
             truncateds=part(3, bool, first, last),
             valid=part(4, bool, first, last),
         )
+
+
+def test_an_episode_that_ends_for_good_and_by_its_limit_at_once_is_not_bootstrapped():
+    item = next(fragments_of([[2], [2], [2]], [[True], [True], [False]], 1))
+    item["terminateds"][1, 0] = True  # beside the truncation
+    batch = CompleteEpisodes(0.5, use_baseline=True)(item)
+    assert batch["value_targets"].tolist() == [[2.0, 2.0, 2.0 + 0.25 * 200, 2.0 + 0.5 * 200, 2.0, 2.0]]
+
+
+def test_episodes_that_never_end_are_told_of_before_they_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(complete_episodes, "LONGEST_EPISODE", 9)
+    operator, endless = CompleteEpisodes(0.9, use_baseline=True), fragments_of([[100]] * 3, [[False]] * 3, 3)
+    operator(next(endless))
+    operator(next(endless))
+    with pytest.raises(UsageError, match=r"not ended after 9 steps.*set env\.max_episode_steps"):
+        operator(next(endless))
 
 
 lengths = st.lists(st.lists(st.integers(1, 11), min_size=1, max_size=3), min_size=B, max_size=B)

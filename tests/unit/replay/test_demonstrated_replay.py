@@ -34,13 +34,17 @@ def shown(tmp_path: Path) -> str:
     return str(path)
 
 
-def replay_of(demonstrations: str | None, ratio: float, **settings: Any) -> DemonstratedReplay:
+def replay_of(
+    demonstrations: str | None, ratio: float, clip_rewards: float | None = None, **settings: Any
+) -> DemonstratedReplay:
     config = SequenceReplayConfig(capacity=500, **{"burn_in": 3, "length": 4, "stride": 2, **settings})
 
     def empty(config: SequenceReplayConfig, num_workers: int) -> SequenceReplay:
         return SequenceReplay(config, num_workers=num_workers, n_step=2, gamma=0.9, seed=5)
 
-    return DemonstratedReplay(empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8)
+    return DemonstratedReplay(
+        empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8, clip_rewards=clip_rewards
+    )
 
 
 def fragment(length: int = 20, first: int = 0) -> SampleBatch:
@@ -89,6 +93,12 @@ def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_reme
     ends = batch["valid"] & (batch["obs"][:, 3:7, 0] == 1000 + SHOWN_STEPS - 1)
     assert set(batch["rewards"][ends].tolist()) == {7.0}
     assert set(batch["discounts"][ends].tolist()) == {0.0}
+
+
+def test_rewards_of_demonstrations_are_clipped_as_collected_ones_are(shown: str) -> None:
+    replay = replay_of(shown, 1.0, clip_rewards=1.0)
+    replay.add(0, fragment())
+    assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 0.9, 1.0])
 
 
 def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:

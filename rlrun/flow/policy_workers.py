@@ -30,13 +30,16 @@ class PolicyWorkers:
 
     Attributes:
         learns_on_workers: Whether an operator on the workers learns, and so needs all of the learner's parameters.
+        sendings: How often weights have been sent.
+        has_source: Whether fragments are delivered to a stream.
     """
 
     def __init__(self, workers: WorkerSet, policy: str) -> None:
         self.policy = policy
         self.learns_on_workers = False
+        self.sendings = 0
+        self.has_source = False
         self._workers = workers
-        self._has_source = False
 
     @property
     def indices(self) -> Sequence[int]:
@@ -79,12 +82,12 @@ class PolicyWorkers:
         Raises:
             UsageError: The policy's fragments are delivered to another flow already.
         """
-        if self._has_source:
+        if self.has_source:
             raise UsageError(
                 f"the fragments of policy {self.policy!r} go to one stream already: a second one would share them out. "
                 "Call duplicate() on the first to have every item in several places"
             )
-        self._has_source = True
+        self.has_source = True
         operators: list[Callable[[Any], Any]] = [*on_worker]
         if deliver == "references" and self.num_workers:
             operators.append(LeaveOnWorker())
@@ -103,6 +106,7 @@ class PolicyWorkers:
 
     def send(self, weights: Weights, worker: int | None = None) -> None:
         """Gives all workers, or one, new weights; they hold from the next request on."""
+        self.sendings += 1
         self._workers.set_weights({self.policy: weights}, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import UsageError
@@ -66,3 +67,25 @@ def metric_table(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
             raise UsageError(f"{algorithm.name()}: two parts of it report a metric {metric.name!r}; rename one")
         names.add(metric.name)
     return table
+
+
+def refuse_undeclared(names: Iterable[str], algorithm: Algorithm[Any], flow: Flow[Any]) -> None:
+    """Refuses names of results that nobody declares, which neither `stop` nor `best` nor a search could use.
+
+    Args:
+        names: The names.
+        algorithm: The algorithm.
+        flow: Its dataflow.
+
+    Raises:
+        UsageError: There are such; it says where to declare them.
+    """
+    table = metric_table(algorithm, flow)
+    undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
+    if undeclared:
+        own = [name.removeprefix("learner/") for name in undeclared]
+        raise UsageError(
+            f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
+            f"Metric({own[0]!r}, unit, meaning) to "
+            + ("its learner_metrics" if undeclared[0].startswith("learner/") else "the operator's declared_metrics")
+        )

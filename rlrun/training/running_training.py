@@ -17,6 +17,7 @@ from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
 from rlrun.training.episode_metrics import EpisodeMetrics
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
+from rlrun.training.training_warnings import TrainingWarnings
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -33,6 +34,8 @@ class RunningTraining:
         workers: The rollout workers.
         trainee: What is trained.
         flow: The dataflow.
+        announce: Called with a sentence on what nobody will have meant.
+        env_slots: Envs of all workers together.
 
     Attributes:
         workers: The rollout workers.
@@ -43,7 +46,9 @@ class RunningTraining:
         time_total_s: Seconds that they took.
     """
 
-    def __init__(self, workers: WorkerSet, trainee: Trainee, flow: Flow[Any]) -> None:
+    def __init__(
+        self, workers: WorkerSet, trainee: Trainee, flow: Flow[Any], *, announce: Callable[[str], None], env_slots: int
+    ) -> None:
         self.workers = workers
         self.trainee = trainee
         self.flow = flow
@@ -51,6 +56,7 @@ class RunningTraining:
         self.iteration = 0
         self.time_total_s = 0.0
         self._episodes = EpisodeMetrics()
+        self._warnings = TrainingWarnings(announce, trainee.workers, env_slots)
         self._seconds: dict[str, float] = {}
 
     def step(self, min_env_steps: int) -> dict[str, Any]:
@@ -69,6 +75,7 @@ class RunningTraining:
         self.iteration += 1
         self.time_total_s += seconds
         self._episodes.add(counts.take_episodes())
+        self._warnings.look(trainee.learner.sgd_steps, counts.env_steps, self._episodes.episodes)
         return {
             "iteration": self.iteration,
             "env_steps": counts.env_steps,
@@ -91,6 +98,7 @@ class RunningTraining:
     def broadcast(self) -> None:
         """Has all workers go on from the present weights, and those that learn from the present optimizer."""
         self.trainee.workers.send(self.trainee.weights(optimizer=True))
+        self._warnings.expect_more_than(self.trainee.workers.sendings)
         self.acting.refresh()
 
     def sections(self) -> dict[str, Any]:
@@ -205,7 +213,7 @@ def assemble(
     flow = algorithm.learn(algorithm.collect(trainee), trainee)
     if compile_updates and (config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)):
         announce(COMPILED_ELSEWHERE)
-    return RunningTraining(workers, trainee, flow)
+    return RunningTraining(workers, trainee, flow, announce=announce, env_slots=config.env_slots)
 
 
 def _worker_set(

@@ -14,7 +14,7 @@ from rlrun.errors import CheckpointError
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.training.checkpointing import saved_training, trainee_tensors
 from rlrun.training.learner_factory import compiling_pays, demand_compiler, silent
-from rlrun.training.metric_table import metric_table
+from rlrun.training.metric_table import metric_table, refuse_undeclared
 from rlrun.training.running_training import RunningTraining, assemble
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Training:
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
+        self._declared: set[str] = set()  # names that results have held so far
 
     # What a user calls.
 
@@ -79,8 +80,14 @@ class Training:
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
+            UsageError: A part of the algorithm reports a metric that nobody declares.
         """
-        return self._started().step(self.algorithm.config.min_env_steps_per_iteration)
+        running = self._started()
+        result = running.step(self.algorithm.config.min_env_steps_per_iteration)
+        if undeclared := result.keys() - self._declared:
+            refuse_undeclared(undeclared, self.algorithm, running.flow)
+            self._declared |= undeclared
+        return result
 
     def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.

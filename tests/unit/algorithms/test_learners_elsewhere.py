@@ -6,7 +6,7 @@ import pytest
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.registry import algorithm_class
-from rlrun.training.training import Training
+from rlrun.training.running_training import assemble
 
 
 def assembled(algorithm: str, num_workers: int, *, compile_updates: bool) -> list[str]:
@@ -14,8 +14,7 @@ def assembled(algorithm: str, num_workers: int, *, compile_updates: bool) -> lis
     announced: list[str] = []
     kind = algorithm_class(algorithm)
     config = kind.Config.parse({"num_workers": num_workers})
-    training = Training(EnvConfig.parse("CartPole-v1"), kind(config), announce=announced.append)
-    training._assembled(compile_updates=compile_updates)
+    assemble(EnvConfig.parse("CartPole-v1"), kind(config), 0, announced.append, compile_updates=compile_updates)
     return announced
 
 

@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
 from rlrun.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
+from rlrun.foreign_settings import ours_for
 from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
@@ -141,12 +142,22 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Says that a setting is refused, or what its new name is; "" if neither is so."""
+        """Says that a setting is refused, or what a former or foreign one is called here; "" if none of it is so."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
         if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
             return f"{shown(name)} is called {shown(RENAMED_SETTINGS[name])} here"
-        return ""
+        foreign = "" if name in cls.model_fields else ours_for(name, cls.has_setting)
+        return f"{shown(name)} {foreign}" if foreign else ""
+
+    @classmethod
+    def has_setting(cls, name: str) -> bool:
+        """Whether there is a setting of a dotted name."""
+        first, _, rest = name.partition(".")
+        if first not in cls.model_fields or not rest:
+            return first in cls.model_fields
+        section = cls.model_fields[first].annotation
+        return is_config(section) and section.has_setting(rest)
 
     @classmethod
     def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:

@@ -107,6 +107,16 @@ def algorithm_names() -> list[str]:
     return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
 
 
+def known_algorithm(name: str) -> str:
+    """Returns the name of the installed algorithm that a name is meant for, in whatever case, or else the name itself.
+
+    Examples:
+        >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
+        ('ppo', 'apex_ddpg', 'my_lab.awr:AWR')
+    """
+    return {_plain(known): known for known in algorithm_names()}.get(_plain(name), name)
+
+
 def is_trusted_path(path: str) -> bool:
     """Whether an import path may be followed although only a checkpoint asks for it.
 
@@ -138,11 +148,17 @@ def _algorithm_path(name: str) -> str:
         return BUILT_IN[name]
     if name in _entry_points():
         return _entry_points()[name].value
-    plain = name.lower().replace("_", "").replace("-", "")
+    if (known := known_algorithm(name)) != name:
+        return _algorithm_path(known)
+    plain = _plain(name)
     if plain in SETTINGS_OF_ANOTHER:
         algorithm, spec = SETTINGS_OF_ANOTHER[plain]
         raise UsageError(f"unknown algorithm '{name}': here it is '{algorithm}' with the settings of {spec}")
     raise UsageError(unknown_name(name, algorithm_names(), "unknown algorithm"))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 @cache

@@ -15,7 +15,8 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
-from rlrun.registry import algorithm_class, algorithm_names
+from rlrun.foreign_settings import ours_for
+from rlrun.registry import algorithm_class, algorithm_names, known_algorithm
 from rlrun.spec.expansion import count, filled
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
 from rlrun.spec.metric_checks import check_metrics
@@ -75,6 +76,9 @@ def check_entry(
         if isinstance(written, Mapping):
             part = ConfigPart(data["algorithm"], algorithm.Config, written, config.spaces, not config.mistakes)
             mistakes += check_mutations(data, part)
+    elif isinstance(data.get("config"), Mapping):  # what all algorithms have can be checked without one
+        shared = {key: value for key, value in data["config"].items() if key in AlgorithmConfig.model_fields}
+        mistakes += check_section(AlgorithmConfig, shared, ("config",)).mistakes
     mistakes += env.mistakes
     template = {"env": data.get("env"), "config": data.get("config") or {}}
     if settings is not None and config is not None and config.value is not None and not env.mistakes + config.mistakes:
@@ -86,7 +90,7 @@ def check_entry(
         return None, mistakes
     experiment = Experiment(
         name=name,
-        algorithm=data["algorithm"],
+        algorithm=known_algorithm(data["algorithm"]),
         env=env.value,
         config=config.value,
         origin=origin,
@@ -162,7 +166,11 @@ def _unknown_keys(data: Mapping[str, Any], algorithm: type[Algorithm[Any]] | Non
             continue
         config_class = algorithm.Config if algorithm else AlgorithmConfig
         place = _holder_of(key, config_class, "config") or _holder_of(key, EnvConfig, "env")
-        message = f"'{key}' belongs under {place}" if place else unknown_name(key, ENTRY_KEYS)
+        foreign = ours_for(key, lambda name: name == "gamma") if isinstance(key, str) else ""
+        if place:
+            message = f"'{key}' belongs under {place}"
+        else:
+            message = f"'{key}' {foreign}" if foreign else unknown_name(key, ENTRY_KEYS)
         mistakes.append(Mistake((key,), message, at_key=True))
     return mistakes
 

@@ -18,6 +18,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
+from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +33,8 @@ class A2CConfig(OnPolicyConfig):
     With 8 envs, a batch of 40 is 5 steps of each.
     """
 
+    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    """The network."""
     gae_lambda: Fraction = 1.0
     """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
     standardize_advantages: bool = False

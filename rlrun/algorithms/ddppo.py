@@ -14,6 +14,7 @@ from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.operators.all_reduce_sgd import AllReduceSGD, MirrorReplicas
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
+from rlrun.nn.model_config import FeedForwardModelConfig
 
 MEETING_TIMEOUT_S = 300.0
 """Seconds that a worker waits for the others to start."""
@@ -21,6 +22,7 @@ MEETING_TIMEOUT_S = 300.0
 
 @fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
 @fixed("the workers learn in step", asynchronous=False)
+@fixed("ppo learns from sequences", seq_len=16)
 @fixed("the others cannot go on without a worker that died", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
@@ -28,6 +30,8 @@ class DDPPOConfig(PPOConfig):
     Batches and minibatches are counted over all workers; each worker learns from its part of them.
     """
 
+    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    """The network."""
     standardize_advantages: bool = True
     """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over all workers' batches."""
 

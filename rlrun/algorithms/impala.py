@@ -20,6 +20,7 @@ from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
+from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,8 @@ class ImpalaConfig(OnPolicyConfig):
     As many fragments as fill a batch are put side by side.
     """
 
+    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    """The network."""
     rollout_fragment_length: PositiveInt | None = 20
     """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
     worker fill a batch."""

@@ -19,6 +19,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
+from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
 
+    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    """The network."""
     train_batch_size: PositiveInt = 1000
     """Steps of finished episodes in a batch, over all workers and envs."""
     use_baseline: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
@@ -35,6 +35,10 @@ class PPOConfig(OnPolicyConfig):
     """Passes over each batch."""
     minibatch_size: PositiveInt = 64
     """Steps in a minibatch; the last of a pass is filled up with steps that weigh nothing."""
+    seq_len: PositiveInt = 16
+    """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time.
+    Minibatches are whole sequences of so many steps, each of which begins with the recurrent state that was recorded
+    while acting."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
@@ -60,6 +64,15 @@ class PPOConfig(OnPolicyConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _whole_sequences_in_a_minibatch(self) -> PPOConfig:
+        if self.model.core is not None and self.minibatch_size % self.seq_len:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
+                "of a recurrent network are whole sequences"
+            )
+        return self
+
     @property
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step."""
@@ -69,7 +82,7 @@ class PPOConfig(OnPolicyConfig):
 class PPO(Algorithm[PPOConfig]):
     """Collect a batch, run epochs of minibatch SGD on it, broadcast the weights, repeat (arXiv:1707.06347)."""
 
-    Config = PPOConfig
+    Config: ClassVar[type[PPOConfig]] = PPOConfig
     policy_family = "actor_critic"
     learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
@@ -119,6 +132,7 @@ class PPO(Algorithm[PPOConfig]):
                     trainee,
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
+                    seq_len=None if config.model.core is None else config.seq_len,
                     stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
                 )
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from rlrun.config import ConfigModel, PositiveInt, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
@@ -20,6 +22,11 @@ class ModelConfig(ConfigModel):
     """Widths of the dense layers behind the encoded observation, first to last."""
     activation: Activation = "tanh"
     """What follows each dense layer."""
+    core: CoreKind | None = None
+    """The recurrent layer behind the dense layers: an LSTM, or a GRU, which has three gates instead of four and half
+    the recurrent state; null for none. A value net with layers of its own has one of its own."""
+    core_width: PositiveInt = 64
+    """Numbers that it puts out, its hidden state; an LSTM keeps as many to itself."""
     conv: Conv = "nature"
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
     shared_value: bool = False
@@ -40,10 +47,21 @@ class ModelConfig(ConfigModel):
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
     after action (of c51 and quantile num_atoms numbers for each)."""
 
+    @model_validator(mode="after")
+    def _core_behind_own_layers(self) -> ModelConfig:
+        if self.core is not None and self.module is not None:
+            raise ValueError("recurrent networks are built by rlrun; leave out core, or module")
+        return self
+
+
+@fixed("ppo, r2d2 and r2d3 have recurrent networks", core=None, core_width=64)
+class FeedForwardModelConfig(ModelConfig):
+    """The network between observations and what a policy puts out, without a recurrent core."""
+
 
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
-class QModelConfig(ModelConfig):
+class QModelConfig(FeedForwardModelConfig):
     """The network between observations and the values of all actions."""
 
 
@@ -54,5 +72,5 @@ class ActionValueModelConfig(QModelConfig):
 
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("networks that take actions are built by rlrun", module=None)
-class SoftModelConfig(ModelConfig):
+class SoftModelConfig(FeedForwardModelConfig):
     """The networks of a stochastic actor and of its Q functions."""

@@ -70,21 +70,25 @@ class NetworkModule(nn.Module):
         observations = map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"])
         vectors = [inputs[name].flatten(0, 1) for name, _ in self.spec.vectors]
         heads: dict[str, Tensor] = {}
-        for tower in self.spec.towers:
+        before: Sequence[Tensor] = () if state is None else state.chunk(len(self.spec.towers), -1)
+        after: list[Tensor] = []
+        for i, tower in enumerate(self.spec.towers):
             encoded = self._part(f"{tower.prefix}encoder")(observations)
             features = self._part(f"{tower.prefix}trunk")(torch.cat([encoded, *vectors], -1) if vectors else encoded)
             if self.spec.core is not None:
-                assert state is not None
                 assert episode_starts is not None
                 inputs_layer, hidden_layer = (self._part(name) for name in self.spec.core_layers(tower))
                 gates = inputs_layer(features).view(rows, length, -1)
                 keeps = 1.0 - episode_starts.to(gates.dtype)
-                features, state = UNROLL[self.spec.core.kind](gates, hidden_layer.weight, keeps, state.to(gates.dtype))
+                unroll, own = UNROLL[self.spec.core.kind], before[i].to(gates.dtype)
+                features, own = unroll(gates, hidden_layer.weight, keeps, own)
                 features = features.flatten(0, 1)
+                after.append(own)
             for head in tower.heads:
                 heads[head.name] = self._head(head, features)
         # Whatever the network is computed in, losses are float32.
-        return {name: outputs.float().view(rows, length, -1) for name, outputs in heads.items()}, state
+        outputs = {name: head.float().view(rows, length, -1) for name, head in heads.items()}
+        return outputs, torch.cat(after, -1) if after else None
 
     def _head(self, head: Head, features: Tensor) -> Tensor:
         outputs: Tensor = self._part(head.layer)(features)

@@ -155,8 +155,8 @@ class NetworkSpec:
 
     @property
     def state_size(self) -> int:
-        """Numbers of recurrent state."""
-        return 0 if self.core is None else self.core.state_size
+        """Numbers of recurrent state: those of each tower's core, one tower behind the other."""
+        return 0 if self.core is None else self.core.state_size * len(self.towers)
 
     @property
     def heads(self) -> tuple[Head, ...]:

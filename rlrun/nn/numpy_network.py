@@ -38,7 +38,7 @@ class NumpyNetwork:
         self.slots = dict(slots)
         self.state_size = spec.state_size
         self._leaves, self._vectors = spec.leaves, tuple(name for name, _ in spec.vectors)
-        self._towers = [_Tower(spec, tower) for tower in spec.towers]
+        self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
 
     def load(self, flat: Floats) -> None:
@@ -83,15 +83,19 @@ class NumpyNetwork:
         if episode_starts is not None and state is not None:
             state = np.where(episode_starts[:, None], np.float32(0), state)
         heads: dict[str, Floats] = {}
+        after: list[Floats] = []
         for tower in self._towers:
             features = tower.trunk(x)
             if tower.core is not None:
                 assert state is not None
-                state = tower.core(features, state)
-                features = state[:, : tower.core.width]
+                own = tower.core(features, state[:, tower.state])
+                features = own[:, : tower.core.width]
+                after.append(own)
             for head in tower.heads:
                 head(features, heads, noise)
-        return heads, state
+        if len(after) > 1:
+            return heads, np.concatenate(after, -1)
+        return heads, after[0] if after else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leaves the parameters out: they arrive by a broadcast."""
@@ -110,11 +114,17 @@ def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
 
 
 class _Tower:
-    """One tower's layers."""
+    """The layers of the i-th tower.
 
-    def __init__(self, spec: NetworkSpec, tower: Tower) -> None:
+    Attributes:
+        state: Where its part of the recurrent state lies.
+    """
+
+    def __init__(self, spec: NetworkSpec, i: int) -> None:
+        tower, size = spec.towers[i], spec.state_size // len(spec.towers)
         self.trunk = DenseNet(trunk_layers(spec, tower))
         self.core = None if spec.core is None else make_core(spec.core)
+        self.state = slice(i * size, (i + 1) * size)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)
         self.heads = [_Head(spec, head) for head in tower.heads]
 

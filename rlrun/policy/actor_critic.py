@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, network_spec
+from rlrun.nn.network_spec import Core, Head, LogStds, NetworkSpec, Tower, network_spec
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -87,26 +87,40 @@ class ActorCriticPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
-        """Runs the network on rows of observations [S, L, ...]."""
-        heads, _ = self.network(views, {"obs": batch["obs"]})
+        """Runs the network on rows of observations [S, L, ...].
+
+        A network with a core starts from `state` [S, state_size], and anew where `episode_starts` [S, L] says so.
+        """
+        state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
+        heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
         return ActorCriticOutputs(self.action_space.distribution(heads["outputs"]), heads["value"].squeeze(-1))
 
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights; only the policy's layers run at each step where NumPy acts."""
+        """Returns the acting side, without weights.
+
+        Where NumPy acts only the policy's layers run at each step, unless values need the recurrent state.
+        """
         space = self.action_space
+        head, value_network = None, None
+        if not self._is_recurrent:
+            head, value_network = "outputs", acting_network(self.network, self.parameters, head="value")
         exploration = (
             StateDependentNoise(space, self._features, space.size, self.model.sde_sample_freq)
             if self.model.use_sde and isinstance(space, GaussianBoxActions)
             else SampleActions(space)
         )
         return BehaviorPolicy(
-            acting_network(self.network, self.parameters, head="outputs"),
+            acting_network(self.network, self.parameters, head=head),
             space,
             exploration,
             self.leaves,
             normalize_observations=self.normalize_observations,
-            recording=LogProbsAndValues(space, acting_network(self.network, self.parameters, head="value")),
+            recording=LogProbsAndValues(space, value_network),
         )
+
+    @property
+    def _is_recurrent(self) -> bool:
+        return self.model.core is not None
 
     @property
     def _features(self) -> int:
@@ -115,7 +129,7 @@ class ActorCriticPolicy(Policy):
 
 
 def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: ModelConfig) -> NetworkSpec:
-    """Returns the network: the value has layers of its own unless the model shares the policy's.
+    """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
 
     Raises:
         UsageError: If images are to be explored by state-dependent noise.
@@ -129,7 +143,8 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
         towers = [Tower((policy, value), "policy_")]
     else:
         towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]
-    spec = network_spec(leaves, model, *towers)
+    core = None if model.core is None else Core(model.core, model.core_width)
+    spec = network_spec(leaves, model, *towers, core=core)
     if model.use_sde and not spec.is_dense:
         raise UsageError("model.use_sde: noise as a function of images is not supported; leave it out")
     return spec

@@ -268,10 +268,14 @@ class BehaviorPolicy:
             self._state = after
         return heads["outputs"]
 
-    def collecting_outputs(self, observations: Any) -> Floats:
-        """Returns what the network that collects puts out for raw observations [B, ...]; no recurrent state."""
-        heads, _ = self._collecting({"obs": self.filtered(observations)})
-        return heads["outputs"]
+    def closing_heads(self, observations: Any) -> Heads:
+        """Returns what the network that collects puts out for the raw observations behind its last step, [B, ...].
+
+        Recurrent state does not move.
+        """
+        state = self._state if self.network.state_size else None
+        heads, _ = self._collecting({"obs": self.filtered(observations)}, state)
+        return heads
 
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""

@@ -19,22 +19,25 @@ from rlrun.policy.behavior import ActingNetwork, BehaviorPolicy, Heads
 class LogProbsAndValues:
     """`logp` [T, B] of the actions and `values` [T + 1, B] of filtered observations.
 
-    Values that the network does not give with every step come from one pass over the whole fragment.
+    Values that the network does not give with every step come from one pass over the whole fragment. Those of a
+    recurrent network follow from its state: it gives all of them, of an episode's final observation too, and that
+    behind the fragment without moving the state.
 
     Args:
         action_space: The distributions.
-        value_network: Has a head `value`.
+        value_network: Has a head `value`; None where the network that acts is recurrent and has one.
     """
 
     reads_heads = True
 
-    def __init__(self, action_space: StochasticActions, value_network: ActingNetwork) -> None:
+    def __init__(self, action_space: StochasticActions, value_network: ActingNetwork | None) -> None:
         self.action_space = action_space
         self.value_network = value_network
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [A]."""
-        self.value_network.load(flat)
+        if self.value_network is not None:
+            self.value_network.load(flat)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Returns empty `outputs` [T, B, K] and `values` [T + 1, B]."""
@@ -52,9 +55,12 @@ class LogProbsAndValues:
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Filters the observations, and adds log-probabilities and missing values."""
-        batch["obs"] = policy.filtered(batch["obs"])
+        values, observed = batch["values"], batch["obs"]
+        batch["obs"] = policy.filtered(observed)
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
-        values = batch["values"]
+        if self.value_network is None:
+            values[-1] = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))["value"][:, 0]
+            return
         missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
         cells = values[missing:].size
         rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
@@ -87,7 +93,7 @@ class QValues:
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Adds the values in the closing observation."""
-        batch["q_values"][-1] = policy.collecting_outputs(map_tree(lambda leaf: leaf[-1], batch["obs"]))
+        batch["q_values"][-1] = policy.closing_heads(map_tree(lambda leaf: leaf[-1], batch["obs"]))["outputs"]
 
 
 class CriticValues:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.packing import Packing
+from rlrun.data.packing import Packing, zeroed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.flow.flow import Operator, StatefulOperator
@@ -28,6 +28,8 @@ class TrainOnBatch(Operator):
         minibatch_size: Steps in a minibatch; None for the whole batch.
         whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
             consecutive steps need it, instead of a single step.
+        seq_len: Steps in a row of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for rows
+            of single steps.
         stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
     """
 
@@ -40,19 +42,22 @@ class TrainOnBatch(Operator):
         num_epochs: int = 1,
         minibatch_size: int | None = None,
         whole_fragments: bool = False,
+        seq_len: int | None = None,
         stop: tuple[str, float] | None = None,
     ) -> None:
         self.trainee = trainee
         self.num_epochs = num_epochs
         self.minibatch_size = minibatch_size
         self.whole_fragments = whole_fragments
+        self.seq_len = seq_len
         self.stop = stop
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         rows = {"whole_fragments": True} if self.whole_fragments else {}
-        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **stop}
+        sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
+        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **sequences, **stop}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Moves the parameters; returns the batch as it is."""
@@ -61,7 +66,7 @@ class TrainOnBatch(Operator):
         length, slots = item["valid"].shape
         learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
         trainee.learner.learn(
-            whole_fragment_rows(learned) if self.whole_fragments else learned.steps().zero_invalid().rows(1),
+            self._rows(learned),
             num_epochs=self.num_epochs,
             # A fragment's row has one cell more than steps.
             minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
@@ -69,6 +74,13 @@ class TrainOnBatch(Operator):
             stop=self.stop,
         )
         return item
+
+    def _rows(self, batch: SampleBatch) -> SampleBatch:
+        if self.whole_fragments:
+            return whole_fragment_rows(batch)
+        if self.seq_len is not None:
+            return sequence_rows(batch.steps(), self.seq_len)
+        return batch.steps().zero_invalid().rows(1)
 
     def _minibatch_rows(self, length: int, slots: int) -> int:
         if not self.whole_fragments:
@@ -82,6 +94,37 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
     closed = batch.closed().zero_invalid(keep=("obs",))
     packed = closed.map(rows.pack) if rows.moves else SampleBatch(closed, obs=map_tree(rows.pack, closed["obs"]))
     return packed.rows(len(packed["valid"]))
+
+
+def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
+    """Cuts each slot's steps into rows of consecutive ones, each with the recurrent state before its first step.
+
+    Only steps stand in a row, one behind the other. An episode's final observation is left out: its value is known from
+    acting, and `episode_starts` resets the state at the step behind it. Rows that steps do not fill end with zeros.
+
+    The state is the one recorded while acting, without burn-in. It is that of older weights from the second minibatch
+    on, as in other implementations of recurrent PPO.
+
+    Args:
+        batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
+        length: L, steps in a row.
+
+    Returns:
+        Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].
+    """
+    time, slots = batch["valid"].shape
+    padded = -(-time // length) * length
+    order = np.argsort(~batch["valid"], axis=0, kind="stable")
+
+    def packed(leaf: NDArray[Any]) -> NDArray[Any]:
+        rows = np.zeros((padded, slots, *leaf.shape[2:]), leaf.dtype)
+        rows[:time] = leaf[order, np.arange(slots)]
+        return rows
+
+    steps = SampleBatch({name: map_tree(packed, tree) for name, tree in batch.items() if name != "state"})
+    firsts = order[::length], np.arange(slots)
+    state = zeroed(batch["state"][firsts], batch["valid"][firsts])
+    return SampleBatch(steps.zero_invalid().rows(length), state=state.reshape(-1, state.shape[-1]))
 
 
 class TrainedMinibatch(NamedTuple):

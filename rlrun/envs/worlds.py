@@ -151,6 +151,34 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
         return np.zeros(1, np.float32), float(action == last), True, False, {}
 
 
+class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
+    """Shows a cue, -1 or 1, once and pays 1 at the episode's end if the last action names it: 0 for -1, 1 for 1.
+
+    All other observations are 0. With memory the best return is 1. Without it every policy gets 1/2 on average, for the
+    observation at the last action tells nothing.
+    """
+
+    def __init__(self, delay: int = 3) -> None:
+        """Makes the world; the last action comes `delay` steps after the cue."""
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,))
+        self.action_space = spaces.Discrete(2)
+        self._delay = delay
+        self._cue = 0
+        self._elapsed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Shows a new cue."""
+        super().reset(seed=seed)
+        self._cue, self._elapsed = int(self.np_random.integers(2)), 0
+        return np.array([2.0 * self._cue - 1.0], np.float32), {}
+
+    def step(self, action: int) -> Step:
+        """Pays for the last action."""
+        is_last = self._elapsed == self._delay
+        self._elapsed += 1
+        return np.zeros(1, np.float32), float(is_last and action == self._cue), is_last, False, {}
+
+
 class MultiDiscreteMatch(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):  # type: ignore[misc]
     """Shows three whole numbers and pays 1/3 for each that the action repeats, in episodes of 10 steps.
 

@@ -16,6 +16,7 @@ from rlrun.envs.worlds import (
     AsymmetricBox,
     ConstantReward,
     Crashing,
+    CueRecall,
     DictCartPole,
     Hanging,
     MultiBinaryMatch,
@@ -39,6 +40,19 @@ def episode_return(env: gymnasium.Env[Any, Any], policy: Policy, seed: int = 0) 
         ended = terminated or truncated
     assert misfit(env.observation_space, observation) is None
     return total
+
+
+def test_a_cue_is_paid_for_who_remembers_it_and_at_the_last_action_only() -> None:
+    def remembering(cue: list[float], seen: Any) -> int:
+        cue += [seen[0]] if seen[0] else []
+        return int(cue[-1] == 1)
+
+    env, cues = CueRecall(delay=4), list[float]()
+    assert [episode_return(env, lambda seen: remembering(cues, seen), seed) for seed in range(10)] == [1.0] * 10
+    assert set(cues) == {-1.0, 1.0}
+    assert [episode_return(env, lambda seen: 1, seed) for seed in range(10)] == [float(cue == 1) for cue in cues]
+    env.reset(seed=0)
+    assert [env.step(0)[2] for _ in range(5)] == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,222 @@
+"""Actor-critics with a core: what acts step by step and what learns from rows say the same, values included."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, Space
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.operators.training import sequence_rows
+from rlrun.functional.moments import Moments
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.weights import Weights
+
+LENGTH, SLOTS = 40, 3
+NUMBERS = Box(-9, 9, (3,))
+FILTERS = {"observations/": Moments.of(np.random.default_rng(0).normal(1, 3, (1000, 3)), 1)}
+CORES = [("lstm", True), ("lstm", False), ("gru", True), ("gru", False)]
+every_core = pytest.mark.parametrize(("core", "shared"), CORES)
+
+
+def policy_of(
+    core: str, shared: bool, actions: Space[Any] | None = None, space: Space[Any] = NUMBERS, **model: Any
+) -> ActorCriticPolicy:
+    settings = ModelConfig(hiddens=(8,), core_width=6, shared_value=shared).replace(core=core, **model)
+    policy = ActorCriticPolicy(space, actions or Discrete(4), settings, normalize_observations=True, seed=5)
+    with torch.no_grad():
+        for parameter in policy.module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)) / 2)
+    return policy
+
+
+def flat_of(policy: ActorCriticPolicy) -> np.ndarray:
+    return policy.parameters.gather(policy.module).numpy()
+
+
+def acting(policy: ActorCriticPolicy) -> BehaviorPolicy:
+    behavior: BehaviorPolicy = pickle.loads(pickle.dumps(policy.behavior()))
+    behavior.load(Weights(0, flat_of(policy), FILTERS))
+    return behavior
+
+
+def world(length: int = LENGTH, seed: int = 0) -> SampleBatch:
+    """What an env shows: behind each end stands the final observation, and behind that an episode begins."""
+    rng = np.random.default_rng(seed)
+    ends = np.zeros((length, SLOTS), np.bool_)
+    starts, valid = ends.copy(), ~ends
+    starts[0] = True
+    for slot in range(SLOTS):
+        t = int(rng.integers(1, 6))
+        while t < length:
+            ends[t, slot] = True
+            valid[t + 1 : t + 2, slot] = False
+            starts[t + 2 : t + 3, slot] = True
+            t += 2 + int(rng.integers(1, 12))
+    obs = rng.normal(1, 3, (length + 1, SLOTS, 3)).astype(np.float32)
+    return SampleBatch(obs=obs, truncateds=ends, terminateds=ends & ~ends, valid=valid, starts=starts)
+
+
+def recorded(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
+    """Acts over a fragment; what the network put out at each step stays beside what is delivered."""
+    length, slots = seen["valid"].shape
+    noise = behavior.noise(np.random.default_rng(1), length, slots)
+    batch = behavior.allocate_fragment(length, slots)
+    for t in range(length):
+        behavior.act(map_tree(lambda leaf, t=t: leaf[t], seen["obs"]), noise[t], batch, t, seen["starts"][t])
+    outputs = batch["outputs"]
+    batch.update({name: column for name, column in seen.items() if name != "starts"})
+    behavior.postprocess(batch)
+    return SampleBatch(batch, network_outputs=outputs)
+
+
+def learned(policy: ActorCriticPolicy, rows: SampleBatch) -> tuple[SampleBatch, Any]:
+    columns = rows.map(torch.from_numpy)
+    views = policy.parameters.views(torch.from_numpy(flat_of(policy)))
+    with torch.no_grad():
+        return columns, policy.outputs(views, columns)
+
+
+def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, length: int) -> None:
+    rows, found = learned(policy, sequence_rows(batch.steps(), length))
+    where = rows["valid"]
+    assert where.sum() == batch["valid"].sum()
+    assert rows["episode_starts"][:, 1:].any()
+    near = {"atol": 1e-5, "rtol": 1e-5}
+    torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
+    torch.testing.assert_close(found.distribution.log_prob(rows["actions"])[where], rows["logp"][where], **near)
+    torch.testing.assert_close(found.values[where], rows["values"][where], **near)
+
+
+@every_core
+@pytest.mark.parametrize("length", [7, 8, 64])
+def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: bool, length: int) -> None:
+    policy = policy_of(core, shared)
+    behavior = acting(policy)
+    for seed in range(2):  # the second fragment goes on in the middle of episodes
+        seen = world(seed=seed)
+        if seed:
+            seen["starts"][0] = False
+        batch = recorded(behavior, seen)
+        assert batch["state"].shape[2] == 6 * (2 if core == "lstm" else 1) * (1 if shared else 2)
+        assert batch["state"][0].any() == bool(seed)
+        assert_the_learner_agrees(policy, batch, length)
+
+
+@every_core
+def test_state_dependent_noise_is_a_function_of_what_the_core_puts_out(core: str, shared: bool) -> None:
+    policy = policy_of(core, shared, Box(-1, 1, (2,)), use_sde=True, log_std_init=-1.0)
+    assert_the_learner_agrees(policy, recorded(acting(policy), world()), 8)
+
+
+def test_images_with_a_core_act_in_torch_and_values_follow_from_the_state_there_too() -> None:
+    space = Dict({"image": Box(0, 255, (36, 36, 1), np.uint8), "speed": NUMBERS})
+    policy = policy_of("gru", False, space=space, hiddens=())
+    seen = world(6)
+    images = np.random.default_rng(2).integers(0, 256, (7, SLOTS, 36, 36, 1), np.uint8)
+    seen["obs"] = {"image": images, "speed": seen["obs"]}
+    behavior = policy.behavior()
+    behavior.load(Weights(0, flat_of(policy) / 8))
+    batch = recorded(behavior, seen)
+    views = policy.parameters.views(torch.from_numpy(flat_of(policy) / 8))
+    rows = sequence_rows(batch.steps(), 3).map(torch.from_numpy)
+    with torch.no_grad():
+        found = policy.outputs(views, rows)
+    torch.testing.assert_close(found.values[rows["valid"]], rows["values"][rows["valid"]], atol=1e-4, rtol=1e-4)
+    assert np.isfinite(batch["values"]).all()
+
+
+def value_behind(policy: ActorCriticPolicy, observations: np.ndarray, state: np.ndarray | None = None) -> float:
+    """The value of the last of some observations [L, D] of one episode, which began with the first or at a state."""
+    size = policy.network.module.spec.state_size
+    first = torch.zeros(1, size) if state is None else torch.from_numpy(state)[None]
+    with torch.no_grad():
+        rows = torch.from_numpy(observations)[None]
+        heads, _ = policy.network(None, {"obs": rows}, first, torch.zeros(1, len(observations), dtype=torch.bool))
+    return float(heads["value"][0, -1, 0])
+
+
+@every_core
+def test_an_episode_s_final_observation_is_valued_with_its_state_and_the_next_episode_begins_without(
+    core: str, shared: bool
+) -> None:
+    """Slot 0: steps 0 to 3, cut off there, final observation in row 4; a new episode from row 5 on."""
+    policy, seen = policy_of(core, shared), world(9)
+    for name in ("truncateds", "starts"):
+        seen[name][:] = False
+    seen["valid"][:] = True
+    seen["starts"][0] = seen["starts"][5, 0] = seen["truncateds"][3, 0] = True
+    seen["valid"][4, 0] = False
+    batch = recorded(acting(policy), seen)
+    obs, values = batch["obs"][:, 0], batch["values"][:, 0]
+    assert values[4] == pytest.approx(value_behind(policy, obs[:5]), abs=1e-5)
+    assert values[4] != pytest.approx(value_behind(policy, obs[4:5]), abs=1e-3)
+    assert values[5] == pytest.approx(value_behind(policy, obs[5:6]), abs=1e-5)
+    assert not batch["state"][5, 0].any()
+    assert values[8] == pytest.approx(value_behind(policy, obs[5:9]), abs=1e-5)
+
+
+@every_core
+@pytest.mark.parametrize("cut_off", [False, True], ids=["goes on", "cut off at the last step"])
+def test_the_closing_value_has_the_state_behind_the_last_step_and_does_not_move_it(
+    core: str, shared: bool, cut_off: bool
+) -> None:
+    policy, seen = policy_of(core, shared), world(5)
+    for name in ("truncateds", "starts"):
+        seen[name][:] = False
+    seen["valid"][:] = True
+    seen["starts"][0], seen["truncateds"][4] = True, cut_off
+    behavior = acting(policy)
+    batch = recorded(behavior, seen)
+    state = behavior.state()["recurrent_state"]
+    for slot in range(SLOTS):
+        expected = value_behind(policy, batch["obs"][:, slot])
+        assert batch["values"][5, slot] == pytest.approx(expected, abs=1e-5)
+    behind = recorded(behavior, SampleBatch(seen, starts=np.zeros_like(seen["starts"])))
+    np.testing.assert_array_equal(behind["state"][0], state)
+    alone = value_behind(policy, behind["obs"][:1, 0], state[0])
+    assert behind["values"][0, 0] == pytest.approx(alone, abs=1e-5)
+
+
+def test_with_towers_of_their_own_policy_and_value_have_states_of_their_own() -> None:
+    policy = policy_of("lstm", False)
+    observations, starts = torch.randn(2, 1, 3), torch.zeros(2, 1, dtype=torch.bool)
+
+    def heads(state: Tensor) -> tuple[Tensor, Tensor]:
+        found, _ = policy.network(None, {"obs": observations}, state, starts)
+        return found["outputs"], found["value"]
+
+    zeros = torch.zeros(2, 24)
+    of_policy, of_value = zeros.clone(), zeros.clone()
+    of_policy[:, :12], of_value[:, 12:] = 1.0, 1.0
+    (outputs, value), (moved, same_value), (same, moved_value) = heads(zeros), heads(of_policy), heads(of_value)
+    assert torch.equal(same_value, value)
+    assert torch.equal(same, outputs)
+    assert not torch.allclose(moved, outputs)
+    assert not torch.allclose(moved_value, value)
+
+
+def test_without_orthogonal_weights_or_with_every_lstm_begins_with_remembering() -> None:
+    for orthogonal in (False, True):
+        settings = ModelConfig(hiddens=(8,), core="lstm", core_width=4, orthogonal_init=orthogonal)
+        policy = ActorCriticPolicy(NUMBERS, Discrete(2), settings, normalize_observations=False, seed=5)
+        for layer in ("policy_lstm_inputs", "value_lstm_inputs"):
+            assert policy.module.get_submodule(layer).bias[4:8].tolist() == [1.0] * 4
+
+
+def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode_begins() -> None:
+    policy = policy_of("lstm", False)
+    batch, behavior = recorded(acting(policy), world()), acting(policy)
+    raw = world()
+    for t in range(LENGTH):
+        behavior.begin_episodes(raw["starts"][t])
+        outputs = behavior.outputs(raw["obs"][t])
+        np.testing.assert_allclose(outputs, batch["network_outputs"][t], atol=1e-5)

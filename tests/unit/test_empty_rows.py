@@ -19,7 +19,7 @@ from rlrun.flow.operators.all_reduce_sgd import standardized_together
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 from rlrun.flow.operators.initial_priorities import InitialPriorities
-from rlrun.flow.operators.training import whole_fragment_rows
+from rlrun.flow.operators.training import sequence_rows, whole_fragment_rows
 from rlrun.functional.masked import standardized
 from rlrun.functional.moments import Moments
 from rlrun.functional.vtrace import vtrace
@@ -260,6 +260,26 @@ def test_vtrace_over_rows_of_whole_fragments(world: World) -> None:
                     steps = rows["valid"][slot]
                     np.testing.assert_array_equal(own[slot][steps], expected[alone["valid"]])
                 np.testing.assert_array_equal(rows["obs"][slot][steps], alone["obs"][alone["valid"]])
+
+
+@SLOWLY
+@given(world=worlds, length=st.integers(1, 5))
+def test_rows_of_sequences_hold_a_slot_s_steps_one_behind_the_other(world: World, length: int) -> None:
+    for batch, cuts, _ in fragments_of(world):
+        rows = sequence_rows(batch.steps(), length)
+        assert all(np.isfinite(leaf).all() for leaf in leaves(dict(rows)))
+        assert not any(leaf[~rows["valid"]].any() for name, leaf in rows.items() if name != "state")
+        for slot, cut in enumerate(cuts):
+            own = rows.map(lambda leaf, slot=slot: leaf[slot :: world.slots])
+            steps = np.zeros(0, np.int64) if cut is None else np.flatnonzero(cut["valid"][:, 0])
+            filled = np.arange(own["valid"].size).reshape(own["valid"].shape) < len(steps)
+            np.testing.assert_array_equal(own["valid"], filled)
+            if cut is not None:
+                for name, column in cut.steps().items():
+                    if name != "state":
+                        np.testing.assert_array_equal(own[name][filled], column[steps, 0], err_msg=name)
+                np.testing.assert_array_equal(own["state"][filled[:, 0]], cut["state"][steps[::length], 0])
+            assert not own["state"][~filled[:, 0]].any()
 
 
 def with_values(rows: SampleBatch, batch: SampleBatch) -> SampleBatch:

@@ -10,7 +10,13 @@ from rlrun.flow.clock import Clock
 from rlrun.flow.flow import WorkerOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import AddTargetOutputs, TrainOnBatch, UpdateTargetNetwork, whole_fragment_rows
+from rlrun.flow.operators.training import (
+    AddTargetOutputs,
+    TrainOnBatch,
+    UpdateTargetNetwork,
+    sequence_rows,
+    whole_fragment_rows,
+)
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.sources.items import from_items
@@ -207,6 +213,21 @@ def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole
     train(item)
     assert trainee.learner.sgd_steps == 2 * 3
     assert trainee.learner.last_batch["valid"].shape == ((6, 5) if whole_fragments else (24, 1))
+
+
+def test_rows_of_sequences_are_filled_with_steps_and_begin_with_the_state_before_the_first():
+    """Slot 0 ends its episode at step 1: row 2 holds the final observation. Five rows do not divide by two."""
+    item = SampleBatch(
+        obs=np.arange(10.0).reshape(5, 2),
+        episode_starts=np.array([[0, 1], [0, 0], [0, 0], [1, 0], [0, 0]], bool),
+        state=np.arange(20.0).reshape(5, 2, 2),
+        valid=np.array([[1, 1], [1, 1], [0, 1], [1, 1], [1, 1]], bool),
+    )
+    rows = sequence_rows(item, 2)
+    assert rows["obs"].tolist() == [[0, 2], [1, 3], [6, 8], [5, 7], [0, 0], [9, 0]]
+    assert rows["valid"].sum(1).tolist() == [2, 2, 2, 2, 0, 1]
+    assert rows["episode_starts"].tolist() == [[0, 0], [1, 0], [1, 0], [0, 0], [0, 0], [0, 0]]
+    assert rows["state"].tolist() == [[0, 1], [2, 3], [12, 13], [10, 11], [0, 0], [18, 19]]
 
 
 def test_the_target_network_stays_behind_until_it_is_due(make_trainee):

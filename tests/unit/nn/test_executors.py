@@ -102,20 +102,22 @@ def test_further_inputs_stand_beside_the_encoded_observation():
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("space", [NESTED, Discrete(4)], ids=["nested", "choices"])
-def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(kind, space):
-    spec, module = made(PLAIN, space=space, core=Core(kind, 6))
+@pytest.mark.parametrize("heads", ["plain", "two towers", "two heads"])
+def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(kind, space, heads):
+    spec, module = made(HEADS[heads], space=space, core=Core(kind, 6))
     generator = np.random.default_rng(2)
     observations = observations_of(space)
     starts = generator.random((LENGTH, SLOTS)) < 0.1
     first = generator.normal(size=(SLOTS, spec.state_size)).astype(np.float32)
-    assert spec.state_size == {"lstm": 12, "gru": 6}[kind]
+    assert spec.state_size == {"lstm": 12, "gru": 6}[kind] * len(spec.towers)
     expected, last = over_rows(module, observations, first, starts)
     in_numpy, in_torch = acting(spec, module), TorchActingNetwork(TorchNetwork(module), 0, spec.state_size)
     for network in (in_numpy, in_torch):
         state = first
         for t in range(LENGTH):
-            heads, state = network({"obs": at(observations, t)}, state, starts[t])
-            np.testing.assert_allclose(heads["outputs"], expected["outputs"][t], atol=1e-5)
+            found, state = network({"obs": at(observations, t)}, state, starts[t])
+            for name, head in expected.items():
+                np.testing.assert_allclose(found[name], head[t], atol=1e-5)
         np.testing.assert_allclose(state, last, atol=1e-5)
 
 

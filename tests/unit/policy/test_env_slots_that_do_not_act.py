@@ -41,6 +41,9 @@ POLICIES = {
     "recurrent q": recurrent_q,
     "correlated noise": deterministic,
     "actor-critic": lambda: ActorCriticPolicy(SPACE, BOUNDED, MODEL, **SHARED),
+    "recurrent actor-critic": lambda: ActorCriticPolicy(
+        SPACE, BOUNDED, MODEL.replace(core="gru", core_width=5), **SHARED
+    ),
     "q with values": lambda: QPolicy(SPACE, CHOICES, MODEL, **SHARED, records_values=True),
 }
 

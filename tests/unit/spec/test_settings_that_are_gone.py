@@ -29,6 +29,7 @@ REFUSED = [
     ("gorila", "noisy: true", "gradients of the workers are without noise on parameters"),
     ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
     ("ddppo", "asynchronous: true", "the workers learn in step"),
+    ("ddppo", "seq_len: 8", "its networks have no recurrent core"),
     ("ddppo", "max_worker_restarts: 3", "the others cannot go on without a worker that died"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
@@ -111,6 +112,16 @@ def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
             f"spec.yaml:5:20: try.config.model.use_sde: 'use_sde' cannot be set in {algorithm}: no action is drawn "
             "from a normal distribution"
         ]
+
+
+@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - {"ppo", "r2d2", "r2d3"}))
+@pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8"])
+def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setting: str) -> None:
+    name = setting.partition(":")[0]
+    assert problems(algorithm, f"model: {{{setting}}}") == [
+        f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: ppo, r2d2 and r2d3 have "
+        "recurrent networks"
+    ]
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

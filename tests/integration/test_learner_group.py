@@ -19,6 +19,7 @@ from rlrun.cli.main import cli
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import TrainingFailed
+from rlrun.flow.operators.training import sequence_rows
 from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner
@@ -38,8 +39,8 @@ def scheduled_after(env_steps: int) -> dict[str, float]:
     return values_at({name: getattr(config, name) for name in config.scheduled_fields()}, env_steps)
 
 
-def made_by() -> AlgorithmLearnerFactory:
-    algorithm = PPOWithTarget(ppo.PPOConfig.parse(PPO_CONFIG))
+def made_by(**config: Any) -> AlgorithmLearnerFactory:
+    algorithm = PPOWithTarget(ppo.PPOConfig.parse({**PPO_CONFIG, **config}))
     return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, compile_updates=False)
 
 
@@ -58,8 +59,8 @@ def batch_of(rows: int, seed: int = 0) -> SampleBatch:
     ).zero_invalid()
 
 
-def group_of(num_learners: int, num_parameter_servers: int = 0) -> LearnerGroup:
-    make = made_by()
+def group_of(num_learners: int, num_parameter_servers: int = 0, **config: Any) -> LearnerGroup:
+    make = made_by(**config)
     alone: LocalLearner = make()
     return LearnerGroup(
         make,
@@ -121,6 +122,23 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
     assert {name: part.tobytes() for name, part in first.items()} == {n: part.tobytes() for n, part in second.items()}
     first, second = replicas(pair, "take_statistics")
     assert first == second
+
+
+def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
+    config = {"model": {"hiddens": [8], "core": "gru", "core_width": 4}, "seq_len": 4}
+    rng, steps = np.random.default_rng(0), batch_of(60)
+    fragment = steps.map(lambda leaf: leaf.reshape(10, 6, *leaf.shape[2:]))
+    fragment["episode_starts"] = rng.random((10, 6)) < 0.2
+    fragment["state"] = rng.normal(size=(10, 6, 8)).astype(np.float32)
+    pair, alone = group_of(2, **config), made_by(**config)()
+    try:
+        for learner in (alone, pair):
+            rows = sequence_rows(fragment, 4)
+            learner.learn(rows, num_epochs=2, minibatch_size=16, scheduled=scheduled_after(0))
+        assert pair.sgd_steps == alone.sgd_steps == 2 * 5  # 18 rows, 4 in a minibatch
+        np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-5)
+    finally:
+        pair.close()
 
 
 def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGroup) -> None:

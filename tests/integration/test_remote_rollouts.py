@@ -65,8 +65,9 @@ def test_two_workers_give_the_same_numbers_every_time() -> None:
     assert runs[0][-1]["env_steps"] > 200
 
 
-def test_a_run_with_two_workers_is_restored_bit_for_bit(tmp_path: Path) -> None:
-    with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
+@pytest.mark.parametrize("core", [None, "lstm"])
+def test_a_run_with_two_workers_is_restored_bit_for_bit(core: str | None, tmp_path: Path) -> None:
+    with PPO("CartPole-v1", {**SMALL, "model": {"hiddens": [8], "core": core}, "seq_len": 4}, seed=4) as algorithm:
         iterations(algorithm, 2)
         algorithm.save(tmp_path / "checkpoint")
         expected = iterations(algorithm, 3)

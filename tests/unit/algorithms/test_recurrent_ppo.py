@@ -1,0 +1,201 @@
+"""PPO with a recurrent network: rows of sequences, exact resumes, and a task that only memory solves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rlrun
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import SpecError
+from rlrun.flow.operators.training import sequence_rows
+from rlrun.learner.local_learner import LocalLearner
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
+
+MODEL = {"hiddens": [8], "core": "lstm", "core_width": 6}
+SMALL = {
+    "model": MODEL,
+    "num_envs_per_worker": 4,
+    "train_batch_size": 160,
+    "minibatch_size": 48,
+    "seq_len": 12,
+    "num_epochs": 2,
+    "compile": False,
+}
+SCHEDULED = {"lr": 1e-2, "clip_param": 0.2, "entropy_coeff": 0.01}
+
+
+def learner_of(**config: Any) -> LocalLearner:
+    algorithm = PPO(PPOConfig.parse({**SMALL, **config}))
+    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, compile_updates=False)()
+
+
+def batch_of(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
+    """A batch [length, 3] of steps, an episode's start in the middle of the second slot."""
+    rng, shape = np.random.default_rng(0), (length, 3)
+    starts = np.zeros(shape, np.bool_)
+    starts[length // 2, 1] = True
+    numbers = {name: rng.normal(size=shape).astype(np.float32) for name in ("values", "advantages", "value_targets")}
+    return SampleBatch(
+        obs=rng.normal(size=(*shape, 4)).astype(np.float32),
+        actions=rng.integers(0, 2, shape),
+        logp=np.log(rng.uniform(0.3, 0.7, shape)).astype(np.float32),
+        episode_starts=starts,
+        state=rng.normal(size=(*shape, state_size)).astype(np.float32),
+        valid=np.ones(shape, np.bool_) if valid is None else valid,
+        **numbers,
+    )
+
+
+def learned(rows: SampleBatch, **config: Any) -> np.ndarray:
+    learner, length = learner_of(**config), rows["valid"].shape[1]
+    learner.learn(rows, num_epochs=2, minibatch_size=2 * length, scheduled=SCHEDULED)
+    flat: np.ndarray = learner.flat()
+    assert not np.array_equal(flat, learner_of(**config).flat())
+    return flat
+
+
+def test_garbage_in_cells_without_a_step_changes_no_bit_of_the_update() -> None:
+    valid = np.ones((10, 3), np.bool_)
+    valid[4, 0] = valid[7:, 2] = False
+    batch, other = batch_of(10, valid), batch_of(10, valid)
+    for column in other.values():
+        if column.dtype == np.float32:
+            column[~valid] = np.nan
+    other["episode_starts"][~valid] = True
+    np.testing.assert_array_equal(learned(sequence_rows(other, 4)), learned(sequence_rows(batch, 4)))
+
+
+def test_rows_that_are_filled_up_move_the_parameters_as_those_of_steps_alone() -> None:
+    batch = batch_of(5)
+    alone = learner_of()
+    padded = learner_of()
+    for learner, length in ((alone, 5), (padded, 8)):
+        learner.learn(sequence_rows(batch, length), num_epochs=1, minibatch_size=3 * length, scheduled=SCHEDULED)
+    assert (alone.last_batch["valid"].shape, padded.last_batch["valid"].shape) == ((3, 5), (3, 8))
+    np.testing.assert_allclose(padded.flat(), alone.flat(), atol=1e-6)
+    assert padded.take_statistics() == pytest.approx(alone.take_statistics(), abs=1e-5)
+
+
+def test_microbatches_of_rows_add_up_to_the_minibatch() -> None:
+    rows = sequence_rows(batch_of(8), 4)
+    np.testing.assert_allclose(learned(rows, microbatch_size=4), learned(rows), atol=1e-5)
+
+
+def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_episode_s_start() -> None:
+    policy = learner_of().policy
+    rows = sequence_rows(batch_of(6), 6).map(torch.from_numpy)
+    rows["obs"].requires_grad_()
+    outputs = policy.outputs(policy.parameters.views(policy.parameters.gather(policy.module)), rows)
+    last = outputs.values[:, -1].sum() + outputs.distribution.outputs[:, -1].sum()
+    (gradient,) = torch.autograd.grad(last, rows["obs"])
+    assert gradient[[0, 2]].abs().amax(-1).min() > 0
+    assert not gradient[1, :3].any()
+    assert gradient[1, 3:].abs().amax(-1).min() > 0
+
+
+@pytest.mark.usefixtures("traced_updates")
+def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+    flats = []
+    for compile_updates in (False, True):
+        model = {"hiddens": [4], "core": "gru", "core_width": 4, "shared_value": True}
+        short = {"model": model, "seq_len": 2, "minibatch_size": 16, "train_batch_size": 32, "num_epochs": 1}
+        with rlrun.PPO("CartPole-v1", {**SMALL, **short, "compile": compile_updates}, seed=2) as algorithm:
+            algorithm.train()
+            assert algorithm.training.trainee.learner.is_compiled == compile_updates
+            flats.append(algorithm.training.trainee.learner.flat())
+    np.testing.assert_allclose(flats[1], flats[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_off_or_go_on(shared: bool) -> None:
+    env = {"id": "CartPole-v1", "max_episode_steps": 15}
+    model = {**MODEL, "shared_value": shared}
+    with rlrun.PPO(env, {**SMALL, "model": model, "normalize_observations": True}, seed=1) as algorithm:
+        algorithm.train()  # so that there is something to filter by, and episodes go on over fragments
+        workers = algorithm.training.workers
+        workers.request(0)
+        (rollout,) = workers.arrived()
+        batch = rollout.batches["default"]
+        policy = algorithm.training.trainee.learner.policy
+        views = policy.parameters.views(torch.from_numpy(algorithm.training.trainee.learner.flat()))
+        length = len(batch["valid"])
+        starts = np.concatenate([batch["episode_starts"], np.zeros((1, 4), np.bool_)])
+        rows = [torch.from_numpy(np.ascontiguousarray(np.moveaxis(leaf, 0, 1))) for leaf in (batch["obs"], starts)]
+        heads, _ = policy.network(views, {"obs": rows[0]}, torch.from_numpy(batch["state"][0]), rows[1])
+        counts = np.ones((length + 1, 4), np.bool_)
+        counts[-1] = batch["valid"][-1]  # behind a final observation nothing follows that counts
+        expected = heads["value"][..., 0].detach().numpy().T
+        np.testing.assert_allclose(batch["values"][counts], expected[counts], atol=1e-4)
+        finals = ~batch["valid"]
+        assert finals[1:].sum() > 4
+        assert batch["truncateds"].any()
+        assert batch["terminateds"].any()
+
+
+def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    with rlrun.PPO("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=3) as one:
+        for _ in range(2):
+            one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = [one.train() for _ in range(3)]
+        weights = one.training.trainee.learner.flat()
+    with rlrun.PPO.restore(checkpoint) as other:
+        found = [other.train() for _ in range(3)]
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+    names = ("env_steps", "sgd_steps", "episode_return_mean", "learner/policy_loss", "learner/value_loss")
+    assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in expected]
+    # 40 steps of each env make 4 rows of 12, the last filled up, and 16 rows make 4 minibatches of 4.
+    assert expected[0]["sgd_steps"] == 3 * 2 * 4
+
+
+def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_episodes_begin() -> None:
+    cue = {"id": "rlrun.envs.worlds:CueRecall", "kwargs": {"delay": 3}}
+    config = {
+        "num_envs_per_worker": 16,
+        "train_batch_size": 512,
+        "minibatch_size": 128,
+        "seq_len": 8,
+        "num_epochs": 4,
+        "lr": [[0, 1e-2], [4000, 1e-3]],
+        "compile": False,
+    }
+    for core, low, high in ((None, 0.35, 0.65), ("gru", 0.95, 1.0)):
+        model = {"hiddens": [16], "core": core, "core_width": 16, "shared_value": True}
+        with rlrun.PPO(cue, {**config, "model": model}, seed=100) as algorithm:
+            while algorithm.train()["env_steps"] < 4000:
+                pass
+            assert low <= algorithm.evaluate(200).mean <= high
+            if core is not None:
+                for _ in range(3):
+                    for shown in (1.0, -1.0):
+                        asked = [shown, 0.0, 0.0, 0.0]
+                        actions = [algorithm.act(np.float32([x]), episode_start=i == 0) for i, x in enumerate(asked)]
+                        assert actions[-1] == int(shown == 1.0)
+
+
+def test_minibatches_that_are_no_whole_sequences_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"minibatch_size \(64\) must be a multiple of seq_len \(20\)"):
+        PPOConfig(model={"core": "gru"}, seq_len=20)
+    assert PPOConfig(seq_len=20).minibatch_size == 64  # without a core there are no sequences
+
+
+def test_a_network_of_one_s_own_with_a_core_is_refused() -> None:
+    with pytest.raises(SpecError, match="recurrent networks are built by rlrun; leave out core, or module"):
+        PPOConfig(model={"core": "gru", "module": "my_lab.nets:Net"})
+
+
+def test_the_plan_tells_the_length_of_sequences() -> None:
+    def settings_of_training(**config: Any) -> dict[str, Any]:
+        plan = rlrun.PPO("CartPole-v1", config).training.plan().describe()
+        (found,) = [info.settings for info in plan if info.name == "TrainOnBatch"]
+        return dict(found)
+
+    assert settings_of_training(model={"core": "lstm"})["seq_len"] == 16
+    assert "seq_len" not in settings_of_training()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlrun.data.packing import Packing, zeroed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.metric import Metric
 
@@ -60,7 +61,11 @@ class TrainOnBatch(Operator):
         return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **sequences, **stop}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Moves the parameters; returns the batch as it is."""
+        """Moves the parameters; returns the batch as it is.
+
+        Raises:
+            UsageError: The policy is recurrent, and rows are no sequences.
+        """
         trainee = self.trainee
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
@@ -76,10 +81,14 @@ class TrainOnBatch(Operator):
         return item
 
     def _rows(self, batch: SampleBatch) -> SampleBatch:
-        if self.whole_fragments:
-            return whole_fragment_rows(batch)
         if self.seq_len is not None:
             return sequence_rows(batch.steps(), self.seq_len)
+        if "state" in batch:
+            raise UsageError(
+                "a recurrent network learns from sequences: leave model.core out, or say TrainOnBatch(seq_len=...)"
+            )
+        if self.whole_fragments:
+            return whole_fragment_rows(batch)
         return batch.steps().zero_invalid().rows(1)
 
     def _minibatch_rows(self, length: int, slots: int) -> int:

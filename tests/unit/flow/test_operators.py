@@ -6,6 +6,7 @@ import pytest
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
 from rlrun.flow.clock import Clock
 from rlrun.flow.flow import WorkerOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
@@ -228,6 +229,14 @@ def test_rows_of_sequences_are_filled_with_steps_and_begin_with_the_state_before
     assert rows["valid"].sum(1).tolist() == [2, 2, 2, 2, 0, 1]
     assert rows["episode_starts"].tolist() == [[0, 0], [1, 0], [1, 0], [0, 0], [0, 0], [0, 0]]
     assert rows["state"].tolist() == [[0, 1], [2, 3], [12, 13], [10, 11], [0, 0], [18, 19]]
+
+
+@pytest.mark.parametrize("whole_fragments", [False, True])
+def test_a_recurrent_network_learns_from_nothing_but_sequences(trainee, whole_fragments):
+    item = fragment()
+    item.update(weights_version=np.zeros((4, 2), np.int32), state=np.zeros((4, 2, 6), np.float32))
+    with pytest.raises(UsageError, match="a recurrent network learns from sequences"):
+        TrainOnBatch(trainee, whole_fragments=whole_fragments)(item)
 
 
 def test_the_target_network_stays_behind_until_it_is_due(make_trainee):

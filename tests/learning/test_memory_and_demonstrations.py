@@ -1,4 +1,4 @@
-"""What the gates of R2D2 and R2D3 are worth: without memory, or without demonstrations, there is no reaching them."""
+"""What gates of recurrent policies and R2D3 are worth: without memory, or demonstrations, they are out of reach."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ def test_without_memory_nobody_balances_a_pole_whose_velocity_is_hidden() -> Non
                 pass
             returns.append(algorithm.evaluate(20).mean)
     assert np.mean(returns[-5:]) < 150, returns
+    assert max(returns) < 150, returns
+
+
+@pytest.mark.regress
+@pytest.mark.timeout(1800)
+def test_without_its_core_ppo_does_not_balance_that_pole_either(tmp_path: Path) -> None:
+    spec = CONFIGS / "cartpole/ppo_lstm_position_only.yaml"
+    (trial,) = rlrun.run(spec, overrides=["config.model.core=null"], runs_dir=tmp_path)
+    evaluated = "evaluation/episode_return_mean"
+    returns = [row[evaluated] for row in trial.results() if row.get(evaluated) is not None]
+    assert len(returns) > 5
     assert max(returns) < 150, returns
 
 

@@ -78,7 +78,7 @@ def assert_masks_are_the_grid_s(observations: Any) -> None:
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, prioritized: bool) -> None:
     config = ReplayConfig(capacity=300, prioritized=prioritized)
-    replay = ReplayBuffer(config, num_lanes=1, n_step=n_step, gamma=0.9, seed=0)
+    replay = ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     shard = ReplayShard(ShardConfig(config, num_streams=1, n_step=n_step, gamma=0.9, seed=0))
     for fragment in fragments_of(GRID, 8):
         replay.add(0, fragment)
@@ -102,7 +102,7 @@ def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, prio
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
-    replay = ReplayBuffer(ReplayConfig(capacity=240, frame_stack=3), num_lanes=1, n_step=n_step, gamma=0.9, seed=0)
+    replay = ReplayBuffer(ReplayConfig(capacity=240, frame_stack=3), num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     for fragment in fragments_of(FRAMES, 6):
         replay.add(0, fragment)
     batch = replay.sample(300, 0)
@@ -113,7 +113,7 @@ def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
 
 def test_sequences_hold_the_masks_of_their_observations() -> None:
     config = SequenceReplayConfig(capacity=400, length=6, burn_in=2, stride=3)
-    replay = SequenceReplay(config, num_lanes=1, n_step=2, gamma=0.9, seed=0)
+    replay = SequenceReplay(config, num_workers=1, n_step=2, gamma=0.9, seed=0)
     for fragment in fragments_of(GRID, 6):
         slots = fragment["valid"].shape
         replay.add(

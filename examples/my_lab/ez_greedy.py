@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
+from rlrun.policy.action_masks import ActionMask, uniform_allowed
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.exploration import Exploration, RunNetwork
 from rlrun.policy.weights import Weights
@@ -19,6 +20,7 @@ class EZGreedy(Exploration):
     """Epsilon-greedy that repeats a random action for some steps (arXiv:2006.01782, algorithm 1).
 
     Where it explores, an action is drawn from all alike and repeated for n steps, with P(n) proportional to n^-mu.
+    A repetition breaks off where an action mask forbids its action.
 
     Args:
         num_actions: A.
@@ -45,24 +47,29 @@ class EZGreedy(Exploration):
         return generator.random((length, slots, 3), np.float32)
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Returns the repeated action where a repetition is under way, elsewhere the best, [B]."""
         if len(self._left) != len(noise):
             self._left = self._repeated = np.zeros(len(noise), np.int64)
-        left = np.where(episode_starts, 0, self._left)
+        left = np.where(episode_starts | self._is_forbidden(mask), 0, self._left)
         begins = (left == 0) & (noise[:, EXPLORES] < self.epsilon)
         left = np.where(begins, 1 + np.searchsorted(self._durations, noise[:, DURATION]), left)
-        repeated = np.where(begins, self._drawn(noise), self._repeated)
+        repeated = np.where(begins, self._drawn(noise, mask), self._repeated)
         after = np.maximum(left - 1, 0)
         self._left = after if acts is None else np.where(acts, after, self._left)
         self._repeated = repeated if acts is None else np.where(acts, repeated, self._repeated)
         return np.where(left > 0, repeated, run()["outputs"].argmax(-1))
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores for one step at a time: nothing is remembered outside of training."""
         noise = self.noise(generator, 1, len(outputs))[0]
-        return np.where(noise[:, EXPLORES] < self.epsilon, self._drawn(noise), outputs.argmax(-1))
+        return np.where(noise[:, EXPLORES] < self.epsilon, self._drawn(noise, mask), outputs.argmax(-1))
 
     def state(self) -> dict[str, Any]:
         """Returns the repetitions that are under way."""
@@ -72,5 +79,10 @@ class EZGreedy(Exploration):
         """Goes on with them."""
         self._left, self._repeated = state["left"], state["repeated"]
 
-    def _drawn(self, noise: Floats) -> NDArray[np.int64]:
-        return (noise[:, ACTION] * self.num_actions).astype(np.int64)
+    def _drawn(self, noise: Floats, mask: ActionMask | None) -> NDArray[np.int64]:
+        if mask is None:
+            return (noise[:, ACTION] * self.num_actions).astype(np.int64)
+        return uniform_allowed(noise[:, ACTION], mask)
+
+    def _is_forbidden(self, mask: ActionMask | None) -> NDArray[np.bool_] | bool:
+        return False if mask is None else np.take_along_axis(mask, self._repeated[:, None], -1)[:, 0] == 0

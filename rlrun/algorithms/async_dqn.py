@@ -112,7 +112,10 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
-        best = outputs.target_values(batch["obs"]).amax(-1)
+        target_values = outputs.target_values(batch["obs"])
+        # An episode's final observation may allow nothing, and then the chosen action's own value is still a number.
+        greedy = outputs.allowed_argmax(target_values, batch["obs"])
+        best = target_values.gather(-1, greedy.unsqueeze(-1)).squeeze(-1)
         # With ratios of 1, V-trace is the n-step return (arXiv:1802.01561, remark 1).
         targets, _ = vtrace(
             best.new_zeros(best.shape),

@@ -144,7 +144,8 @@ class DQN(Algorithm[DQNConfig]):
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """How far what is estimated of the taken actions is from what followed, over rows [S, 1].
 
-        What followed is the reward and what the target network estimates of the next best action, discounted.
+        What followed is the reward and what the target network estimates of the next best action, discounted. Where the
+        next observation holds an action mask, the best one is the best of those that it allows.
         """
         valid = batch["valid"].float()
         taken = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"])
@@ -152,7 +153,7 @@ class DQN(Algorithm[DQNConfig]):
         if self.config.double:
             best = outputs.greedy_actions(batch["next_obs"])
         else:
-            best = outputs.means(target_outputs).argmax(-1)
+            best = outputs.allowed_argmax(outputs.means(target_outputs), batch["next_obs"])
         following = gather_actions(target_outputs, best)
         values = outputs.means(taken)
         targets = batch["rewards"] + batch["discounts"] * outputs.means(following)

@@ -68,7 +68,7 @@ class R2D2(Algorithm[R2D2Config]):
         length = valid.shape[1]
         values, target_values = outputs.unrolled(batch, self.config.replay.burn_in)
         own = values[:, :length].gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
-        best = values.detach().argmax(-1, keepdim=True)
+        best = outputs.allowed_argmax(values.detach(), batch["obs"], self.config.replay.burn_in).unsqueeze(-1)
         worth = unrescaled(target_values.gather(-1, best).squeeze(-1))
         behind = batch["steps"] + batch["steps"].new_ones(length).cumsum(0) - 1
         targets = rescaled(batch["rewards"] + batch["discounts"] * worth.gather(1, behind))

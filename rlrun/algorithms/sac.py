@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
@@ -45,7 +44,8 @@ class SACConfig(OffPolicyActorCriticConfig):
     section 5); it stays as it is otherwise."""
     target_entropy: float | None = None
     """That entropy in nats, of actions in units of half the distance of their bounds; null for minus the number of
-    continuous actions, or 0.98 of the largest entropy over a finite number of actions."""
+    continuous actions, or 0.98 of the largest entropy over a finite number of actions, in each observation over those
+    that its action mask allows."""
 
 
 class SAC(Algorithm[SACConfig]):
@@ -85,18 +85,15 @@ class SAC(Algorithm[SACConfig]):
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error, what the actor climbs, and what moves the temperature."""
-        from rlrun.policy.soft import SoftPolicy
-
         config, bound = self.config, self.config.max_grad_norm
         objectives = [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
             Objective("actor", self.actor_loss, parameters="actor.", max_grad_norm=bound),
         ]
         if config.learn_alpha:
-            assert isinstance(policy, SoftPolicy)
-            entropy = policy.default_target_entropy if config.target_entropy is None else config.target_entropy
-            alpha_loss = partial(self.alpha_loss, target_entropy=entropy)
-            objectives.append(Objective("alpha", alpha_loss, lr="alpha_lr", parameters="log_alpha", needs=("actor",)))
+            objectives.append(
+                Objective("alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha", needs=("actor",))
+            )
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -120,14 +117,14 @@ class SAC(Algorithm[SACConfig]):
         statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
         return Loss(loss, statistics, carry={"log_probs": present.log_probs})
 
-    def alpha_loss(
-        self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor], *, target_entropy: float
-    ) -> Loss:
+    def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What raises the temperature while the entropy is below its target (arXiv:1812.05905, eq. 18).
 
         As is usual, it is linear in the logarithm of the temperature.
         """
-        surplus = masked_mean(-batch["actor/log_probs"], batch["valid"].float()) - target_entropy
+        asked = self.config.target_entropy
+        target = outputs.target_entropy(batch) if asked is None else asked
+        surplus = masked_mean(-batch["actor/log_probs"], batch["valid"].float()) - target
         loss = (outputs.log_alpha * surplus).sum()
         return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
 

@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from rlrun.data.action_masks import has_action_mask
+from rlrun.envs.action_masks import MaskedVectorEnv
 from rlrun.envs.cartpole_vector_env import SeededCartPole
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, pip_command, register_atari
@@ -111,6 +113,14 @@ def make_vector_env(
         EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
         EnvError: The env's own code raised.
     """
+    env = _unchecked_vector_env(config, num_envs, seeds, first_episodes)
+    return MaskedVectorEnv(env, config.id, seeds) if has_action_mask(env.observation_space) else env
+
+
+def _unchecked_vector_env(
+    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None
+) -> VectorEnv:
+    """Makes B environments side by side, whose action masks nobody looks at."""
     backend = backend_of(config)
     if backend == "envpool":
         return make_envpool(config, num_envs, seeds, first_episodes)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from rlrun.envs.action_masks import with_action_masks
 from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.spaces import check_spaces
@@ -52,7 +53,7 @@ def make_single_env(
         env = _wrapped(env, wrapper, config.id, where)
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
-    return env
+    return with_action_masks(env)
 
 
 def check_single_env(config: EnvConfig) -> None:

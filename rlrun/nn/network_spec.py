@@ -11,6 +11,7 @@ from typing import Any
 
 from rlrun.data.tree import leaves
 from rlrun.nn.model_config import Activation, Conv, CoreKind, ModelConfig
+from rlrun.nn.observation_leaves import encoded_leaves
 
 IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
 """Numbers that each encoder of images puts out."""
@@ -115,7 +116,7 @@ class NetworkSpec:
     """Encoders by observation leaf, dense trunk, recurrent core and heads, in one tower or several.
 
     Attributes:
-        leaves: The tree of `ObservationLeaf` of the input `obs`.
+        leaves: The tree of `ObservationLeaf` of the input `obs`, without an action mask.
         towers: What there is behind it; towers share nothing but the inputs.
         hiddens: Widths of the trunk's dense layers.
         activation: What follows each of them.
@@ -195,4 +196,4 @@ def network_spec(
         core: The recurrent layer.
     """
     own = model.hiddens if hiddens is None else hiddens
-    return NetworkSpec(leaves_of, towers, own, model.activation, model.conv, vectors, core)
+    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, model.conv, vectors, core)

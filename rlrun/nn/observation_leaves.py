@@ -1,4 +1,4 @@
-"""How each part of an observation enters a network: as a vector, as one-hot choices, or as an image."""
+"""How each part of an observation enters a network: as a vector, as one-hot choices, as an image, or not at all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 
@@ -22,7 +23,8 @@ class ObservationLeaf:
     """One part of an observation.
 
     Attributes:
-        kind: `vector` for numbers, `choices` for one-hot encoded integers, `image` for convolutions.
+        kind: `vector` for numbers, `choices` for one-hot encoded integers, `image` for convolutions, `mask` for the
+            action mask, which no network sees.
         shape: Its shape as the env gives it.
         sizes: For choices, how many values each integer takes.
         starts: For choices, each integer's smallest value.
@@ -31,7 +33,7 @@ class ObservationLeaf:
         low: For such bytes, what is taken off before: the least that they can be.
     """
 
-    kind: Literal["vector", "choices", "image"]
+    kind: Literal["vector", "choices", "image", "mask"]
     shape: tuple[int, ...]
     sizes: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -105,11 +107,28 @@ def observation_leaves(space: gymnasium.Space[Any]) -> Any:
     Raises:
         UsageError: If a part of the space cannot enter a network.
     """
+    if not has_action_mask(space):
+        return _leaves_of(space)
+    parts = {key: part for key, part in space.items() if key != ACTION_MASK}
+    return {ACTION_MASK: ObservationLeaf("mask", space[ACTION_MASK].shape), **_leaves_of(gymnasium.spaces.Dict(parts))}
+
+
+def is_masked(tree: ObservationTree) -> bool:
+    """Whether observations hold an action mask."""
+    return isinstance(tree, dict) and ACTION_MASK in tree and tree[ACTION_MASK].kind == "mask"
+
+
+def encoded_leaves(tree: ObservationTree) -> ObservationTree:
+    """Returns the parts of an observation that a network sees: all but the action mask."""
+    return {key: part for key, part in tree.items() if key != ACTION_MASK} if is_masked(tree) else tree
+
+
+def _leaves_of(space: gymnasium.Space[Any]) -> ObservationTree:
     match space:
         case gymnasium.spaces.Dict():
-            return {key: observation_leaves(part) for key, part in space.spaces.items()}
+            return {key: _leaves_of(part) for key, part in space.spaces.items()}
         case gymnasium.spaces.Tuple():
-            return tuple(observation_leaves(part) for part in space.spaces)
+            return tuple(_leaves_of(part) for part in space.spaces)
     return observation_leaf(space)
 
 

@@ -14,9 +14,10 @@ from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Core, Head, LogStds, NetworkSpec, Tower, network_spec
-from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
@@ -58,7 +59,8 @@ class ActorCriticPolicy(Policy):
         Raises:
             UsageError: If a space is of a kind that no network or policy takes.
         """
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
+        self.is_masked = is_masked(self.leaves)
         self.action_space = make_action_space(action_space)
         self.normalize_observations = normalize_observations
         self.model = model
@@ -93,7 +95,8 @@ class ActorCriticPolicy(Policy):
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
-        return ActorCriticOutputs(self.action_space.distribution(heads["outputs"]), heads["value"].squeeze(-1))
+        outputs = masked_tensor(heads["outputs"], batch["obs"]) if self.is_masked else heads["outputs"]
+        return ActorCriticOutputs(self.action_space.distribution(outputs), heads["value"].squeeze(-1))
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights.

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.moments import Moments
-from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import ParameterNoise
@@ -91,11 +93,13 @@ class Recording(Protocol):
 class BehaviorPolicy:
     """Acts like a policy without its learning side; picklable, its weights arrive by broadcasts.
 
+    Where observations hold an action mask, all that the network puts out is masked by it.
+
     Args:
         network: What it acts with.
         action_space: Its own actions over the env's.
         exploration: How it departs from what the network says while it collects.
-        leaves: The tree of `ObservationLeaf`.
+        leaves: The tree of `ObservationLeaf`; an action mask is one of the actions.
         normalize_observations: Whether observations are shifted and scaled before the network sees them.
         parameter_noise: Noise on the network's parameters while it collects; None for none.
         recording: What fragments tell besides actions; None for nothing.
@@ -116,6 +120,9 @@ class BehaviorPolicy:
         parameter_noise: ParameterNoise | None = None,
         recording: Recording | None = None,
     ) -> None:
+        self._is_masked = is_masked(leaves)
+        if self._is_masked:
+            network = MaskedOutputs(network)
         self.network = network
         self.action_space = action_space
         self.exploration = exploration
@@ -186,15 +193,16 @@ class BehaviorPolicy:
         if self.parameter_noise is not None and self.parameter_noise.renew(noise, t, episode_starts):
             self._collecting.load(self.parameter_noise.parameters())
         where = t if acts is None else (t, acts)
+        mask = observations[ACTION_MASK] if self._is_masked else None
         network_noise, own = None, self.exploration.network_noise
         if own:
             network_noise, noise = noise[:, :own], noise[:, own:]
         if self._runs_always:
             heads = self._run_and_record(observations, network_noise, record, where, episode_starts, acts)
-            actions = self.exploration.explore(lambda: heads, noise, episode_starts, acts)
+            actions = self.exploration.explore(lambda: heads, noise, episode_starts, acts, mask)
         else:
             actions = self.exploration.explore(
-                lambda: self._run(observations, network_noise, acts), noise, episode_starts, acts
+                lambda: self._run(observations, network_noise, acts), noise, episode_starts, acts, mask
             )
         record["actions"][where] = actions if acts is None else actions[acts]
         return self.action_space.to_env(actions)
@@ -253,10 +261,11 @@ class BehaviorPolicy:
         outputs = self.outputs(observations)
         if generator is None:
             return self.action_space.to_env(self.action_space.mode(outputs))
-        return self.action_space.to_env(self.exploration.sample(outputs, generator))
+        mask = observations[ACTION_MASK] if self._is_masked else None
+        return self.action_space.to_env(self.exploration.sample(outputs, generator, mask))
 
     def outputs(self, observations: Any) -> Floats:
-        """Returns what the network puts out for raw observations [B, ...], [B, K]; recurrent state moves."""
+        """Returns what the network puts out for raw observations [B, ...], masked, [B, K]; recurrent state moves."""
         state: Floats | None = None
         if self.network.state_size:
             slots = len(leaves(observations)[0])

@@ -17,8 +17,8 @@ from rlrun.data.tree import map_tree
 from rlrun.functional.cross_entropy_method import greedy_actions
 from rlrun.nn.actor_q_nets import ActorQNets, critic_spec
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.actor_q_networks import CRITICS, ActorQNetworks, networks_of
@@ -107,7 +107,7 @@ class CriticsPolicy(Policy):
         elites: int,
         uniform_steps: int,
     ) -> None:
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
         self.action_space = DeterministicBoxActions(bounded_box(action_space, "a policy of critics"), squashes=False)
         self.normalize_observations = normalize_observations
         self.iterations = iterations

@@ -14,8 +14,8 @@ from torch import Tensor
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.actor_q_networks import ACTOR, ActorQNetworks, networks_of
@@ -93,7 +93,7 @@ class DeterministicPolicy(Policy):
         draws_noise: bool,
         records_values: bool = False,
     ) -> None:
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
         self.action_space = DeterministicBoxActions(bounded_box(action_space, "a deterministic policy"))
         self.normalize_observations = normalize_observations
         self.draws_noise = draws_noise

@@ -18,9 +18,10 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
 from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
@@ -82,9 +83,13 @@ class QNetworks:
         return self.means(self.target_q_outputs(observations))
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the actions [S, L] that the network itself thinks best."""
+        """Returns the allowed actions [S, L] that the network itself thinks best."""
         with torch.no_grad():
-            return self.means(self._run(self.views, observations, _CHOICE)).argmax(-1)
+            return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
+
+    def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
+        """Returns the actions [S, L] with the largest of values [S, L, A] among those that observations allow."""
+        return (masked_tensor(values, observations) if self.policy.is_masked else values).argmax(-1)
 
     def means(self, q_outputs: Tensor) -> Tensor:
         """Returns the mean returns [...] that numbers [..., K] describe."""
@@ -145,7 +150,8 @@ class QPolicy(Policy):
         records_values: bool = False,
     ) -> None:
         self.action_space = discrete_actions(action_space)
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
+        self.is_masked = is_masked(self.leaves)
         self.normalize_observations = normalize_observations
         self.returns = returns or ReturnModel()
         self.exploration: QExploration | QExplorationFactory = exploration

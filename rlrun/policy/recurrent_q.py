@@ -14,10 +14,11 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Core, Head, NetworkSpec, Tower, network_spec
-from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
@@ -33,11 +34,13 @@ class RecurrentQNetworks:
         network: The network.
         views: Its parameters by name.
         target_views: The target network's.
+        is_masked: Whether observations hold an action mask.
     """
 
     network: TorchNetwork
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
+    is_masked: bool
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
         """Returns what the actions are worth behind the burn-in, to the network and to its target.
@@ -62,6 +65,18 @@ class RecurrentQNetworks:
         behind = map_tree(lambda leaf: leaf[:, burn_in:], obs)
         heads, _ = self.network(self.views, {"obs": behind}, state, starts[:, burn_in:])
         return heads["outputs"], target_heads["outputs"][:, burn_in:]
+
+    def allowed_argmax(self, values: Tensor, observations: Any, burn_in: int) -> Tensor:
+        """Returns the actions [S, L] with the largest of values [S, L, A] among those that are allowed.
+
+        Args:
+            values: What the actions are worth behind the burn-in.
+            observations: A tree of [S, burn_in + L, ...].
+            burn_in: Steps at the beginning of each row that do not count.
+        """
+        if not self.is_masked:
+            return values.argmax(-1)
+        return masked_tensor(values, map_tree(lambda leaf: leaf[:, burn_in:], observations)).argmax(-1)
 
 
 class RecurrentQPolicy(Policy):
@@ -88,7 +103,7 @@ class RecurrentQPolicy(Policy):
         seed: int,
     ) -> None:
         self.action_space = discrete_actions(action_space)
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
         self.normalize_observations = normalize_observations
         with seeded(seed):
             self.module = NetworkModule(recurrent_q_spec(self.leaves, model, self.action_space.num_outputs))
@@ -100,7 +115,8 @@ class RecurrentQPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> RecurrentQNetworks:
         """Returns the networks."""
-        return RecurrentQNetworks(self.network, views, views if target_views is None else target_views)
+        targets = views if target_views is None else target_views
+        return RecurrentQNetworks(self.network, views, targets, is_masked(self.leaves))
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights."""

@@ -14,13 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
+from rlrun.functional.masked import masked_mean
 from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import LogStds
-from rlrun.nn.observation_leaves import observation_leaves
+from rlrun.nn.observation_leaves import is_masked
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
@@ -32,6 +35,9 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 
 NUM_CRITICS = 2
+
+ENTROPY_SHARE = 0.98
+"""Which part of the largest entropy over choices an actor is held at (arXiv:1910.07207, appendix)."""
 
 
 class Soft(NamedTuple):
@@ -52,14 +58,20 @@ class SoftNetworks(ABC):
 
     Attributes:
         networks: The networks behind.
+        default_target_entropy: The policy's.
     """
 
     networks: ActorQNetworks
+    default_target_entropy: float
 
     @property
     def log_alpha(self) -> Tensor:
         """The logarithm of the temperature, [1]."""
         return self.networks.views["log_alpha"]
+
+    def target_entropy(self, batch: SampleBatch) -> Tensor | float:
+        """Returns the entropy in nats that the actor is held at in a batch's observations by default."""
+        return self.default_target_entropy
 
     @abstractmethod
     def values_of(self, observations: Any, actions: Tensor) -> Tensor:
@@ -106,13 +118,31 @@ class ChoiceNetworks(SoftNetworks):
 
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Averages over the choices."""
-        return averaged(self.networks.actor_outputs(batch["obs"]), self.networks.critic_outputs(batch["obs"]))
+        return averaged(self.logits(batch["obs"]), self.networks.critic_outputs(batch["obs"]))
 
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Averages over the choices in the next observations."""
         with torch.no_grad():
-            logits = self.networks.actor_outputs(batch["next_obs"])
+            logits = self.logits(batch["next_obs"])
             return averaged(logits, self.networks.target_critic_outputs(batch["next_obs"]))
+
+    def logits(self, observations: Any) -> Tensor:
+        """Returns the choices' unnormalised log-probabilities in observations [S, L, ...], [S, L, A]."""
+        return self.networks.actor_outputs(observations)
+
+
+class MaskedChoiceNetworks(ChoiceNetworks):
+    """Choices of which observations allow some: expectations are sums over those."""
+
+    def target_entropy(self, batch: SampleBatch) -> Tensor:
+        """Returns 0.98 of the largest entropy over the allowed choices, on average over the observations."""
+        allowed = (batch["obs"][ACTION_MASK] != 0).sum(-1)
+        largest: Tensor = masked_mean(allowed.clamp(min=1).log(), batch["valid"].float())
+        return ENTROPY_SHARE * largest
+
+    def logits(self, observations: Any) -> Tensor:
+        """Returns the masked logits [S, L, A]."""
+        return masked_tensor(self.networks.actor_outputs(observations), observations)
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
@@ -137,7 +167,8 @@ class SoftPolicy(Policy):
     Attributes:
         default_target_entropy: The entropy in nats that the actor is held at unless another is asked for: minus the
             number of continuous actions (arXiv:1812.05905, appendix D), or 0.98 of the largest there is over choices
-            (arXiv:1910.07207, appendix).
+            (arXiv:1910.07207, appendix). With action masks the largest one is that over the allowed choices, in each
+            observation: `MaskedChoiceNetworks.target_entropy`.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for state-dependent
@@ -155,7 +186,7 @@ class SoftPolicy(Policy):
         uniform_steps: int,
         initial_alpha: float,
     ) -> None:
-        self.leaves = observation_leaves(observation_space)
+        self.leaves = policy_leaves(observation_space, action_space)
         self.normalize_observations = normalize_observations
         self.uniform_steps = uniform_steps
         self.model = model
@@ -163,9 +194,10 @@ class SoftPolicy(Policy):
         self.action_space: DiscreteActions | SquashedBoxActions
         log_stds = None
         if isinstance(action_space, gymnasium.spaces.Discrete):
-            self.networks, self.action_space, self.num_normal = ChoiceNetworks, DiscreteActions(action_space), 0
+            self.networks = MaskedChoiceNetworks if is_masked(self.leaves) else ChoiceNetworks
+            self.action_space, self.num_normal = DiscreteActions(action_space), 0
             critic = critic_spec(self.leaves, model, self.action_space.num_outputs, 0)
-            self.default_target_entropy = 0.98 * math.log(self.action_space.num_outputs)
+            self.default_target_entropy = ENTROPY_SHARE * math.log(self.action_space.num_outputs)
         elif isinstance(action_space, gymnasium.spaces.Box):
             self.action_space = SquashedBoxActions(bounded_box(action_space, "a squashed policy"))
             self.networks, self.num_normal = SquashedNetworks, self.action_space.size
@@ -192,7 +224,7 @@ class SoftPolicy(Policy):
     ) -> SoftNetworks:
         """Returns the networks."""
         targets = views if target_views is None else target_views
-        return self.networks(ActorQNetworks(self.critics, self.actor, views, targets))
+        return self.networks(ActorQNetworks(self.critics, self.actor, views, targets), self.default_target_entropy)
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""

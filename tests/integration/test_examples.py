@@ -316,7 +316,7 @@ def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int]
     """Returns the actions of one env slot where action 0 is the best."""
     outputs = {"outputs": np.array([[1, 0, 0, 0]], np.float32)}
     return [
-        int(exploration.explore(lambda: outputs, step, np.array([t in starts]), None)[0])
+        int(exploration.explore(lambda: outputs, step, np.array([t in starts]), None, None)[0])
         for t, step in enumerate(noise)
     ]
 
@@ -329,10 +329,21 @@ def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> 
     assert explored(own_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
 
 
+def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
+    exploration, masks = own_exploration(0.5), np.array([[0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]])
+    noise = drawn((0.1, 0.6, 0.9), (0.9, 0.6, 0.9), (0.9, 0.6, 0.9))
+    none = np.array([False])
+    found = [
+        int(exploration.explore(lambda: {"outputs": np.array([[0, 1, 0, 0]])}, step, none, None, mask[None])[0])
+        for step, mask in zip(noise, masks, strict=True)
+    ]
+    assert found == [2, 2, 1]
+
+
 def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_that_do_not_act() -> None:
     noise = drawn((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
     first, restored = own_exploration(0.5), own_exploration(0.5)
     assert explored(first, noise[:1]) == [2]
-    first.explore(lambda: {"outputs": np.zeros((1, 4))}, noise[1], np.array([False]), np.array([False]))
+    first.explore(lambda: {"outputs": np.zeros((1, 4))}, noise[1], np.array([False]), np.array([False]), None)
     restored.load_state(first.state())
     assert explored(restored, noise[1:]) == explored(first, noise[1:]) == [2, 0]

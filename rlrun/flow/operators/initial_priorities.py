@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.action_masks import FORBIDDEN
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
@@ -43,6 +44,8 @@ class InitialPriorities(Operator):
             actions = np.where(valid, rows.pack(item["actions"]), 0)
             taken = np.take_along_axis(values[:-1], actions[..., None], -1)[..., 0]
             best = values.max(-1)
+            # An episode's final observation may allow nothing, of which no priority is to come.
+            best = np.where(best == FORBIDDEN, 0, best)
         else:
             best, taken = rows.pack(item["values"]), rows.pack(item["taken_values"])
         found = n_step_transitions(rewards, terminateds, rows.truncateds, valid, gamma=self.gamma, n_step=self.n_step)

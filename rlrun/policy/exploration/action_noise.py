@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
+from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.exploration import Exploration, RunNetwork
@@ -50,7 +51,12 @@ class ActionNoise(Exploration):
         return self.actions.noise(generator, (length, slots))
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Shifts the actor's actions by the kind of noise."""
         outputs = run()["outputs"]
@@ -63,7 +69,7 @@ class ActionNoise(Exploration):
         self._correlated = after if acts is None else np.where(acts[:, None], after, last)
         return self.actions.shifted(outputs, after)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Shifts actions by normal noise, whatever the kind."""
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise[:, : outputs.shape[1]])

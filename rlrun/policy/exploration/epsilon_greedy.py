@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
+from rlrun.policy.action_masks import ActionMask, uniform_allowed
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.exploration import Exploration, RunNetwork
 from rlrun.policy.weights import Weights
@@ -32,7 +33,7 @@ EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
 
 
 class EpsilonGreedy(Exploration):
-    """Takes the action with the largest value, or with probability `epsilon` any of them.
+    """Takes the action with the largest value, or with probability `epsilon` any allowed one.
 
     Args:
         num_actions: A.
@@ -75,27 +76,34 @@ class EpsilonGreedy(Exploration):
         return generator.random((length, slots, self.num_draws), np.float32)
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Returns any action where it explores, elsewhere the best, [B]."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         exploring = np.count_nonzero(explores)
         if exploring == len(explores):
-            return self._any(noise)
+            return self._any(noise, mask)
         best = run()["outputs"].argmax(-1)
-        return np.where(explores, self._any(noise), best) if exploring else best
+        return np.where(explores, self._any(noise, mask), best) if exploring else best
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         noise = self.noise(generator, 1, len(outputs))[0]
-        return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise)
+        return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
-    def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats) -> Actions:
+    def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
         """Returns any action where it explores, elsewhere the best of the values [B, A]."""
-        return np.where(explores, self._any(noise), values.argmax(-1))
+        return np.where(explores, self._any(noise, mask), values.argmax(-1))
 
-    def _any(self, noise: Floats) -> Actions:
-        return (noise[:, _CHOICE] * self.num_actions).astype(np.int64)
+    def _any(self, noise: Floats, mask: ActionMask | None) -> Actions:
+        if mask is None:
+            return (noise[:, _CHOICE] * self.num_actions).astype(np.int64)
+        return uniform_allowed(noise[:, _CHOICE], mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
         """Returns each env slot's probability to explore, [B] or one for all."""
@@ -135,18 +143,23 @@ class SoftQ(Exploration):
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Returns any action where it explores, elsewhere one drawn by how good it is, [B]."""
         return self.rest.explore(
-            lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts
+            lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
-        return self.rest.chosen(self._preferences(outputs, noise), explores, noise)
+        return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def _preferences(self, values: Floats, noise: Floats) -> Floats:
         # arg max (logits + Gumbel noise) is a draw from softmax(logits).

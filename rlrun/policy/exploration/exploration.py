@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.weights import Weights
 
@@ -39,7 +40,12 @@ class Exploration(ABC):
 
     @abstractmethod
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Returns the policy's own actions of a step, [B, ...].
 
@@ -48,11 +54,19 @@ class Exploration(ABC):
             noise: The step's noise behind the network's own, [B, ...].
             episode_starts: In which env slots an episode begins, [B].
             acts: Which env slots act, [B]: nothing that is remembered of the others moves. None for all.
+            mask: Which actions are allowed, [B, A]; of the others `run` returns -1e9. None for all. Who does not go by
+                what `run` returns looks at it.
         """
 
     @abstractmethod
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
-        """Returns explored actions [B, ...] outside of training, where nothing is remembered."""
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Returns explored actions [B, ...] outside of training, where nothing is remembered.
+
+        Args:
+            outputs: What the network puts out, [B, K], masked already.
+            generator: What is drawn from.
+            mask: Which actions are allowed, [B, A]; None for all.
+        """
 
     def state(self) -> dict[str, Any]:
         """Returns what it remembers from step to step; nothing by default."""

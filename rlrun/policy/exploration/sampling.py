@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.policy.action_masks import ActionMask, masked
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
 from rlrun.policy.exploration.exploration import Exploration, RunNetwork
 from rlrun.policy.weights import Weights
@@ -27,12 +28,17 @@ class SampleActions(Exploration):
         return self.actions.noise(generator, (length, slots))
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Draws the actions of a step."""
         return self.actions.sample(run()["outputs"], noise)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions."""
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
@@ -66,13 +72,18 @@ class StateDependentNoise(Exploration):
         )
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Draws the actions of a step by the noise that the network made."""
         heads = run()
         return self.actions.sample(heads["outputs"], heads["noise"])
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions by noise of their own."""
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
@@ -81,7 +92,7 @@ class UniformActions(Protocol):
     """An action space that can be drawn from uniformly."""
 
     def uniform(self, noise: Floats) -> Actions:
-        """Returns actions each as likely as any other, for a step's noise [B, ...]."""
+        """Returns actions each as likely as any other, for a step's noise [B, ...], -1e9 where one is forbidden."""
         ...
 
 
@@ -115,16 +126,21 @@ class UniformUntil(Exploration):
         return self.inner.noise(generator, length, slots)
 
     def explore(
-        self, run: RunNetwork, noise: Floats, episode_starts: NDArray[np.bool_], acts: NDArray[np.bool_] | None
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
     ) -> Actions:
         """Takes uniform actions, or those of the other way."""
         if self._is_uniform:
-            return self.actions.uniform(noise)
-        return self.inner.explore(run, noise, episode_starts, acts)
+            return self.actions.uniform(noise if mask is None else masked(noise, mask))
+        return self.inner.explore(run, noise, episode_starts, acts, mask)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator) -> Actions:
+    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores in the other way."""
-        return self.inner.sample(outputs, generator)
+        return self.inner.sample(outputs, generator, mask)
 
     def state(self) -> dict[str, Any]:
         """Returns what the other way remembers."""

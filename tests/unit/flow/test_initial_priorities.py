@@ -71,3 +71,19 @@ def test_a_replay_draws_first_what_the_worker_thought_worth_it():
     assert StoreToReplay(LocalReplay(replay, (0,)))((0, fragment)) is fragment
     assert replay.stored_steps == 12
     assert (replay.sample(50, 0)["obs"] == fragment["obs"][4, 1]).all()
+
+
+def test_a_final_observation_that_allows_nothing_is_worth_nothing():
+    truncated = np.array([[False], [True], [False]])
+    masked = np.full((4, 1, 2), -1e9, np.float32)
+    masked[0], masked[1], masked[3] = [[1.0, 2.0]], [[3.0, -1e9]], [[5.0, 6.0]]
+    batch = SampleBatch(
+        q_values=masked,
+        actions=np.array([[1], [0], [0]]),
+        rewards=np.array([[0.5], [0.25], [0.0]], np.float32),
+        terminateds=np.zeros((3, 1), np.bool_),
+        truncateds=truncated,
+        valid=np.array([[True], [True], [False]]),
+    )
+    added = InitialPriorities(1, 0.5)(batch)
+    np.testing.assert_allclose(added["priorities"], [[2.0 - 0.5 - 0.5 * 3.0], [3.0 - 0.25], [0.0]])

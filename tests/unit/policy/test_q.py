@@ -283,7 +283,7 @@ class Always(EpsilonGreedy):
         super().__init__(num_actions)
         self.action, self.steps = action, 0
 
-    def explore(self, run, noise, episode_starts, acts):
+    def explore(self, run, noise, episode_starts, acts, mask):
         self.steps += 1
         return np.full(len(noise), self.action)
 

@@ -1,0 +1,55 @@
+"""Action masks in observations: where one is, and which actions it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+
+from rlrun.errors import UsageError
+
+ACTION_MASK = "action_mask"
+"""Key of the mask at the top level of a Dict observation: 1 for each action that is allowed, 0 for the others."""
+
+FORBIDDEN = -1e9
+"""Logit or value of a forbidden action: its probability is exactly 0, and no sum of it with others is NaN."""
+
+
+def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
+    """Whether observations hold an action mask."""
+    return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
+
+
+def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
+    """Returns the number of actions of each choice that a mask is about, side by side in the mask.
+
+    Raises:
+        UsageError: If actions of this kind cannot be masked.
+    """
+    match action_space:
+        case Discrete():
+            return (int(action_space.n),)
+        case MultiDiscrete():
+            return tuple(int(n) for n in action_space.nvec.ravel())
+    raise UsageError(f"an action mask is for Discrete and MultiDiscrete actions, not for {action_space}")
+
+
+def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
+    """Checks that the action mask, if observations hold one, is about the actions that there are.
+
+    Raises:
+        UsageError: If it is not, or observations hold nothing else.
+    """
+    if not has_action_mask(observation_space):
+        return
+    space, width = observation_space[ACTION_MASK], sum(masked_choices(action_space))
+    if not isinstance(space, Box | MultiBinary) or space.shape != (width,):
+        raise UsageError(
+            f"the observation's {ACTION_MASK} is {space}, but {action_space} needs a Box or MultiBinary of shape "
+            f"({width},): a number for each action, 1 where it is allowed and else 0"
+        )
+    if len(observation_space.spaces) == 1:
+        raise UsageError(
+            f"the observation holds nothing but its {ACTION_MASK}, which no network sees: add what it is to see"
+        )

@@ -1,0 +1,121 @@
+"""Action masks of envs: from a method to a part of the observation, and the check that something is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK, check_action_mask, has_action_mask, masked_choices
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, VectorEnv
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+METHOD = "action_masks"
+"""What an env's method is called that returns the mask of its present state, as in sb3-contrib."""
+
+
+class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, Any]):  # type: ignore[misc]
+    """Shows what an env's method `action_masks` returns: observations are {observation: ..., action_mask: ...}.
+
+    Raises:
+        UsageError: If actions of the env's kind cannot be masked.
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        width = sum(masked_choices(env.action_space))
+        self.observation_space = gymnasium.spaces.Dict(
+            {"observation": env.observation_space, ACTION_MASK: gymnasium.spaces.MultiBinary(width)}
+        )
+        self._action_masks = env.get_wrapper_attr(METHOD)
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        """Returns both."""
+        return {"observation": observation, ACTION_MASK: np.asarray(self._action_masks(), np.int8)}
+
+
+def with_action_masks(env: Env) -> Env:
+    """Returns an env whose observations hold the mask that its method `action_masks` returns, if it has one.
+
+    Raises:
+        UsageError: If it has one, and actions of its kind cannot be masked.
+    """
+    if has_action_mask(env.observation_space) or not env.has_wrapper_attr(METHOD):
+        return env
+    return ActionMaskObservation(env)
+
+
+class MaskedVectorEnv:
+    """A vector env whose observations hold action masks, each of which must allow something.
+
+    The final observation of an episode may allow nothing, since nobody acts on it.
+
+    Args:
+        env: The vector env.
+        env_id: What messages call it.
+        seeds: Where its episodes' seeds come from.
+
+    Raises:
+        UsageError: If the mask is not one of its actions.
+    """
+
+    def __init__(self, env: VectorEnv, env_id: str, seeds: EpisodeSeeds) -> None:
+        check_action_mask(env.observation_space, env.action_space)
+        self.num_envs = env.num_envs
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.name = env.name
+        self.seeds_episodes = env.seeds_episodes
+        self._env = env
+        self._env_id = env_id
+        self._worker_index = seeds.worker_index
+        self._firsts = np.cumsum([0, *masked_choices(env.action_space)[:-1]])
+        self._all = np.ones(env.num_envs, np.bool_)
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every env slot."""
+        return self._checked(self._env.reset(), self._all)
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
+        self._checked(observations, ~(terminateds | truncateds))
+        return observations, rewards, terminateds, truncateds, infos
+
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Begins chosen episodes in some env slots."""
+        begun = np.zeros(self.num_envs, np.bool_)
+        begun[list(slots)] = True
+        return self._checked(self._env.begin(slots, seeds), begun)
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each env slot is."""
+        return self._env.places()
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places, whose observations were checked when they were first seen."""
+        observations, exact = self._env.restore(places, actions, hashes, max_replay_s)
+        return self._checked(observations, ~np.array(exact)), exact
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._env.close()
+
+    def _checked(self, observations: Tree, acting: NDArray[np.bool_]) -> Tree:
+        """Returns observations, of which those that somebody acts on allow at least one action of each choice."""
+        allowed = np.logical_or.reduceat(observations[ACTION_MASK], self._firsts, axis=1).all(1)
+        if not (allowed | ~acting).all():
+            slot = int(np.flatnonzero(acting & ~allowed)[0])
+            place = self.places()[slot]
+            raise EnvError(
+                f"env {self._env_id}: its {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
+                f"episode {place.episode} with seed {place.seed}, step {place.length}). Have it allow at least one "
+                "action of each choice, or end the episode there"
+            )
+        return observations

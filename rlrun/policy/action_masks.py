@@ -1,0 +1,86 @@
+"""Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
+
+The policy gradient of masked logits is that of the masked distribution (Huang and Ontanon, arXiv:2006.14171, section
+3): forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.behavior import ActingNetwork, Heads
+
+ActionMask = NDArray[Any]
+"""Which actions are allowed, [B, A] of 0 and 1; of several choices side by side."""
+
+
+def policy_leaves(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> ObservationTree:
+    """Returns the tree of `ObservationLeaf` of what a policy observes, in which an action mask is one of its actions.
+
+    Raises:
+        UsageError: If a part of an observation cannot enter a network, or a mask is not one of the actions.
+    """
+    check_action_mask(observation_space, action_space)
+    return observation_leaves(observation_space)
+
+
+def masked(outputs: Floats, mask: ActionMask) -> Floats:
+    """Returns outputs [..., A], with -1e9 where an action is forbidden (NumPy)."""
+    return np.where(mask, outputs, np.float32(FORBIDDEN))
+
+
+def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
+    """Returns outputs [..., A], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
+    return outputs.masked_fill(observations[ACTION_MASK] == 0, FORBIDDEN)
+
+
+def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:
+    """Returns allowed actions, each as likely as any other, [B]; 0 where nothing is allowed.
+
+    Args:
+        fractions: Uniform random numbers from 0 to 1, [B].
+        mask: Which actions are allowed, [B, A].
+    """
+    allowed_up_to = np.cumsum(mask != 0, axis=-1)
+    chosen = (fractions * allowed_up_to[:, -1]).astype(np.int64)
+    result: Actions = (allowed_up_to > chosen[:, None]).argmax(-1)
+    return result
+
+
+class MaskedOutputs:
+    """A network whose outputs are masked by the action masks of what it observes.
+
+    Args:
+        network: The network.
+    """
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.network = network
+        self.state_size = network.state_size
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.network.load(flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Takes one step."""
+        heads, after = self.network(inputs, state, episode_starts, noise)
+        return {**heads, "outputs": masked(heads["outputs"], inputs["obs"][ACTION_MASK])}, after

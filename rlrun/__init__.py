@@ -32,10 +32,10 @@ _PUBLIC = {
     "RlrunError": "rlrun.errors:RlrunError",
     "SAC": "rlrun.python_api:SAC",
     "TD3": "rlrun.python_api:TD3",
-    "TrialResult": "rlrun.tune.run_directory:TrialResult",
+    "TrialResult": "rlrun.runs.run_directory:TrialResult",
     "load_experiments": "rlrun.spec.load:load_experiments",
-    "resume": "rlrun.tune.run:resume",
-    "run": "rlrun.tune.run:run",
+    "resume": "rlrun.launch.run:resume",
+    "run": "rlrun.launch.run:run",
 }
 """Public names and what they stand for."""
 

@@ -22,10 +22,10 @@ from typing import Any
 import yaml
 from bench_peers import ROOT, machine, spread
 
+from rlrun.launch.run import run
+from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.runs.run_directory import RunDirectory, TrialResult
 from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.tune.events import RunEvent, TrialEvent
-from rlrun.tune.run import run
-from rlrun.tune.run_directory import RunDirectory, TrialResult
 
 SPECS = tuple(sorted((ROOT / "configs" / "pbt").glob("*.yaml")))
 FINAL, TRAINING = "evaluation/episode_return_mean", "episode_return_mean"

@@ -15,10 +15,10 @@ from typing import Any
 
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.launch.run import run
 from rlrun.python_api import PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.tune.events import RunEvent, TrialEvent
-from rlrun.tune.run import run
+from rlrun.runs.events import RunEvent, TrialEvent
 
 LONG_RUN = 10_000_000
 """Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""

@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlrun.tune.events import RunEvent, RunStarted, TrialEvent
-from rlrun.tune.run import run
+from rlrun.launch.run import run
+from rlrun.runs.events import RunEvent, RunStarted, TrialEvent
 
 STEPS = 8
 """Steps of an iteration of the sleeping world."""

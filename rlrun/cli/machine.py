@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.tune.resources import machine_cpus
+from rlrun.cluster.resources import machine_cpus
 
 GIB = 1024**3
 LOW_DISK_BYTES = 2 * GIB

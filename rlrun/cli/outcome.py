@@ -17,7 +17,7 @@ from rlrun.cli.watch import shown_path
 from rlrun.errors import TrainingFailed
 
 if TYPE_CHECKING:
-    from rlrun.tune.run_directory import TrialResult
+    from rlrun.runs.run_directory import TrialResult
 
 MOST_BEST = 10
 """Trials of a large run that are listed for having done best."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from rlrun.cli.tables import cell_text, counted, duration
 
 if TYPE_CHECKING:
+    from rlrun.runs.events import RunResources, TrialEvent
     from rlrun.spec.experiment import TrialSpec
-    from rlrun.tune.events import RunResources, TrialEvent
 
 Result = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from rlrun.cli.tables import duration, stdout_width, table
 if TYPE_CHECKING:
     from rlrun.regression.baseline import Baseline
     from rlrun.regression.verdicts import Verdict
-    from rlrun.tune.run_directory import Executor
+    from rlrun.runs.run_directory import Executor
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

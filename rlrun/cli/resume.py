@@ -10,7 +10,7 @@ import click
 from rlrun.cli.options import json_option, runs_dir_option
 
 if TYPE_CHECKING:
-    from rlrun.tune.run_directory import Executor
+    from rlrun.runs.run_directory import Executor
 
 
 @click.command()
@@ -41,8 +41,8 @@ def resume(
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import run_named
     from rlrun.cli.watch import RunWatcher
-    from rlrun.tune.run import resume as resume_run
-    from rlrun.tune.run_upload import fetch_run
+    from rlrun.launch.run import resume as resume_run
+    from rlrun.runs.run_upload import fetch_run
 
     directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
     with RunWatcher() as watcher:

@@ -13,7 +13,7 @@ from rlrun.cli.options import json_option, print_json, runs_dir_option
 from rlrun.cli.tables import duration, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.tune.run_state import RunState
+    from rlrun.runs.run_state import RunState
 
 
 @click.command()
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def runs(runs_dir: Path, as_json: bool) -> None:
     """List the runs: status, trials, best return, env steps, age."""
     from rlrun.cli.targets import run_names
-    from rlrun.tune.run_state import read_run_state
+    from rlrun.runs.run_state import read_run_state
 
     found = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
     found.sort(key=lambda run: float(run["age_s"]))

@@ -15,7 +15,7 @@ from rlrun.cli.tables import duration
 
 if TYPE_CHECKING:
     from rlrun.cli.progress import RunProgress
-    from rlrun.tune.run_state import RunState
+    from rlrun.runs.run_state import RunState
 
 REFRESH_S = 2.0
 MOST_ERRORS = 3
@@ -34,7 +34,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
     are read, so it can be asked at any time.
     """
     from rlrun.cli.targets import run_named
-    from rlrun.tune.run_state import read_run_state
+    from rlrun.runs.run_state import read_run_state
 
     if watches and as_json:
         raise click.UsageError("--watch shows a run again and again, which --json does not; leave one of them out")
@@ -165,7 +165,7 @@ def _watch(directory: Path) -> None:
     from rich.live import Live
 
     from rlrun.cli.trial_table import drawn_run
-    from rlrun.tune.run_state import read_run_state
+    from rlrun.runs.run_state import read_run_state
 
     console = Console(highlight=False, markup=False)
     bar = "━" if console.encoding.startswith("utf") else "="

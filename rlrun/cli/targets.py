@@ -87,9 +87,9 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
         runs_dir: The folder that holds the user's own runs.
         trust: Whether to import what it names even where nobody has vouched for it.
     """
+    from rlrun.runs.run_directory import RunDirectory, follow_import_paths
     from rlrun.spec.load import make_importable
     from rlrun.training.training import Training
-    from rlrun.tune.run_directory import RunDirectory, follow_import_paths
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
     trust = trust or (run is not None and run.parent == runs_dir.resolve())

@@ -106,9 +106,9 @@ def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]
 
 def _timings(trial: TrialSpec) -> Iterator[Timing]:
     """Times setting after setting until the budget is spent; the first one always."""
-    from rlrun.tune.driver_log import DriverLog
-    from rlrun.tune.ray_session import RaySession
-    from rlrun.tune.resources import machine_cpus
+    from rlrun.cluster.ray_session import RaySession
+    from rlrun.cluster.resources import machine_cpus
+    from rlrun.runs.driver_log import DriverLog
 
     config = trial.config
     settings = candidates(config.num_envs_per_worker, config.env_steps_per_update, machine_cpus())

@@ -17,7 +17,7 @@ from rlrun.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rlrun.tune.run_directory import Executor
+    from rlrun.runs.run_directory import Executor
 
 
 @click.command()
@@ -71,7 +71,7 @@ def train(
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
     from rlrun.cli.watch import RunWatcher
-    from rlrun.tune.run import run
+    from rlrun.launch.run import run
 
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
     with RunWatcher(names_experiment=len(experiments) > 1) as watcher:

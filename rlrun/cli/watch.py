@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.progress import RunProgress, TrialProgress
 from rlrun.cli.tables import counted
-from rlrun.tune.events import (
+from rlrun.runs.events import (
     RunEvent,
     RunFinished,
     RunResources,

@@ -14,13 +14,13 @@ import numpy as np
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.cluster.resources import machine_cpus
 from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.errors import SpecError, UsageError
 from rlrun.regression.judgement import Comparison, compare_differences, compare_ratios
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.runs.run_directory import SPEC_FILE, RunDirectory
 from rlrun.trial.results import read_results
-from rlrun.tune.resources import machine_cpus
-from rlrun.tune.run_directory import SPEC_FILE, RunDirectory
 
 FORMAT = 1
 POINTS = 101

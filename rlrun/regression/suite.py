@@ -14,16 +14,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlrun.errors import CheckpointError, Interrupted, RlrunError, TrainingFailed
+from rlrun.launch.run import run
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.runs.events import RunEvent, RunFinished, Watcher
+from rlrun.runs.run_directory import Executor, RunDirectory, TrialResult
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training
 from rlrun.trial.results import read_results
-from rlrun.tune.events import RunEvent, RunFinished, Watcher
-from rlrun.tune.run import run
-from rlrun.tune.run_directory import Executor, RunDirectory, TrialResult
 
 Member = tuple[TrialResult, TrialSpec]
 """A trial as it ended, and as it was specified."""

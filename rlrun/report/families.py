@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlrun.report.reading import Mode, RunView, TrialView
-from rlrun.tune.lineage import Generation, MemberRecord
+from rlrun.search.lineage import Generation, MemberRecord
 
 
 @dataclass(frozen=True)

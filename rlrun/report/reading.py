@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.errors import UsageError, did_you_mean
+from rlrun.runs.run_directory import SPEC_FILE, RunDirectory, RunTable
+from rlrun.runs.run_state import TrialState, read_run_state
+from rlrun.search.decisions import StopDecision, read_stops
+from rlrun.search.lineage import Generation, read_generations
 from rlrun.trial.results import Row, read_results
-from rlrun.tune.decisions import StopDecision, read_stops
-from rlrun.tune.lineage import Generation, read_generations
-from rlrun.tune.run_directory import SPEC_FILE, RunDirectory, RunTable
-from rlrun.tune.run_state import TrialState, read_run_state
 
 Floats = NDArray[np.float64]
 Mode = Literal["max", "min"]
@@ -42,7 +42,7 @@ class TrialView:
         params: What varies, with this trial's values (with pbt and pb2 the newest ones).
         configuration: Number of its configuration, None where the run was made before there were any.
         population: Seed of its population, None for a trial on its own.
-        status: As `rlrun.tune.run_state` tells it: that of trial.json, or KILLED, or DAMAGED.
+        status: As `rlrun.runs.run_state` tells it: that of trial.json, or KILLED, or DAMAGED.
         stop_reason: Why it is done, "" before.
         error: What went wrong, "" if nothing did.
         directory: Its directory.

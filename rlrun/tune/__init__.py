@@ -1,1 +1,1 @@
-"""What Ray Tune is told, and the run over it."""
+"""The adapter to Ray Tune: what runs in its actors, and who decides about its trials."""

@@ -20,15 +20,15 @@ from ray.tune import PlacementGroupFactory, Trainable
 
 from rlrun.actors.actor_shell import Failure
 from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.cluster.resources import TrialResources
+from rlrun.cluster.trial_place import TrialPlace, open_place
 from rlrun.errors import RlrunError, UsageError
+from rlrun.runs.run_directory import follow_import_paths
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.divergence import Diverged
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
-from rlrun.tune.resources import TrialResources
-from rlrun.tune.run_directory import follow_import_paths
-from rlrun.tune.trial_place import TrialPlace, open_place
 
 ROW = "row"
 """Key in what Tune hears under which the trial's result stands, as JSON. Of numbers by name Tune would keep statistics

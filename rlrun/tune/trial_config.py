@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.runs.active_run import ActiveRun
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
-from rlrun.tune.active_run import ActiveRun
 
 
 def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> dict[str, Any]:

@@ -19,16 +19,16 @@ from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.events import RunStopping, TrialEvent
+from rlrun.search.decisions import StopDecision, append_stop
+from rlrun.search.rules.population import Populations
+from rlrun.search.rules.rule import Decision, Orders, Rule
+from rlrun.search.suggestions import Suggestions
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.settings import with_settings
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.trial_directory import TrialStatus
-from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.decisions import StopDecision, append_stop
-from rlrun.tune.events import RunStopping, TrialEvent
-from rlrun.tune.rules.population import Populations
-from rlrun.tune.rules.rule import Decision, Orders, Rule
-from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import DIVERGED, ROW
 
 PATIENCE_S = 5.0

@@ -9,12 +9,12 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
+from rlrun.cluster.resources import TrialResources
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.events import TrialAdded
+from rlrun.search.suggestions import Suggestions
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
-from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.events import TrialAdded
-from rlrun.tune.resources import TrialResources
-from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trial_config import trial_config
 
 

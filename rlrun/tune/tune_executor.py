@@ -20,17 +20,17 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
+from rlrun.cluster.driver_files import RemoteFiles, start_driver_files
+from rlrun.cluster.trial_place import leave_token
 from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.events import RunResources, TrialEvent
+from rlrun.search.rules.population import Populations
+from rlrun.search.rules_of_run import rule_of
+from rlrun.search.suggestions import Suggestions
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
-from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.driver_files import RemoteFiles, start_driver_files
-from rlrun.tune.events import RunResources, TrialEvent
-from rlrun.tune.rules.population import Populations
-from rlrun.tune.rules_of_run import rule_of
-from rlrun.tune.suggestions import Suggestions
 from rlrun.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
-from rlrun.tune.trial_place import leave_token
 from rlrun.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
 from rlrun.tune.trial_source import TrialSource
 

@@ -19,9 +19,9 @@ import yaml
 from disturbed_run import ROOT, DisturbedRun
 
 from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.search.lineage import Generation, read_generations
 from rlrun.trial.results import is_timing, read_results
-from rlrun.tune.lineage import Generation, read_generations
-from rlrun.tune.run_directory import RunDirectory
 
 SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))
 SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))

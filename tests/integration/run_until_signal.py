@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import rlrun
 from rlrun.errors import Interrupted
-from rlrun.tune.events import RunEvent, TrialEvent
+from rlrun.runs.events import RunEvent, TrialEvent
 
 
 def descendants(root: int) -> list[int]:

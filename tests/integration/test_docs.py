@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from rlrun.errors import SpecError
+from rlrun.search.rules.asha import Asha
+from rlrun.search.rules.make_rule import make_rule
 from rlrun.spec.entry import ENTRY_KEYS
 from rlrun.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.spec.search_space import KINDS
 from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
 from rlrun.spec.yaml_source import parse_document
-from rlrun.tune.rules.asha import Asha
-from rlrun.tune.rules.make_rule import make_rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from rlrun.cli.main import cli
 from rlrun.errors import Interrupted
 from rlrun.regression import suite
+from rlrun.runs.events import RunEvent, TrialEvent
 from rlrun.spec.load import load_experiments
 from rlrun.trial.results import read_results
-from rlrun.tune.events import RunEvent, TrialEvent
 
 # A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
 MATCH = """

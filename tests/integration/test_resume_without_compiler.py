@@ -9,7 +9,7 @@ import pytest
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.errors import CompilerMissing
-from rlrun.tune.run_directory import RunDirectory
+from rlrun.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"
 SPEC = {

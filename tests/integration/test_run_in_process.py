@@ -11,9 +11,9 @@ import pytest
 
 import rlrun
 from rlrun.errors import UsageError
+from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent
+from rlrun.runs.run_directory import RunDirectory
 from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent
-from rlrun.tune.run_directory import RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,11 +14,11 @@ import pytest
 
 import rlrun
 from rlrun.errors import UsageError
+from rlrun.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
+from rlrun.runs.run_directory import RunDirectory, TrialResult
+from rlrun.search.decisions import read_stops
+from rlrun.search.lineage import LINEAGE_FILE, newest_records, read_generations
 from rlrun.trial.results import is_timing
-from rlrun.tune.decisions import read_stops
-from rlrun.tune.events import RunEvent, TrialAdded, TrialEvent, TrialNote
-from rlrun.tune.lineage import LINEAGE_FILE, newest_records, read_generations
-from rlrun.tune.run_directory import RunDirectory, TrialResult
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import rlrun
+from rlrun.runs.events import RunEvent, TrialNote
+from rlrun.runs.run_directory import TrialResult
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.tune.events import RunEvent, TrialNote
-from rlrun.tune.run_directory import TrialResult
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")
@@ -105,7 +105,7 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
     script = (
         "import os, signal, sys, threading, time, rlrun\n"
         "from rlrun.errors import Interrupted\n"
-        "from rlrun.tune.events import RunStarted\n"
+        "from rlrun.runs.events import RunStarted\n"
         "def send(ours):\n"
         "    while signal.getsignal(signal.SIGTERM) is ours:\n"  # until Ray has taken it for itself
         "        time.sleep(0.001)\n"

@@ -8,9 +8,9 @@ import pytest
 
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
+from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
+from rlrun.runs.run_directory import TrialResult
 from rlrun.trial.results import is_timing
-from rlrun.tune.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
-from rlrun.tune.run_directory import TrialResult
 
 TINY = {
     "train_batch_size": 64,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rlrun.cli.live import LiveView
 from rlrun.cli.progress import RunProgress, TrialProgress, shown_first
 from rlrun.cli.trial_table import columns_of, drawn_run, text_table, that_fit
-from rlrun.tune.events import RunResources, TrialEvent
+from rlrun.runs.events import RunResources, TrialEvent
 
 
 def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> RunProgress:

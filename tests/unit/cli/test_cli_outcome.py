@@ -9,7 +9,7 @@ import pytest
 
 import rlrun
 from rlrun.cli.outcome import few_trials, over_seeds, print_outcome, results_table
-from rlrun.tune.run_directory import TrialResult
+from rlrun.runs.run_directory import TrialResult
 
 
 def trial(run: str, name: str) -> TrialResult:

@@ -8,7 +8,7 @@ import pytest
 
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.progress import RunProgress, TrialProgress
-from rlrun.tune.events import RunResources, TrialEvent
+from rlrun.runs.events import RunResources, TrialEvent
 
 
 def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:

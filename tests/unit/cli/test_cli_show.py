@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.cli.main import cli
+from rlrun.runs.run_directory import RunTable
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
-from rlrun.tune.run_directory import RunTable
 
 
 def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **spec: Any) -> Path:

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialStatus
-from rlrun.tune.run_directory import RunDirectory
 
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 3, "stop": {"env_steps": 1000}}
 

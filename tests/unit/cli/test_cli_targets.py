@@ -15,9 +15,9 @@ from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.main import cli
 from rlrun.cli.targets import checkpoint_named, run_named
 from rlrun.errors import CheckpointError, UsageError
+from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.tune.run_directory import RunTable
 
 
 def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus = "TERMINATED") -> Path:

@@ -14,8 +14,8 @@ from rlrun.cli.timings import candidates, tune
 from rlrun.errors import UsageError
 from rlrun.regression.judgement import Comparison
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.runs.run_directory import TrialResult
 from rlrun.trial.trial_directory import TrialStatus
-from rlrun.tune.run_directory import TrialResult
 
 
 def case(seed: int, value: float) -> Case:

@@ -12,8 +12,7 @@ import pytest
 
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.watch import RunWatcher
-from rlrun.spec.experiment import TrialSpec
-from rlrun.tune.events import (
+from rlrun.runs.events import (
     RunEvent,
     RunFinished,
     RunResources,
@@ -23,6 +22,7 @@ from rlrun.tune.events import (
     TrialEvent,
     TrialNote,
 )
+from rlrun.spec.experiment import TrialSpec
 
 SmallTrial = Callable[[int], TrialSpec]
 

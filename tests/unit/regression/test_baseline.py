@@ -22,8 +22,8 @@ from rlrun.regression.baseline import (
     write_baseline,
 )
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
-from rlrun.tune.run_directory import RunTable
 
 Height = Callable[[int], float | None]
 

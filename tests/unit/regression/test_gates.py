@@ -12,9 +12,9 @@ from rlrun.regression.control import CONTROL_ITERATIONS, evaluated_metrics, froz
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.suite import leaders
 from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.runs.run_directory import TrialResult
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
-from rlrun.tune.run_directory import TrialResult
 
 ROOT = Path(__file__).resolve().parents[3]
 PBT = {"pbt": {"interval_env_steps": 10_000, "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}}}}

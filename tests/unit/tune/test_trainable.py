@@ -16,6 +16,7 @@ from ray.tune import PlacementGroupFactory
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.cluster.trial_place import leave_token
 from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
@@ -23,7 +24,6 @@ from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import AGAIN, DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError
-from rlrun.tune.trial_place import leave_token
 
 PARTS = {
     "train_batch_size": 64,

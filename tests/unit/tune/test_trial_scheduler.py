@@ -14,14 +14,14 @@ import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.driver_log import DriverLog
+from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.search.rules_of_run import rule_of
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE
-from rlrun.tune.active_run import ActiveRun
-from rlrun.tune.driver_log import DriverLog
-from rlrun.tune.events import RunEvent, TrialEvent
-from rlrun.tune.interrupts import Interrupts
-from rlrun.tune.rules_of_run import rule_of
-from rlrun.tune.run_directory import RunDirectory
 from rlrun.tune.trainable import ROW
 from rlrun.tune.trial_scheduler import RuleScheduler
 

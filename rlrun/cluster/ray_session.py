@@ -1,0 +1,217 @@
+"""Starts, joins and stops Ray: quietly, with its token on, and leaving no process behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rlrun.actors import private_ray
+from rlrun.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
+from rlrun.cluster.shipping import stage_user_code
+from rlrun.errors import UsageError
+from rlrun.spec.experiment import Experiment, TrialSpec
+
+# Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
+OBJECT_STORE_SHARE = 0.15
+OBJECT_STORE_MAX_BYTES = 2 * 2**30
+OBJECT_STORE_MIN_BYTES = 100 * 2**20
+
+CONNECT_TIMEOUT_S = 10.0
+"""How long a cluster may take to accept a connection."""
+
+# What Ray and Tune read from the environment; what the user has set is left.
+SWITCHES = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # nobody reads what Tune would write down of its own state
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start side by side; with a searcher it would be one
+    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
+}
+
+
+class RaySession:
+    """Ray for the length of a block, from the first `start` on.
+
+    A Ray that the process has already started or joined is used and left as it is. With an address the cluster there is
+    joined, and left at the end; the user's own modules are shipped to its machines. Otherwise a private one is started
+    on this machine and stopped at the end. It is told that it has as many CPUs as the machine has cores, or as many as
+    the largest trial needs, where that is more because the trial's own process shares the cores with its workers.
+
+    Args:
+        trials: The trials.
+        address: A Ray cluster's address, or None.
+        experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
+    """
+
+    def __init__(
+        self, trials: Sequence[TrialSpec], address: str | None = None, experiments: Sequence[Experiment] = ()
+    ) -> None:
+        self._trials = trials
+        self._address = address
+        self._experiments = experiments
+        self._started = False
+        self._is_ours = False
+        self._staged: tempfile.TemporaryDirectory[str] | None = None
+        self._modules: list[str] = []
+
+    def __enter__(self) -> RaySession:
+        """Copies what will be shipped, as it is now; starts nothing yet."""
+        if self._address is not None:
+            self._staged = tempfile.TemporaryDirectory(prefix="rlrun-code-")
+            self._modules = stage_user_code(self._experiments, Path(self._staged.name))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends what was started."""
+        self.close()
+
+    def start(self) -> None:
+        """Starts or joins Ray, unless this session has.
+
+        Raises:
+            UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
+        """
+        if self._started:
+            return
+        _prepare_environment()
+        import ray
+
+        if ray.is_initialized():
+            if self._address is not None:
+                raise UsageError(
+                    f"this process belongs to a Ray already and cannot join the one at {self._address} as well"
+                )
+        elif self._address is None:
+            self._is_ours = True
+            cpus = round(ray_cpus(self._trials, machine_cpus()))
+            private_ray.start(cpus, _object_store_bytes(), quiet=False)
+        else:
+            self._is_ours = True
+            _join(self._address, self._modules)
+            check_fits(self._trials, cluster_capacity(f"the cluster at {self._address}"))
+        self._started = True
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether trials may run on machines other than this one; on a cluster that may still grow, they may."""
+        return self._address is not None or len(cluster_capacity("").cpus) > 1
+
+    def close(self) -> None:
+        """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
+        if self._is_ours:
+            import ray
+
+            ray.shutdown()
+        if self._staged is not None:
+            self._staged.cleanup()
+        self._started = self._is_ours = False
+
+
+def belongs_to_ray() -> bool:
+    """Whether this process has started or joined a Ray; does not import it."""
+    if "ray" not in sys.modules:
+        return False
+    import ray
+
+    return bool(ray.is_initialized())
+
+
+def _prepare_environment() -> None:
+    for name, value in SWITCHES.items():
+        os.environ.setdefault(name, value)
+    private_ray.prepare_environment()
+
+
+def warn_if_open_to_everyone() -> None:
+    """Warns where the user has turned Ray's token off."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        warnings.warn(
+            "RAY_AUTH_MODE=disabled: anyone who can reach this machine's ports can run code in this run", stacklevel=2
+        )
+
+
+def cluster_capacity(place: str) -> Capacity:
+    """Returns what the nodes of the Ray this process belongs to have.
+
+    Args:
+        place: What to call it in a message.
+    """
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return Capacity(
+        cpus=tuple(node.get("CPU", 0.0) for node in nodes),
+        gpus=tuple(node.get("GPU", 0.0) for node in nodes),
+        place=place,
+        shares_trial_cpu=False,
+    )
+
+
+def _join(address: str, modules: Sequence[str]) -> None:
+    """Joins a cluster, and ships modules to its machines.
+
+    Raises:
+        UsageError: If there is none, or it refuses us.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    environment: dict[str, Any] = {"py_modules": list(modules)} if modules else {}
+    try:
+        ray.init(address=address, runtime_env=environment)
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
+        raise UsageError(
+            f"the Ray cluster at {address} cannot be joined: {error}. Its token must be this process's (RAY_AUTH_TOKEN "
+            "or RAY_AUTH_TOKEN_PATH), and this machine one of its nodes (ray start --address=...)"
+        ) from error
+
+
+def demand_cluster(address: str) -> None:
+    """Refuses an address that cannot be joined, as far as that can be known at once: Ray itself would try for long.
+
+    Raises:
+        UsageError: If nothing listens there, there is no token to show, or it is Ray Client's kind of address.
+    """
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"--address {address}: trials are driven from a node of the cluster, not through Ray Client; run rlrun on "
+            "one, with --address auto"
+        )
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        raise UsageError(
+            "a cluster is joined with its token only: unset RAY_AUTH_MODE, which is disabled, and set RAY_AUTH_TOKEN"
+        )
+    if not private_ray.has_token():
+        raise UsageError(
+            "a cluster is joined with its token only, and there is none here: set RAY_AUTH_TOKEN, or "
+            "RAY_AUTH_TOKEN_PATH to a file (`ray get-auth-token` shows it on a node that has it)"
+        )
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"there is no Ray cluster at the address {address}: {error}") from error
+
+
+def _object_store_bytes() -> int:
+    """Returns the size of the object store: a share of the memory, and no more than its file system has."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    shared = Path("/dev/shm")
+    room = shutil.disk_usage(shared).free if shared.is_dir() else memory
+    wanted = min(OBJECT_STORE_MAX_BYTES, OBJECT_STORE_SHARE * memory, 0.8 * room)
+    return int(max(OBJECT_STORE_MIN_BYTES, wanted))

@@ -1,0 +1,1 @@
+"""Running experiments from Python and from the command line, and going on with runs."""

@@ -1,0 +1,66 @@
+"""Runs trials in this process, one after the other."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+from rlrun.errors import DiskFull
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.events import RunStopping, TrialEvent
+from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.trial_loop import TrialLoop
+
+
+def run_locally(run: ActiveRun) -> None:
+    """Runs the trials of a run here; one that fails does not keep the others from running.
+
+    Args:
+        run: The run; trials that the user's interrupt leaves out stay PENDING.
+    """
+    for trial in run.trials:
+        if run.interrupts.received:
+            return
+        run.tell(TrialEvent(trial.name, "RUNNING", place=f"{platform.node()}:{os.getpid()}"))
+        try:
+            _run_with_restarts(run, trial)
+        except Exception as error:
+            run.failed(trial.name, error)
+        else:
+            run.ended(trial.name)
+
+
+def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
+    for restart in range(1, trial.max_restarts + 1):
+        try:
+            _run_trial(run, trial, resume=run.resumed or restart > 1)
+        except DiskFull:
+            raise
+        except Exception as error:
+            run.restarts(trial.name, restart, trial.max_restarts, error)
+        else:
+            return
+    _run_trial(run, trial, resume=run.resumed or trial.max_restarts > 0)
+
+
+def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
+    loop = TrialLoop(
+        trial,
+        run.directory.path / trial.name,
+        resume=resume,
+        from_checkpoint=run.from_checkpoint,
+        eager=run.eager,
+        announce=lambda text: run.note(trial.name, text),
+    )
+    with loop:
+        if loop.resumption is not None:
+            run.note(trial.name, loop.resumption.message)
+        try:
+            while not loop.done and not run.interrupts.received:
+                run.tell(TrialEvent(trial.name, "RUNNING", loop.step()))
+        except KeyboardInterrupt:
+            loop.interrupt()
+            raise
+        if not loop.done:
+            run.tell(RunStopping(run.interrupts.received))
+            loop.interrupt()

@@ -1,0 +1,111 @@
+"""A run while it runs: what both executors are given, and what they report to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlrun.errors import DiskFull
+from rlrun.runs.driver_log import DriverLog
+from rlrun.runs.events import RunEvent, TrialEvent, TrialNote, Watcher
+from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.spec.experiment import Experiment, TrialSpec
+
+
+@dataclass
+class ActiveRun:
+    """The part of a run that one call runs.
+
+    Attributes:
+        directory: The run's directory.
+        experiment: What is run.
+        trials: The trials to run, in order; a searcher adds more.
+        resumed: Whether they go on with what they have.
+        from_checkpoint: The checkpoint whose weights new trials start from, or None.
+        eager: Whether updates that were compiled may go on uncompiled.
+        interrupts: Whether the user wants it to stop.
+        log: Where output goes.
+        watch: Who watches.
+        errors: What the trials that failed raised, by name.
+        stopped: Why a scheduler has ended trials, by name.
+        capacity: What Ray has in all, by kind, as "CPU"; {} in this process.
+        token: By which a trial's process elsewhere can tell whether it sees the run's directory; "" in this process.
+        disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
+        watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
+        disk_full: What somebody raised who had no room to write, if anyone did; the trials then save and stop likewise.
+    """
+
+    directory: RunDirectory
+    experiment: Experiment
+    trials: list[TrialSpec]
+    resumed: bool
+    from_checkpoint: Path | None
+    eager: bool
+    interrupts: Interrupts
+    log: DriverLog
+    watch: Watcher
+    errors: dict[str, Exception] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    capacity: dict[str, float] = field(default_factory=dict)
+    token: str = ""
+    disk: str = ""
+    watch_error: Exception | None = None
+    disk_full: DiskFull | None = None
+
+    def tell(self, event: RunEvent) -> None:
+        """Tells the watcher."""
+        if self.watch_error is not None:
+            return
+        try:
+            with self.log.speaking():
+                self.watch(event)
+        except Exception as error:  # a trial must neither be blamed for it nor lose what it has learned
+            self.watch_error = error
+            self.interrupts.received = self.interrupts.received or "a failed watcher"
+
+    def note(self, trial: str, text: str) -> None:
+        """Tells the watcher something about a trial in words."""
+        self.tell(TrialNote(trial, text))
+
+    def failed(self, trial: str, error: Exception) -> None:
+        """Notes that a trial failed, and tells the watcher."""
+        self.errors[trial] = error
+        if isinstance(error, DiskFull):
+            self.stop_for(error)
+            self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
+            return
+        record = self.directory.record(trial)
+        # A trial that died could not say so itself; one that another process holds is not ours to speak of.
+        if record.status != "ERROR" and not self.directory.trial_directory(trial).is_claimed():
+            with self.stopping_when_full():
+                self.directory.mark(trial, "ERROR", str(error))
+        self.tell(TrialEvent(trial, "ERROR", error=str(error)))
+
+    def stop_for(self, error: DiskFull) -> None:
+        """Lets all trials save and stop: others would fail for the same reason, and all go on once there is room."""
+        self.disk_full = self.disk_full or error
+        self.interrupts.received = self.interrupts.received or "a full disk"
+
+    @contextmanager
+    def stopping_when_full(self) -> Iterator[None]:
+        """Guards what the driver itself writes: on a full disk the rest of the block is left undone and trials stop."""
+        try:
+            yield
+        except DiskFull as error:
+            self.stop_for(error)
+
+    def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
+        """Tells the watcher that a trial has failed and starts again, also if the run ends before it does."""
+        if self.directory.record(trial).status == "ERROR":
+            with self.stopping_when_full():
+                self.directory.mark(trial, "INTERRUPTED")
+        self.note(trial, f"starts again (restart {restart} of {of}): {error}")
+
+    def ended(self, trial: str) -> None:
+        """Tells the watcher how a trial ended."""
+        # A trial that a scheduler has ended may still be about to write that down.
+        status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
+        self.tell(TrialEvent(trial, status))

@@ -1,0 +1,98 @@
+"""The median stopping rule."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from statistics import median
+
+from rlrun.search.rules.rule import CONTINUE, Decision, Measure, comparable
+
+
+class Median:
+    """Stops a trial whose best score so far is below the median of the other trials' running means.
+
+    A trial at time t is compared with the others that have come to t, ended ones included: the mean of what each had
+    from `grace_period` up to t. Results without a number are left out of the means; a trial that has no number yet
+    is below every median.
+
+    Source:
+        Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, in the form in
+        which Ray Tune has it: running trials count as well as completed ones.
+
+    Args:
+        grace_period: No trial is stopped before it, and no mean begins before it.
+        min_samples_required: So many others must have come as far.
+        measure: What time and score mean.
+
+    Raises:
+        ValueError: If the numbers make no sense.
+    """
+
+    def __init__(self, *, grace_period: float, min_samples_required: int = 3, measure: Measure) -> None:
+        if grace_period < 0 or min_samples_required < 1:
+            raise ValueError(
+                f"must be grace_period ({grace_period:g}) >= 0 and min_samples_required ({min_samples_required}) >= 1"
+            )
+        self._grace_period = grace_period
+        self._min_samples_required = min_samples_required
+        self._measure = measure
+        self._curves: dict[str, _Curve] = {}
+
+    def add(self, trial: str) -> None:
+        """Needs nothing: a trial counts from its first result on."""
+
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
+        """Compares the best that a trial has had so far with the others' means up to now."""
+        mine = self._curves.setdefault(trial, _Curve())
+        if mine.times and time <= mine.times[-1]:
+            return CONTINUE  # seen before, and not stopped for it: the trial resumed from a checkpoint
+        mine.append(time, comparable(score), counts=time >= self._grace_period)
+        if time < self._grace_period:
+            return CONTINUE
+        others = [curve for other, curve in self._curves.items() if other != trial]
+        means = [mean for curve in others if (mean := curve.mean_until(time)) is not None]
+        if len(means) < self._min_samples_required:
+            return CONTINUE
+        middle = median(means)
+        if mine.best >= middle:
+            return CONTINUE
+        measure = self._measure
+        return Decision(
+            "stop",
+            f"median: {measure.value(mine.best)} at best by {measure.moment(time)} is {measure.worse_than} "
+            f"{measure.value(middle)}, the median of {len(means)} other trials' means",
+        )
+
+    def remove(self, trial: str) -> None:
+        """Needs nothing: what a trial had still counts after its end."""
+
+    def released(self) -> dict[str, Decision]:
+        """Returns nothing: no trial ever waits."""
+        return {}
+
+
+@dataclass
+class _Curve:
+    """What a trial has had: its times, ascending, with the sum and number of the scores that count up to each."""
+
+    times: list[float] = field(default_factory=list)
+    sums: list[float] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    best: float = -math.inf
+
+    def append(self, time: float, score: float, counts: bool) -> None:
+        """Adds a result; one without a number adds nothing to the mean."""
+        counted = counts and math.isfinite(score)
+        self.sums.append((self.sums[-1] if self.sums else 0.0) + (score if counted else 0.0))
+        self.numbers.append((self.numbers[-1] if self.numbers else 0) + counted)
+        self.times.append(time)
+        self.best = max(self.best, score)
+
+    def mean_until(self, time: float) -> float | None:
+        """Returns the mean of the scores up to a time; None if the trial is not there yet or has no score."""
+        if not self.times or self.times[-1] < time:
+            return None
+        last = bisect_right(self.times, time) - 1
+        return self.sums[last] / self.numbers[last] if last >= 0 and self.numbers[last] else None

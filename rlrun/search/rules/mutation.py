@@ -1,0 +1,50 @@
+"""How population-based training changes a setting (arXiv:1711.09846, section 4: perturb or resample)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.spec.search_space import SearchSpace
+from rlrun.spec.tuning import PbtConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlrun.search.lineage import How
+
+
+def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Generator) -> tuple[dict[str, Any], How]:
+    """Returns settings near those of a parent.
+
+    Each one is drawn anew with `resample_probability`; else a number is multiplied by one of `perturbation_factors`
+    and brought back into its range, and one of several values moves to a neighbour.
+
+    Args:
+        settings: What changes and how.
+        params: The parent's settings by path.
+        draws: Where chance comes from.
+
+    Returns:
+        The new settings, and how they came about.
+    """
+    found: dict[str, Any] = {}
+    ways: set[How] = set()
+    for path, space in settings.spaces.items():
+        anew = draws.random() < settings.resample_probability or not _can_move(space, params[path])
+        found[path] = space.draw(draws) if anew else _moved(space, params[path], settings.perturbation_factors, draws)
+        ways.add("resampled" if anew else "perturbed")
+    return found, "mixed" if len(ways) > 1 else next(iter(ways))
+
+
+def _can_move(space: SearchSpace, value: Any) -> bool:
+    if not space.kind.parameters:
+        return value in space.arguments
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _moved(space: SearchSpace, value: Any, factors: tuple[float, float], draws: np.random.Generator) -> Any:
+    if not space.kind.parameters:
+        place = space.arguments.index(value) + (1 if draws.random() < 0.5 else -1)
+        return space.arguments[min(max(place, 0), len(space.arguments) - 1)]
+    return space.fitted(value * factors[int(draws.integers(2))])

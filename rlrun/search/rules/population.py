@@ -1,0 +1,299 @@
+"""Population-based training: at each generation the worst members go on from the best ones, with other settings.
+
+Decisions depend on the members' scores and on the population's seed alone, never on who came first, as long as a
+generation waits for all of its members. They are written into the lineage before anyone hears of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlrun.errors import SpecError
+from rlrun.functional.seeding import generator
+from rlrun.search.lineage import (
+    Generation,
+    Lineage,
+    MemberRecord,
+    newest_checkpoint_of,
+    newest_records,
+    read_generations,
+)
+from rlrun.search.rules.bandit import modelled
+from rlrun.search.rules.mutation import explore
+from rlrun.search.rules.rule import Decision, Orders
+from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.tuning import Pb2Config, PbtConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlrun.search.lineage import How
+
+MAX_DRAWS = 20
+"""So often new settings are drawn that no rule across fields forbids, before the parent's are kept."""
+
+CONTINUE, WAIT = Decision("continue"), Decision("wait")
+
+
+@dataclass
+class _Member:
+    """How a member stands; `generation` is the last one it has orders for."""
+
+    trial: str
+    index: int
+    params: dict[str, Any]
+    generation: int = 0
+    score: float | None = None
+    env_steps: int = 0
+    arrived: bool = False
+    has_diverged: bool = False
+    orders: Orders | None = None
+
+
+class Populations:
+    """The rule of `pbt` and `pb2` for all populations of a run.
+
+    What it decided before a kill it knows from the lineage; members that had come to the next generation come to it
+    again.
+
+    Args:
+        settings: The scheduler's.
+        trials: Every trial of the run, in order.
+        lineage: The run's.
+        initial: The first settings of each member, by trial and path below `config`.
+        check: Raises SpecError if a trial's config does not take such settings.
+    """
+
+    def __init__(
+        self,
+        settings: PbtConfig | Pb2Config,
+        trials: Sequence[TrialSpec],
+        lineage: Lineage,
+        initial: Mapping[str, Mapping[str, Any]],
+        check: Callable[[str, Mapping[str, Any]], object],
+    ) -> None:
+        self._settings = settings
+        self._sign = 1.0 if settings.mode == "max" else -1.0
+        self._lineage = lineage
+        self._check = check
+        self._populations: dict[int, list[_Member]] = {}
+        self._history: list[Generation] = read_generations(lineage.run)
+        self._released: dict[str, Decision] = {}
+        known = newest_records(self._history)
+        for trial in trials:
+            assert trial.population is not None, "a trial of a population knows its population"
+            members = self._populations.setdefault(trial.population, [])
+            member = _Member(trial.name, len(members), dict(initial[trial.name]))
+            if trial.name in known:
+                member.generation, record = known[trial.name]
+                member.params = dict(record.params)
+                member.score = None if record.score is None else self._sign * record.score
+                member.orders = self._orders(member.generation, record)
+            members.append(member)
+        self._by_trial = {member.trial: member for members in self._populations.values() for member in members}
+        self._checkpoints = {trial.name: lineage.run / trial.name / "checkpoints" for trial in trials}
+        for population, members in self._populations.items():
+            if not any(member.trial in known for member in members):
+                self._append(population, 0, [(member, "initial", None) for member in members])
+        self._present: set[str] = set()
+
+    def orders(self, trial: str) -> Orders | None:
+        """Returns the last orders of a trial, None before its first generation."""
+        return self._by_trial[trial].orders
+
+    def add(self, trial: str) -> None:
+        """Lets a trial take part; one that is never added has ended before."""
+        self._present.add(trial)
+
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
+        """Hears a result; a member that has come to its next generation waits, or is told at once how it goes on.
+
+        Args:
+            trial: Name of the trial.
+            time: Its env steps.
+            score: Higher is better; None counts as the worst.
+        """
+        member = self._by_trial[trial]
+        if member.arrived:
+            return WAIT
+        generation = int(time // self._settings.interval_env_steps)
+        if generation <= member.generation:
+            return CONTINUE
+        member.env_steps, member.score, member.has_diverged = int(time), _number(score), False
+        checkpoint = newest_checkpoint_of(self._checkpoints[trial])
+        self._lineage.keep_checkpoint(trial, member.generation + 1, checkpoint)
+        return self._arrive(member)
+
+    def diverged(self, trial: str) -> Decision:
+        """Hears that a member's training has diverged: it goes on from another one at the next generation."""
+        member = self._by_trial[trial]
+        member.score, member.has_diverged = None, True
+        return self._arrive(member)
+
+    def starts_again(self, trial: str) -> None:
+        """Hears that a member has failed and is started again; if it was waiting, it will come there once more."""
+        self._by_trial[trial].arrived = False
+
+    def remove(self, trial: str) -> None:
+        """Hears that a member has ended; the others no longer wait for it, and nobody copies it any more."""
+        self._present.discard(trial)
+        population = self._population_of(trial)
+        if self._settings.synchronous:
+            self._decide_if_all_are_here(population)
+
+    def released(self) -> dict[str, Decision]:
+        """Returns what was decided about waiting members since the last call."""
+        released, self._released = self._released, {}
+        return released
+
+    def close(self) -> None:
+        """Removes the checkpoints that are kept for copying, once no member has anything left to do."""
+        self._lineage.close()
+
+    def _arrive(self, member: _Member) -> Decision:
+        member.arrived = True
+        if self._settings.synchronous:
+            self._decide_if_all_are_here(self._population_of(member.trial))
+        else:
+            live = self._live(self._population_of(member.trial))
+            self._decide(self._population_of(member.trial), member.generation + 1, [member], live)
+        return self._released.pop(member.trial, WAIT)
+
+    def _population_of(self, trial: str) -> int:
+        member = self._by_trial[trial]
+        return next(seed for seed, members in self._populations.items() if member in members)
+
+    def _live(self, population: int) -> list[_Member]:
+        return [member for member in self._populations[population] if member.trial in self._present]
+
+    def _decide_if_all_are_here(self, population: int) -> None:
+        members = self._live(population)
+        if members and all(member.arrived for member in members):
+            generation = 1 + max(member.generation for member in members)
+            self._decide(population, generation, members, members)
+
+    def _decide(self, population: int, generation: int, judged: list[_Member], live: list[_Member]) -> None:
+        """Decides how members go on, writes it down, and releases them.
+
+        Args:
+            population: The population's seed.
+            generation: The generation that they have come to.
+            judged: The members that wait for a decision.
+            live: All members that they are compared with.
+        """
+        best, worst = self._ends(live)
+        taken: list[dict[str, Any]] = []
+        decided: list[tuple[_Member, How, _Member | None]] = []
+        for member in judged:
+            draws = generator(population, "generation", generation, member.index)
+            parent = best[int(draws.integers(len(best)))] if best else None
+            must_copy = member.has_diverged
+            if parent is None and must_copy:
+                self._released[member.trial] = Decision("stop", "it has diverged, and there is no member to copy")
+                continue
+            pays = parent is not None and member in worst and _rank(parent) > _rank(member)
+            if parent is None or parent is member or not (pays or must_copy):
+                decided.append((member, "kept", None))
+                continue
+            params, how = self._explored(population, generation, member, parent, taken, draws)
+            taken.append(params)
+            decided.append((member, how, parent))
+            member.params = params
+        if not decided:
+            return
+        line = self._append(population, generation, decided)
+        for (member, _, _), record in zip(decided, line.members, strict=True):
+            member.generation, member.arrived, member.has_diverged = generation, False, False
+            member.orders = self._orders(generation, record)
+            self._released[member.trial] = Decision("continue", orders=member.orders)
+        self._forget_checkpoints()
+
+    def _ends(self, live: Sequence[_Member]) -> tuple[list[_Member], list[_Member]]:
+        """Returns the members that may be copied, best first, and those that may be replaced."""
+        here = [member for member in live if member.arrived or member.score is not None]
+        ranked = sorted(here, key=lambda member: (_rank(member), -member.index), reverse=True)
+        size = min(math.ceil(len(ranked) * self._settings.quantile_fraction), len(ranked) // 2)
+        best = [member for member in ranked[:size] if member.score is not None and self._checkpoint_of(member)]
+        return best, ranked[len(ranked) - size :]
+
+    def _checkpoint_of(self, member: _Member) -> int | None:
+        """Returns the newest generation for which a checkpoint of a member is kept."""
+        for generation in (member.generation + 1, member.generation):
+            if self._lineage.checkpoint(member.trial, generation).is_dir():
+                return generation
+        return None
+
+    def _explored(
+        self,
+        population: int,
+        generation: int,
+        member: _Member,
+        parent: _Member,
+        taken: list[dict[str, Any]],
+        draws: np.random.Generator,
+    ) -> tuple[dict[str, Any], How]:
+        for _ in range(MAX_DRAWS):
+            if isinstance(self._settings, PbtConfig):
+                params, how = explore(self._settings, parent.params, draws)
+            else:
+                assert parent.score is not None, "a member without a score is no parent"
+                score = self._sign * parent.score
+                params = dict(modelled(self._settings, self._of(population), generation, score, taken, draws))
+                how = "modelled"
+            try:
+                self._check(member.trial, params)
+            except SpecError:
+                continue
+            return params, how
+        return dict(parent.params), "kept"
+
+    def _of(self, population: int) -> list[Generation]:
+        return [line for line in self._history if line.population == population]
+
+    def _append(
+        self, population: int, generation: int, decided: Sequence[tuple[_Member, How, _Member | None]]
+    ) -> Generation:
+        members = tuple(
+            MemberRecord(
+                trial=member.trial,
+                score=None if member.score is None else self._sign * member.score,
+                env_steps=member.env_steps,
+                how=how,
+                parent=None if parent is None else parent.trial,
+                parent_generation=None if parent is None else self._checkpoint_of(parent),
+                params=dict(member.params),
+            )
+            for member, how, parent in decided
+        )
+        line = Generation(population, generation, members)
+        self._lineage.append(line)
+        self._history.append(line)
+        return line
+
+    def _orders(self, generation: int, record: MemberRecord) -> Orders | None:
+        if generation == 0:
+            return None
+        parent = None
+        if record.parent is not None and record.parent_generation is not None:
+            parent = str(self._lineage.checkpoint(record.parent, record.parent_generation))
+        return Orders(generation, record.parent, parent, dict(record.params))
+
+    def _forget_checkpoints(self) -> None:
+        """Keeps what the last orders of a member name, and what each member has come to its next generation with."""
+        needed: set[tuple[str, int]] = set()
+        for trial, (generation, record) in newest_records(self._history).items():
+            needed |= {(trial, generation), (trial, generation + 1)}
+            if record.parent is not None and record.parent_generation is not None:
+                needed.add((record.parent, record.parent_generation))
+        self._lineage.forget_checkpoints(needed)
+
+
+def _rank(member: _Member) -> float:
+    return -math.inf if member.score is None else member.score
+
+
+def _number(score: float | None) -> float | None:
+    return None if score is None or not math.isfinite(score) else float(score)

@@ -1,0 +1,87 @@
+"""The rule of a run, brought to where the run's own records say that it is."""
+
+from __future__ import annotations
+
+from rlrun.runs.active_run import ActiveRun
+from rlrun.search.decisions import read_stops
+from rlrun.search.lineage import Lineage
+from rlrun.search.rules.make_rule import make_rule
+from rlrun.search.rules.population import Populations
+from rlrun.search.rules.rule import Rule
+from rlrun.spec.settings import settings_of, with_settings
+from rlrun.trial.results import read_results
+
+Standing = tuple[str, float, float]
+"""A trial, a rung it has come to, and the metric that it had there."""
+
+
+def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
+    """Returns the rule of a run's scheduler, None if it has none, and how trials stood at its rungs.
+
+    Trials that it had decided to stop, or would have stopped next, are over: they are marked, and taken off the run.
+    """
+    scheduler = run.experiment.scheduler
+    if scheduler is None:
+        return None, []
+    for name, stop in read_stops(run.directory.path).items():
+        run.directory.mark_stopped(name, stop.reason)
+    _leave_out(run, {trial.name for trial in run.trials if run.directory.record(trial.name).status == "TERMINATED"})
+    if scheduler.population is not None:
+        return _populations(run), []
+    rule = make_rule(scheduler, run.experiment.stop, run.experiment.num_trials)
+    return rule, _replay(rule, run) if run.resumed else []
+
+
+def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.settings
+    names = run.directory.table.trials
+    rows = []
+    for name in names:
+        rule.add(name)
+        for row in read_results(run.directory.path / name):
+            moment, value = row.get(scheduler.time_attr), row.get(settings.metric)
+            if moment is not None:
+                rows.append((float(moment), name, None if value is None else float(value)))
+    sign = 1.0 if settings.mode == "max" else -1.0
+    standings = []
+    for moment, name, value in sorted(rows, key=lambda row: row[0]):
+        rung = rule.on_result(name, moment, None if value is None else sign * value).rung
+        if rung is not None and value is not None:
+            standings.append((name, rung, value))
+    going_on = {trial.name for trial in run.trials}  # failed ones as well that are tried again
+    for name in names:
+        if name not in going_on:
+            rule.remove(name)
+    for name, decision in rule.released().items():
+        if decision.verdict == "stop":
+            run.directory.mark_stopped(name, decision.reason)
+            run.stopped[name] = decision.reason
+            rule.remove(name)
+    _leave_out(run, set(run.stopped))
+    return standings
+
+
+def _leave_out(run: ActiveRun, over: set[str]) -> None:
+    """Takes trials that are over off a run, and tells how they ended."""
+    for trial in run.trials:
+        if trial.name in over:
+            run.ended(trial.name)
+    run.trials = [trial for trial in run.trials if trial.name not in over]
+
+
+def _populations(run: ActiveRun) -> Populations:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.population
+    assert settings is not None
+    trials = {name: run.directory.trial(name) for name in run.directory.table.trials}
+    paths = tuple(settings.spaces)
+    return Populations(
+        settings,
+        list(trials.values()),
+        Lineage(run.directory.path),
+        {name: settings_of(trial, paths) for name, trial in trials.items()},
+        lambda name, params: with_settings(trials[name], params),
+    )

@@ -1,0 +1,190 @@
+"""BOHB's searcher (arXiv:1807.01774): one density of good configurations, one of bad ones, and their ratio.
+
+It learns from the largest budget on which enough configurations have been seen, so that the many short trials of
+HyperBand's first rungs guide it at once and the few long ones take over as they come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rlrun.search.searchers.dimension import Dimension
+from rlrun.search.searchers.searcher import Configuration, History
+
+RANDOM_FRACTION = 1 / 3
+"""How often a configuration is drawn at random (rho in the paper)."""
+GOOD_FRACTION = 0.15
+"""Share of the configurations that counts as good (q)."""
+SAMPLES = 64
+"""Of so many samples the one with the highest ratio is suggested (N_s)."""
+BANDWIDTH_FACTOR = 3.0
+"""Samples are drawn with bandwidths so many times as wide, for exploration (b_w)."""
+MIN_BANDWIDTH = 1e-3
+"""Least bandwidth, of dimensions from 0 to 1."""
+
+Points = npt.NDArray[np.float64]
+
+
+class BohbSearcher:
+    """Algorithm 2 of the paper, with its default settings."""
+
+    hears_budgets = True
+
+    def propose(self, history: History, seed: int) -> Configuration:
+        """Returns the next configuration."""
+        generator = np.random.default_rng(seed)
+        ranked = _ranked(history)
+        if generator.uniform() < RANDOM_FRACTION or not ranked:
+            return {each.location: each.space.draw(generator) for each in history.dimensions}
+        good, bad = split(len(ranked), _least(history))
+        points = np.array([_point(history, number) for number in ranked])
+        options = [len(dimension.options) for dimension in history.dimensions]
+        likely, unlikely = Density.fit(points[:good], options), Density.fit(points[-bad:], options)
+        samples = likely.sample(SAMPLES, generator)
+        ratios = np.maximum(likely.at(samples), 1e-32) / np.maximum(unlikely.at(samples), 1e-32)
+        return history.values_at(_coordinates(history.dimensions, samples[int(np.argmax(ratios))]))
+
+
+def split(number: int, least: int) -> tuple[int, int]:
+    """Returns how many of the ranked configurations are good and how many bad (eq. 3); they may overlap.
+
+    Args:
+        number: How many there are (N_b).
+        least: How many each side has at least (N_min).
+
+    Examples:
+        >>> split(100, 4), split(6, 4)
+        ((15, 85), (4, 4))
+    """
+    good = max(least, int(GOOD_FRACTION * number))
+    return good, max(least, number - good)
+
+
+def model_budget(history: History) -> float | None:
+    """Returns the largest budget with scores of at least N_min + 2 configurations; None if there is none."""
+    seen = [budget for observed in _scores(history).values() for budget in observed]
+    enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
+    return max(enough, default=None)
+
+
+@dataclass(frozen=True)
+class Density:
+    """A kernel density over several dimensions (eq. 2): Gaussian kernels, for options those of Aitchison and Aitken.
+
+    Attributes:
+        centers: [N, D] points it was fitted to: places from 0 to 1, or indices of options.
+        bandwidths: [D] standard deviations, or the chance that an option becomes another one.
+        options: [D] how many options there are; 0 for numbers.
+    """
+
+    centers: Points
+    bandwidths: Points
+    options: Sequence[int]
+
+    @classmethod
+    def fit(cls, points: Points, options: Sequence[int]) -> Density:
+        """Fits the bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
+
+        The standard deviation of options is that of a yes or no, sqrt(p * (1 - p)), for any number of them.
+
+        Args:
+            points: [N, D] points.
+            options: [D] how many options each dimension has; 0 for numbers.
+        """
+        number, dimensions = points.shape
+        bandwidths = []
+        for column, count in zip(points.T, options, strict=True):
+            shares = np.bincount(column.astype(int), minlength=count) / number if count else np.zeros(0)
+            std = math.sqrt((1 - float(np.sum(shares**2))) / 2) if count else float(np.std(column))
+            bandwidth = max(1.06 * std * number ** (-1 / (4 + dimensions)), MIN_BANDWIDTH)
+            bandwidths.append(min(bandwidth, _widest(count)))
+        return cls(points, np.array(bandwidths), options)
+
+    def at(self, points: Points) -> Points:
+        """Returns the density [M] at points [M, D]."""
+        kernels = np.ones((len(points), len(self.centers)))
+        for place, count in enumerate(self.options):
+            width = self.bandwidths[place]
+            distance = points[:, place, None] - self.centers[None, :, place]
+            if count:
+                kernels *= np.where(distance == 0, 1 - width, width / (count - 1))
+            else:
+                kernels *= np.exp(-0.5 * (distance / width) ** 2) / (width * math.sqrt(2 * math.pi))
+        return np.asarray(kernels.mean(axis=1))
+
+    def sample(self, number: int, generator: np.random.Generator) -> Points:
+        """Draws points [number, D] with bandwidths BANDWIDTH_FACTOR times as wide, cut off at 0 and 1."""
+        points = self.centers[generator.integers(len(self.centers), size=number)].copy()
+        for place, count in enumerate(self.options):
+            width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))
+            column = points[:, place]
+            if count:
+                others = (column + generator.integers(1, count, size=number)) % count
+                points[:, place] = np.where(generator.uniform(size=number) < width, others, column)
+            else:
+                points[:, place] = _truncated(column, width, generator)
+        return points
+
+
+def _widest(options: int) -> float:
+    """Returns the largest bandwidth that means anything: every option as likely as the others."""
+    return (options - 1) / options if options else math.inf
+
+
+def _truncated(centers: Points, width: float, generator: np.random.Generator) -> Points:
+    """Draws from normal distributions cut off at 0 and 1, by drawing again what falls outside."""
+    drawn = generator.normal(centers, width)
+    while (outside := (drawn < 0) | (drawn > 1)).any():
+        # A wide one is nearly even between the ends; drawing from it again could take for ever.
+        again = generator.normal(centers, width) if width < 1 else generator.uniform(size=len(centers))
+        drawn = np.where(outside, again, drawn)
+    return np.asarray(drawn)
+
+
+def _least(history: History) -> int:
+    """Returns how many points a density needs at least (N_min)."""
+    return len(history.dimensions) + 1
+
+
+def _scores(history: History) -> dict[int, dict[float, float]]:
+    """Returns the scores by configuration and budget.
+
+    Where nothing was told on the way, as without HyperBand, the end is the only budget.
+    """
+    if history.observations:
+        return history.observations
+    return {number: {math.inf: score} for number, score in history.scores.items() if score is not None}
+
+
+def _ranked(history: History) -> list[int]:
+    """Returns the configurations seen on the budget that the model learns from, the best first.
+
+    A failed configuration without a score there counts as worse than all that have one.
+    """
+    budget = model_budget(history)
+    if budget is None:
+        return []
+    losses = {number: history.loss(seen[budget]) for number, seen in _scores(history).items() if budget in seen}
+    failed = {number: math.inf for number, score in history.scores.items() if score is None}
+    losses = {**failed, **losses}
+    return sorted(losses, key=lambda number: (losses[number], number))
+
+
+def _point(history: History, number: int) -> list[float]:
+    """Returns a configuration as a point: places from 0 to 1, and indices of options."""
+    return [
+        coordinate if dimension.options else dimension.unit(coordinate)
+        for dimension, coordinate in zip(history.dimensions, history.coordinates(number), strict=True)
+    ]
+
+
+def _coordinates(dimensions: Sequence[Dimension], point: Points) -> list[float]:
+    return [
+        float(place) if dimension.options else dimension.from_unit(float(place))
+        for dimension, place in zip(dimensions, point, strict=True)
+    ]

@@ -1,0 +1,224 @@
+"""The journal of a search: every suggestion and result on a line of search.jsonl, from which a search goes on.
+
+The journal is the only truth. Searchers keep nothing, so an interrupted search is read back line by line, without
+suggesting anything again, and goes on with the configuration that it would have suggested uninterrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.checkpoint.durable import explained_full_disk
+from rlrun.errors import SpecError, UsageError
+from rlrun.functional.seeding import child_seed
+from rlrun.search.searchers.dimension import Dimension
+from rlrun.search.searchers.searcher import Configuration, History, Searcher, StudyFile
+
+JOURNAL_FILE = "search.jsonl"
+"""Name of the journal in the run directory."""
+ATTEMPTS = 100
+"""A suggestion that the config refuses is drawn anew so often, from the middle on at random."""
+
+Check = Callable[[Configuration], object]
+"""Raises SpecError for a configuration that cannot be run."""
+
+
+class JournaledSearcher:
+    """A searcher with its journal; numbers of configurations count from 0.
+
+    Attributes:
+        history: All that is known of the search.
+    """
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        path: Path,
+        head: Mapping[str, Any],
+        dimensions: tuple[Dimension, ...],
+        check: Check,
+        study_file: StudyFile | None = None,
+    ) -> None:
+        """Reads the journal if there is one, and begins it if there is none.
+
+        Args:
+            searcher: Who chooses.
+            path: The journal.
+            head: What the search is, its first line: `mode`, `seed` and `startup_trials` are read from here, the rest
+                must be equal when it goes on.
+            dimensions: The search spaces.
+            check: What a suggestion must pass.
+            study_file: A file for other programs that follows the search.
+
+        Raises:
+            UsageError: If the journal is that of another search, or is damaged.
+            OutOfResources: If the disk is full.
+        """
+        self.history = History(tuple(each for each in dimensions if not each.is_constant), head["mode"])
+        self._searcher = searcher
+        self._path = path
+        self._head = json.loads(json.dumps(head))
+        self._dimensions = dimensions
+        self._check = check
+        self._study_file = study_file
+        self._notes: list[str] = []
+        self._refused = False
+        lines = self._read()
+        if lines:
+            self._replay(lines)
+        else:
+            self._append(self._head)
+        if study_file is not None:
+            study_file.write(self.history)
+
+    @property
+    def suggested(self) -> dict[int, Configuration]:
+        """What has been suggested so far, by number."""
+        return {number: dict(values) for number, values in self.history.configurations.items()}
+
+    @property
+    def completed(self) -> dict[int, float | None]:
+        """Scores of what has ended so far, by number; None for a failure."""
+        return dict(self.history.scores)
+
+    def suggest(self, number: int) -> Configuration:
+        """Returns a configuration: a new one, or again the one that has this number.
+
+        Raises:
+            UsageError: If the config refuses whatever is suggested.
+            OutOfResources: If the disk is full.
+        """
+        known = self.history.configurations
+        if number not in known:
+            (attempt, values), moment = self._accepted(number), time.time()
+            by_name = {each.name: values[each.location] for each in self._dimensions}
+            self._append({"suggest": number, "attempt": attempt, "at": moment, "values": by_name})
+            known[number], self.history.began[number] = values, moment
+            if self._study_file is not None:
+                self._study_file.add(self.history, number)
+        return dict(known[number])
+
+    def observe(self, number: int, budget: float, score: float) -> None:
+        """Tells how a configuration stands at a budget; only BOHB listens.
+
+        Args:
+            number: The configuration.
+            budget: How long it has run, such as in env steps; scores at the same budget are compared.
+            score: Its score there; one that is not finite is left out.
+        """
+        if not self._searcher.hears_budgets or not math.isfinite(score):
+            return
+        seen = self.history.observations.get(number, {})
+        if seen.get(budget) != score:
+            self._append({"observe": number, "budget": budget, "score": score})
+            self._observed(number, budget, score)
+
+    def complete(self, number: int, score: float | None) -> None:
+        """Tells how a configuration has ended; of several ends the last counts.
+
+        Args:
+            number: The configuration.
+            score: Its score, the mean over its seeds; None, or what is not finite, for a failure.
+        """
+        if score is not None and not math.isfinite(score):
+            score = None
+        scores = self.history.scores
+        if number not in scores or scores[number] != score:
+            moment = time.time()
+            self._append({"complete": number, "at": moment, "score": score})
+            scores[number], self.history.ended[number] = score, moment
+            if self._study_file is not None:
+                self._study_file.finish(self.history, number)
+
+    def notes(self) -> list[str]:
+        """Returns what the user should know, each once."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _accepted(self, number: int) -> tuple[int, Configuration]:
+        """Returns a new configuration that passes the check, and at which attempt it came."""
+        for attempt in range(ATTEMPTS):
+            values = self._propose(number, attempt)
+            try:
+                self._check(values)
+            except SpecError as error:
+                refusal = error
+            else:
+                return attempt, values
+            if not self._refused:
+                self._refused = True
+                self._notes.append(f"a suggested configuration was refused and another one drawn: {refusal}")
+        raise UsageError(f"{ATTEMPTS} suggested configurations in a row were refused; the last one: {refusal}")
+
+    def _propose(self, number: int, attempt: int) -> Configuration:
+        """Returns a configuration that depends on the history, the seed, the number and the attempt alone."""
+        seed = child_seed(self._head["seed"], "search", number, attempt)
+        if attempt >= ATTEMPTS // 2 or self.history.scored() < self._head["startup_trials"]:
+            generator = np.random.default_rng(seed)
+            return {each.location: each.space.draw(generator) for each in self._dimensions}
+        chosen = self._searcher.propose(self.history, seed % 2**32) if self.history.dimensions else {}
+        return {
+            each.location: chosen[each.location] if each.location in chosen else each.value(each.first)
+            for each in self._dimensions
+        }
+
+    def _observed(self, number: int, budget: float, score: float) -> None:
+        self.history.observations.setdefault(number, {})[budget] = score
+
+    def _replay(self, lines: list[dict[str, Any]]) -> None:
+        """Goes on with what the journal says, and looks whether the searcher would suggest the last one again."""
+        head, *events = lines
+        if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
+            raise UsageError(
+                f"{self._path}: the search that it records has another {', '.join(differing)}; start a new run"
+            )
+        last = max((place for place, event in enumerate(events) if "suggest" in event), default=-1)
+        history = self.history
+        for place, event in enumerate(events):
+            match event:
+                case {"suggest": int(number), "attempt": int(attempt), "at": moment, "values": values}:
+                    recorded = {each.location: each.read(values[each.name]) for each in self._dimensions}
+                    if place == last and self._propose(number, attempt) != recorded:
+                        self._notes.append(
+                            "the searcher would not suggest again what it suggested before (another version of it?); "
+                            "what it suggested stands"
+                        )
+                    history.configurations[number], history.began[number] = recorded, moment
+                case {"observe": int(number), "budget": budget, "score": score}:
+                    self._observed(number, budget, score)
+                case {"complete": int(number), "score": score, "at": moment}:
+                    history.scores[number], history.ended[number] = score, moment
+                case _:
+                    raise UsageError(f"{self._path}:{place + 2}: cannot be understood: {event}")
+
+    def _read(self) -> list[dict[str, Any]]:
+        """Reads the journal; a last line that a kill has torn is cut off."""
+        try:
+            *whole, torn = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        if torn:
+            os.truncate(self._path, sum(len(line) + 1 for line in whole))
+        lines = []
+        for number, line in enumerate(whole, start=1):
+            try:
+                lines.append(json.loads(line))
+            except ValueError as error:
+                raise UsageError(f"{self._path}:{number}: cannot be understood: {error}") from None
+        return lines
+
+    def _append(self, event: Mapping[str, Any]) -> None:
+        """Writes a line so that it is there when this returns, whatever happens to the process or the machine."""
+        line = json.dumps(event).encode() + b"\n"
+        with explained_full_disk(self._path, lambda: len(line)), self._path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,62 @@
+"""From what a spec says of its searcher to the searcher."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlrun.errors import UsageError
+from rlrun.search.searchers.bohb import BohbSearcher
+from rlrun.search.searchers.dimension import dimensions_of
+from rlrun.search.searchers.hyperopt import HyperoptSearcher
+from rlrun.search.searchers.journal import JOURNAL_FILE, JournaledSearcher
+from rlrun.search.searchers.optuna import STUDY_FILE, OptunaSearcher, OptunaStudyFile
+from rlrun.search.searchers.searcher import Configuration, Searcher
+from rlrun.spec.experiment import Experiment
+
+SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "hyperopt": HyperoptSearcher, "bohb": BohbSearcher}
+"""Searchers by their names in a spec; random draws are `Experiment.trials`."""
+_PACKAGES = ("optuna", "hyperopt")
+
+
+def check_installed(kind: str) -> None:
+    """Sees to it that a searcher's package is there, without importing it.
+
+    Raises:
+        UsageError: If it is missing; the message names the pip command.
+    """
+    if kind in _PACKAGES and find_spec(kind) is None:
+        raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
+
+
+def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
+    """Returns an experiment's searcher, which goes on where the run's journal ends.
+
+    Args:
+        experiment: What is run; its searcher is another than random.
+        run_directory: Where the journal is kept, and Optuna's study.
+
+    Raises:
+        UsageError: If the searcher's package is missing, or the journal is that of another search.
+        OutOfResources: If the disk is full.
+    """
+    assert experiment.searcher is not None
+    kind, settings = experiment.searcher.kind, experiment.searcher.settings
+    assert settings is not None, "random draws need no searcher"
+    check_installed(kind)
+    dimensions = dimensions_of(experiment.spaces())
+    head = {
+        "format": 1,
+        "searcher": kind,
+        "metric": settings.metric,
+        "mode": settings.mode,
+        "seed": experiment.seeds[0],
+        "startup_trials": settings.startup_trials,
+        "spaces": {dimension.name: dimension.space.to_data() for dimension in dimensions},
+    }
+
+    def check(values: Configuration) -> None:
+        experiment.trial(values, index=0, configuration=0, seed=experiment.seeds[0])
+
+    study_file = OptunaStudyFile(run_directory / STUDY_FILE, experiment.name) if kind == "optuna" else None
+    return JournaledSearcher(SEARCHERS[kind](), run_directory / JOURNAL_FILE, head, dimensions, check, study_file)

@@ -1,0 +1,126 @@
+"""Turns a searcher's suggestions into trials, and trials' results into what the searcher learns from.
+
+A configuration is run with every seed of the experiment; its score is the mean over them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+
+from rlrun.explain import Location
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.search.searchers.make_searcher import make_searcher
+from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.trial.results import read_results
+
+
+class Suggestions:
+    """The trials of a run that a searcher makes, one configuration after the other.
+
+    Attributes:
+        max_concurrent: How many configurations may run at once, None for as many as there is room for.
+    """
+
+    def __init__(self, experiment: Experiment, directory: RunDirectory) -> None:
+        """Begins, or goes on with what the run's directory says was suggested and learned.
+
+        Raises:
+            UsageError: If a package is missing.
+        """
+        assert experiment.searcher is not None
+        settings = experiment.searcher.settings
+        assert settings is not None, "random draws make a table of their own"
+        self.max_concurrent = settings.max_concurrent
+        self._experiment = experiment
+        self._directory = directory
+        self._metric = settings.metric
+        self._searcher = make_searcher(experiment, directory.path)
+        self._configuration = {name: directory.trial(name).configuration for name in directory.table.trials}
+        self._failed = {name for name in directory.table.trials if directory.record(name).status == "ERROR"}
+        self._over = {name for name in directory.table.trials if directory.record(name).status == "TERMINATED"}
+        self._over |= self._failed
+        self._waiting: set[str] = set()
+        self._seen: dict[tuple[int, float], dict[str, float]] = defaultdict(dict)
+        for configuration in sorted(set(self._configuration.values())):
+            self._complete_if_over(configuration)
+
+    def notes(self) -> list[str]:
+        """Returns what the searcher has to tell the user since the last call."""
+        return self._searcher.notes()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every configuration has been suggested."""
+        return len(set(self._configuration.values())) >= self._experiment.num_samples
+
+    def running(self) -> int:
+        """Returns how many configurations have trials that have neither ended nor wait.
+
+        Those that wait may do so for configurations that are yet to be suggested.
+        """
+        idle = self._over | self._waiting
+        return len({number for name, number in self._configuration.items() if name not in idle})
+
+    def waits(self, trial: str) -> None:
+        """Hears that a trial waits for others."""
+        self._waiting.add(trial)
+
+    def goes_on(self, trial: str) -> None:
+        """Hears that a trial waits no longer."""
+        self._waiting.discard(trial)
+
+    def next_trials(self) -> list[TrialSpec]:
+        """Asks for another configuration and writes its trials, one for each seed, into the run's table."""
+        number = len(set(self._configuration.values()))
+        values: Mapping[Location, Any] = self._searcher.suggest(number)
+        trials = []
+        for place, seed in enumerate(self._experiment.seeds):
+            index = number * len(self._experiment.seeds) + place
+            trials.append(self._experiment.trial(values, index=index, configuration=number, seed=seed))
+        self._directory.add(trials)
+        self._configuration |= {trial.name: number for trial in trials}
+        return trials
+
+    def observe(self, trial: str, budget: float, score: float) -> None:
+        """Hears how a trial stands at a rung; the searcher hears it once all seeds have come there.
+
+        Args:
+            trial: Name of the trial.
+            budget: The rung, in the scheduler's time.
+            score: The searcher's metric there.
+        """
+        number = self._configuration[trial]
+        seen = self._seen[number, budget]
+        seen[trial] = score
+        if len(seen) == len(self._experiment.seeds):
+            self._searcher.observe(number, budget, fmean(seen.values()))
+
+    def ended(self, trial: str, *, failed: bool) -> None:
+        """Hears that a trial has ended.
+
+        Args:
+            trial: Name of the trial.
+            failed: Whether it failed; a configuration of which any trial failed has no score.
+        """
+        self._over.add(trial)
+        if failed:
+            self._failed.add(trial)
+        else:
+            self._failed.discard(trial)  # it was tried again
+        self._complete_if_over(self._configuration[trial])
+
+    def _complete_if_over(self, number: int) -> None:
+        names = {name for name, configuration in self._configuration.items() if configuration == number}
+        if names <= self._over:
+            scores = [self._score(name) for name in sorted(names)]
+            known = [score for score in scores if score is not None]
+            self._searcher.complete(number, fmean(known) if len(known) == len(scores) else None)
+
+    def _score(self, trial: str) -> float | None:
+        if trial in self._failed:
+            return None
+        values = [row.get(self._metric) for row in read_results(self._directory.path / trial)]
+        return next((float(value) for value in reversed(values) if value is not None), None)

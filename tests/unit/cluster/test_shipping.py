@@ -1,0 +1,112 @@
+"""What of a user's own code goes to a cluster."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.cluster import shipping
+from rlrun.cluster.shipping import stage_user_code, user_modules
+from rlrun.errors import UsageError
+from rlrun.spec.experiment import Experiment
+from rlrun.spec.load import parse_experiments
+
+ROOM = """
+from rlrun.envs.worlds import ConstantReward
+import numpy, shipped_tools.walls
+
+class Room(ConstantReward):
+    def step(self, action):
+        from shipped_late import something
+        return super().step(action)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "code"
+    files = {
+        "shipped_room.py": ROOM,
+        "shipped_late.py": "import shipped_room\nsomething = 1\n",
+        "shipped_tools/__init__.py": "",
+        "shipped_tools/walls.py": "from . import maps\nfrom shipped_elsewhere import floor\n",
+        "shipped_tools/maps/__init__.py": "",
+        "shipped_tools/maps/first.txt": "####",
+        "shipped_tools/.cache/large": "",
+        "shipped_tools/__pycache__/walls.pyc": "",
+        "unused.py": "",
+        "unused_package/__init__.py": "",
+        "broken_python2.py": "print 'hello'",
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "shipped_elsewhere.py").write_text("floor = 0\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(other)
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("shipped_")]:
+        del sys.modules[name]
+
+
+def experiment(**entry: Any) -> Experiment:
+    data = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, **entry}
+    (found,) = parse_experiments({"e": data})
+    return found
+
+
+def test_what_is_named_is_shipped_with_what_it_imports(folder: Path, tmp_path: Path) -> None:
+    found = user_modules([experiment(), experiment(env="shipped_room:Room")])
+    assert found == {
+        "shipped_room": folder / "shipped_room.py",
+        "shipped_late": folder / "shipped_late.py",
+        "shipped_tools": folder / "shipped_tools",
+        "shipped_elsewhere": tmp_path / "other/shipped_elsewhere.py",
+    }
+    into = tmp_path / "staged"
+    into.mkdir()
+    staged = stage_user_code([experiment(env="shipped_room:Room")], into)
+    assert sorted(staged) == sorted(str(into / path.name) for path in found.values())
+    assert sorted(str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()) == [
+        "shipped_elsewhere.py",
+        "shipped_late.py",
+        "shipped_room.py",
+        "shipped_tools/__init__.py",
+        "shipped_tools/maps/__init__.py",
+        "shipped_tools/maps/first.txt",
+        "shipped_tools/walls.py",
+    ]
+
+
+def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
+    (folder / "shipped_awr.py").write_text("from rlrun.algorithms.ppo import PPO\nclass AWR(PPO): pass\n")
+    (folder / "shipped_wraps.py").write_text("from gymnasium import Wrapper\nclass Same(Wrapper): pass\n")
+    env = {"id": "CartPole-v1", "wrappers": ["shipped_wraps:Same"]}
+    several = {"grid_search": ["CartPole-v1", "shipped_room:Room"]}
+    assert set(user_modules([experiment(algorithm="shipped_awr:AWR", env=env)])) == {"shipped_awr", "shipped_wraps"}
+    assert "shipped_room" in user_modules([experiment(env={"id": several})])
+
+
+def test_nothing_is_shipped_that_is_installed(tmp_path: Path) -> None:
+    assert user_modules([experiment(), experiment(env="rlrun.envs.worlds:DictCartPole")]) == {}
+    assert stage_user_code([experiment()], tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_module_that_is_gone_or_no_python_stays_behind(folder: Path) -> None:
+    spec = experiment(env="shipped_room:Room")
+    (folder / "shipped_late.py").write_text("import broken_python2, no_such_module_anywhere")
+    found = user_modules([spec])
+    assert {"shipped_late", "broken_python2"} <= set(found)
+    (folder / "shipped_late.py").unlink()
+    assert "shipped_late" not in user_modules([spec])
+
+
+def test_a_data_set_is_not_taken_for_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "MAX_BYTES", 3)
+    with pytest.raises(UsageError, match=f"{folder}/shipped_.* is shipped to the cluster and holds .* install 'shi"):
+        stage_user_code([experiment(env="shipped_room:Room")], tmp_path)

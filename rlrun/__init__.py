@@ -32,7 +32,7 @@ _PUBLIC = {
     "RlrunError": "rlrun.errors:RlrunError",
     "SAC": "rlrun.python_api:SAC",
     "TD3": "rlrun.python_api:TD3",
-    "TrialResult": "rlrun.runs.run_directory:TrialResult",
+    "TrialResult": "rlrun.runs.trial_result:TrialResult",
     "load_experiments": "rlrun.spec.load:load_experiments",
     "resume": "rlrun.launch.run:resume",
     "run": "rlrun.launch.run:run",

@@ -24,7 +24,8 @@ from bench_peers import ROOT, machine, spread
 
 from rlrun.launch.run import run
 from rlrun.runs.events import RunEvent, TrialEvent
-from rlrun.runs.run_directory import RunDirectory, TrialResult
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.trial_directory import TrialDirectory
 
 SPECS = tuple(sorted((ROOT / "configs" / "pbt").glob("*.yaml")))

@@ -15,8 +15,9 @@ from rlrun.cli.tables import cell_text, stdout_width, table
 if TYPE_CHECKING:
     from rlrun.report.comparison import Comparison, Side
     from rlrun.report.configurations import Group
-    from rlrun.report.reading import Mode, RunView
+    from rlrun.report.reading import RunView
     from rlrun.report.statistics import Estimate
+    from rlrun.spec.tuning import Mode
 
 MOST_PAIRS = 12
 

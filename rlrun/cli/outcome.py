@@ -13,11 +13,10 @@ import click
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.options import print_json
 from rlrun.cli.tables import duration, stdout_width, table
-from rlrun.cli.watch import shown_path
-from rlrun.errors import TrainingFailed
+from rlrun.runs.outcome import failure_of, is_complete, resume_command, shown_path
 
 if TYPE_CHECKING:
-    from rlrun.runs.run_directory import TrialResult
+    from rlrun.runs.trial_result import TrialResult
 
 MOST_BEST = 10
 """Trials of a large run that are listed for having done best."""
@@ -31,7 +30,7 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
         as_json: Whether to print JSON and nothing else.
 
     Raises:
-        TrainingFailed: If a trial failed; its message is what went wrong.
+        TrainingFailed: If a trial has failed or is not complete; its message is what went wrong.
     """
     if as_json:
         print_json([trial_data(trial) for trial in trials])
@@ -39,9 +38,9 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
         click.echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
         click.echo()
         click.echo("\n".join(next_steps(trials)))
-    errors = [f"{trial.name}: {trial.error}" for trial in trials if trial.status == "ERROR"]
-    if errors:
-        raise TrainingFailed("\n\n".join(errors))
+    failure = failure_of(trials)
+    if failure is not None:
+        raise failure
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
@@ -88,7 +87,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
                 trial.status.lower(),
                 trial.last_result.get("env_steps"),
                 trial.last_result.get("episode_return_mean"),
-                best_return(trial),
+                trial.best_return,
                 trial.last_result.get("evaluation/episode_return_mean"),
                 None if seconds is None else duration(seconds),
                 None if trial.checkpoint is None else int(trial.checkpoint.name.rpartition("_")[2]),
@@ -96,12 +95,6 @@ def results_table(trials: Sequence[TrialResult]) -> str:
         )
     headings = ["trial", "status", "env steps", "return", "best", "evaluation", "time", "checkpoint"]
     return table(headings, rows, stdout_width(), expendable=["checkpoint", "time", "evaluation"])
-
-
-def best_return(trial: TrialResult) -> float | None:
-    """Returns the highest mean return that a trial has reported, None if it has reported none."""
-    means = [row["episode_return_mean"] for row in trial.results() if row.get("episode_return_mean") is not None]
-    return max(means, default=None)
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
@@ -116,9 +109,9 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             target = run if len(mine) == 1 else leader.directory
             best = " --best" if leader.best_checkpoint is not None else ""
             lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best} --episodes 20")
-        if any(trial.status != "TERMINATED" for trial in mine):
-            retry = " --retry-failed" if any(trial.status == "ERROR" for trial in mine) else ""
-            lines.append(f"  rlrun resume {shlex.quote(shown_path(run))}{retry}")
+        if not all(is_complete(trial.status) for trial in mine):
+            failed = any(trial.status == "ERROR" for trial in mine)
+            lines.append(f"  {resume_command(run, retry_failed=failed)}")
     return lines
 
 
@@ -142,5 +135,4 @@ def _show_all(run: Path) -> str:
 
 
 def _rank(trial: TrialResult) -> float:
-    best = best_return(trial)
-    return -math.inf if best is None else best
+    return -math.inf if trial.best_return is None else trial.best_return

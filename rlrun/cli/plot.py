@@ -16,7 +16,7 @@ from rlrun.cli.tables import cell_text
 
 if TYPE_CHECKING:
     from rlrun.report.curves import Curve
-    from rlrun.report.reading import Mode
+    from rlrun.spec.tuning import Mode
 
 MOST_LINES = 8
 HEIGHT_BESIDE_PLOT = 8  # lines that a terminal needs for axes, legend and the prompt

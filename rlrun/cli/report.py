@@ -10,7 +10,7 @@ import click
 from rlrun.cli.options import runs_dir_option
 
 if TYPE_CHECKING:
-    from rlrun.report.reading import Mode
+    from rlrun.spec.tuning import Mode
 
 
 @click.command()

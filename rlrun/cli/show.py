@@ -13,8 +13,10 @@ from rlrun.cli.options import json_option, metric_options, print_json, runs_dir_
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 
 if TYPE_CHECKING:
-    from rlrun.report.reading import Mode, RunView, TrialView
+    from rlrun.report.reading import RunView
     from rlrun.report.summary import BestTrial, GroupSummary
+    from rlrun.runs.trial_result import TrialResult
+    from rlrun.spec.tuning import Mode
 
 LONGEST_ERROR = 300
 
@@ -81,11 +83,11 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         [
             trial.name,
             trial.status.lower(),
-            trial.last.get("env_steps"),
+            trial.last_result.get("env_steps"),
             trial.final(metric),
             trial.best(metric, mode),
-            trial.last.get("evaluation/episode_return_mean"),
-            None if (seconds := trial.last.get("time_total_s")) is None else duration(seconds),
+            trial.last_result.get("evaluation/episode_return_mean"),
+            None if (seconds := trial.last_result.get("time_total_s")) is None else duration(seconds),
             trial.stop_reason if trial.stop_reason and differ else None,
         ]
         for trial in shown
@@ -99,7 +101,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
 
 def _errors(run: RunView) -> str:
     """Returns what went wrong in each trial that failed, in few lines; error.txt has the rest."""
-    failed = [trial for trial in run.trials if trial.error]
+    failed = [trial for trial in run.trials if trial.error and not trial.is_damaged]
     lines = []
     for trial in failed[:MOST_ROWS]:
         said = " ... ".join(
@@ -118,7 +120,7 @@ def _stops(run: RunView) -> str:
 
 
 def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
-    from rlrun.cli.watch import shown_path
+    from rlrun.runs.outcome import shown_path
 
     if best is None:
         return f"no trial has a value of {metric} yet"
@@ -147,7 +149,7 @@ def _chosen(setting: Any) -> str:
     return next(iter(setting), "") if isinstance(setting, dict) else str(setting or "")
 
 
-def _rank(trial: TrialView, metric: str, mode: Mode) -> float:
+def _rank(trial: TrialResult, metric: str, mode: Mode) -> float:
     best = trial.best(metric, mode)
     return float("inf") if best is None else -best if mode == "max" else best
 
@@ -176,7 +178,7 @@ def _data(
                 "status": trial.status,
                 "stop_reason": trial.stop_reason,
                 "error": trial.error,
-                "last_result": trial.last or None,
+                "last_result": trial.last_result or None,
                 "last": trial.final(metric),
                 "best": trial.best(metric, mode),
             }

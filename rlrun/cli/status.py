@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -68,7 +67,7 @@ def progress_of(state: RunState) -> RunProgress:
             place=trial.place if trial.status == "RUNNING" else "",
             best=trial.best_return,
         )
-        progress.read(trial.last_row, trial.changed)
+        progress.read(trial.last_result or None, trial.changed)
     run.count_slots()
     return run
 
@@ -93,10 +92,10 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "seed": trial.seed,
                 "params": dict(trial.params),
                 "where": trial.place,
-                "iteration": (trial.last_row or {}).get("iteration", 0),
+                "iteration": trial.last_result.get("iteration", 0),
                 "env_steps": trial.env_steps,
-                "env_steps_per_s": (trial.last_row or {}).get("env_steps_per_s"),
-                "return": (trial.last_row or {}).get("episode_return_mean"),
+                "env_steps_per_s": trial.last_result.get("env_steps_per_s"),
+                "return": trial.last_result.get("episode_return_mean"),
                 "best_return": trial.best_return,
                 "error": trial.error,
             }
@@ -129,11 +128,11 @@ def _notes(state: RunState) -> list[str]:
 
 
 def _resume_command(state: RunState) -> str | None:
-    from rlrun.cli.watch import shown_path
+    from rlrun.runs.outcome import resume_command
 
     if state.driver is not None or state.is_over or state.problem:
         return None
-    return f"rlrun resume {shlex.quote(shown_path(state.path))}"
+    return resume_command(state.path)
 
 
 def _print(state: RunState) -> None:

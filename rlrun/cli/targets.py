@@ -149,20 +149,18 @@ def _only_trial(run: Path, target: str) -> Path:
 
 
 def _of_trial(trial: Path, *, best: bool) -> Path:
-    from rlrun.checkpoint.store import CheckpointStore
-    from rlrun.trial.trial_directory import TrialDirectory
+    from rlrun.runs.trial_result import read_trial
 
-    directory = TrialDirectory(trial)
-    store = CheckpointStore(directory.checkpoints)
+    read = read_trial(trial, "", has_driver=False)
     if best:
-        metric = directory.read_spec()["checkpoint"]["best"] or DEFAULT_BEST
-        found = store.best(metric)
+        metric = read.best_metric or DEFAULT_BEST
+        found = read.best_checkpoint_by(metric)
         if found is None:
             raise CheckpointError(
                 f"{trial} has no checkpoint with a value of {metric}; leave --best out for its newest"
             )
         return found
-    scan = store.scan()
+    scan = read.checkpoints
     if scan.newest is None:
         reasons = "".join(f"\n  {skipped.reason}" for skipped in scan.skipped)
         raise CheckpointError(f"{trial} has no {'whole ' if reasons else ''}checkpoint{reasons}")

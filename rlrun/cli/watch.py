@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rlrun.cli.plain_lines import PlainLines
@@ -23,6 +22,7 @@ from rlrun.runs.events import (
     TrialEvent,
     TrialNote,
 )
+from rlrun.runs.outcome import shown_path
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -119,12 +119,6 @@ class RunWatcher:
         if self._view is not None:
             self._view.close()
             self._view = None
-
-
-def shown_path(path: Path) -> str:
-    """Returns a path as the user would type it: relative where it lies below the current directory."""
-    current = Path.cwd()
-    return str(path.relative_to(current)) if path.is_relative_to(current) else str(path)
 
 
 def copy_of_stderr() -> TextIO:

@@ -34,8 +34,9 @@ from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.runs.interrupts import Interrupts
-from rlrun.runs.run_directory import Executor, RunDirectory, TrialResult, default_runs_dir, follow_import_paths
+from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
 from rlrun.runs.run_upload import copied, is_taken, place_of_copy
+from rlrun.runs.trial_result import TrialResult
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments

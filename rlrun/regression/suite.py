@@ -19,7 +19,9 @@ from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.runs.events import RunEvent, RunFinished, Watcher
-from rlrun.runs.run_directory import Executor, RunDirectory, TrialResult
+from rlrun.runs.outcome import is_complete
+from rlrun.runs.run_directory import Executor, RunDirectory
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training
@@ -102,7 +104,7 @@ def _verdict(gate: Gate, trials: Sequence[TrialResult], *, control: bool, best: 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     """Returns of each population the member that its own metric puts first at the end; only of that one is it judged.
 
-    A population with a member that failed is judged by that one.
+    A population with a member that is not complete is judged by that one.
 
     Args:
         members: Of all populations, with their specs.
@@ -113,7 +115,7 @@ def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     def rank(member: Member) -> tuple[bool, float]:
         value = member[0].last_result.get(metric)
         score = -math.inf if value is None else float(value) if mode == "max" else -float(value)
-        return member[0].status == "ERROR", score
+        return not is_complete(member[0].status), score
 
     seeds = dict.fromkeys(spec.population for _, spec in members)
     return [max((member for member in members if member[1].population == seed), key=rank) for seed in seeds]
@@ -137,7 +139,7 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, *, best: bo
     in_population = spec.population is not None  # whose members' settings change while they train
     return Case(
         trial=trial.name,
-        seed=trial.seed if spec.population is None else spec.population,
+        seed=spec.seed if spec.population is None else spec.population,
         configuration="" if in_population else ", ".join(f"{name}={value}" for name, value in spec.params.items()),
         directory=trial.directory,
         env_steps=int(trial.last_result.get("env_steps") or 0),
@@ -155,7 +157,7 @@ def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
         TrainingFailed: If its training did not come to its end.
         CheckpointError: If there is no such checkpoint.
     """
-    if trial.status != "TERMINATED":
+    if not is_complete(trial.status):
         raise TrainingFailed(trial.error or f"its training did not come to its end: {trial.status.lower()}")
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     if checkpoint is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlrun.errors import UsageError
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Points, sample_points
-from rlrun.report.reading import Mode, RunView
+from rlrun.report.reading import RunView
 from rlrun.report.statistics import (
     Estimate,
     bootstrapped,
@@ -28,6 +28,7 @@ from rlrun.report.statistics import (
     rank_test,
     smallest_p,
 )
+from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from rlrun.report.reading import RunView, TrialView
+from rlrun.report.reading import RunView
+from rlrun.runs.trial_result import TrialResult
 
-Sample = tuple[TrialView, ...]
+Sample = tuple[TrialResult, ...]
 """What counts as one: a trial, or a whole population of which the best member counts."""
 
 
@@ -53,7 +54,7 @@ class Group:
         return max((len(sample) for sample in self.samples), default=1)
 
     @property
-    def trials(self) -> tuple[TrialView, ...]:
+    def trials(self) -> tuple[TrialResult, ...]:
         """All of its trials."""
         return tuple(trial for sample in self.samples for trial in sample)
 
@@ -83,7 +84,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         pool: Whether the whole run is one group.
     """
     if any(trial.population is not None for trial in run.trials):
-        populations: dict[int | None, list[TrialView]] = {}
+        populations: dict[int | None, list[TrialResult]] = {}
         for trial in run.trials:
             populations.setdefault(trial.population, []).append(trial)
         members = max(map(len, populations.values()))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.report.configurations import Group, Sample
-from rlrun.report.reading import Mode
+from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 Points = tuple[Floats, Floats]

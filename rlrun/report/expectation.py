@@ -13,7 +13,8 @@ import numpy as np
 
 from rlrun.errors import SpecError
 from rlrun.report.configurations import Group
-from rlrun.report.reading import RunView, TrialView
+from rlrun.report.reading import RunView
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import ExpectConfig
 
 
@@ -74,12 +75,13 @@ def expectation_text(expect: ExpectConfig) -> str:
     return " ".join([wanted, *([" and ".join(limits)] if limits else [])])
 
 
-def _first(trial: TrialView, expect: ExpectConfig) -> float:
+def _first(trial: TrialResult, expect: ExpectConfig) -> float:
     """Returns the env steps at which a trial first had all of it, infinity if it never did."""
-    steps, seconds = trial.columns["env_steps"], trial.columns["time_total_s"]
+    columns = trial.columns.values
+    steps, seconds = columns["env_steps"], columns["time_total_s"]
     there = np.isfinite(steps)
     for metric, least in expect.metrics.items():
-        there &= trial.columns.get(metric, np.full(len(steps), np.nan)) >= least
+        there &= columns.get(metric, np.full(len(steps), np.nan)) >= least
     if expect.within_env_steps is not None:
         there &= steps <= expect.within_env_steps
     if expect.within_seconds is not None:

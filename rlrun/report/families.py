@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.report.reading import Mode, RunView, TrialView
+from rlrun.report.reading import RunView
+from rlrun.runs.trial_result import TrialResult
 from rlrun.search.lineage import Generation, MemberRecord
+from rlrun.spec.tuning import Mode
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,13 @@ def _stretches(
     place: int,
     name: str,
     records: dict[int, MemberRecord],
-    trial: TrialView | None,
+    trial: TrialResult | None,
     end: float | None,
     members: list[str],
     ancestors: set[tuple[str, int]],
 ) -> list[Stretch]:
     numbers = sorted(records)
-    reached = trial.last.get("env_steps") if trial is not None else None
+    reached = trial.last_result.get("env_steps") if trial is not None else None
     found = []
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         record = records[number]

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.report.page_data import USUAL_METRICS, page_data
-from rlrun.report.reading import Mode, chosen_goal, read_runs, require_reported
+from rlrun.report.reading import chosen_goal, read_runs, require_reported
+from rlrun.spec.tuning import Mode
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("drawing.js", "data.js", "overview.js", "tables.js", "sweep.js", "population.js", "page.js")

@@ -23,10 +23,13 @@ from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
-from rlrun.report.reading import AXES, DEFAULT_METRIC, Mode, RunView, TrialView
+from rlrun.report.reading import AXES, DEFAULT_METRIC, RunView
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
+from rlrun.runs.outcome import is_over
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.trial_names import short_names
+from rlrun.spec.tuning import Mode
 
 FEATURED = 8
 """Curves that have a colour, a band and a place in the legend."""
@@ -156,18 +159,18 @@ def _comparison_data(
     return {**asdict(found), "notes": [*found.notes, *env_notes(runs)]}
 
 
-def _trial_data(run: RunView, trial: TrialView, metric: str, mode: Mode) -> dict[str, Any]:
+def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> dict[str, Any]:
     return {
         "name": trial.name,
         "run": run.name,
         "seed": trial.seed,
         "params": _plain(trial.params),
         "status": trial.status.lower(),
-        "env_steps": trial.last.get("env_steps"),
+        "env_steps": trial.last_result.get("env_steps"),
         "last": trial.final(metric),
         "best": trial.best(metric, mode),
-        "evaluation": trial.last.get(EVALUATION_METRIC),
-        "seconds": trial.last.get("time_total_s"),
+        "evaluation": trial.last_result.get(EVALUATION_METRIC),
+        "seconds": trial.last_result.get("time_total_s"),
         "stopped": trial.stop_reason,
         "error": trial.error,
     }
@@ -183,7 +186,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "env": run.env,
         "shape": shape_text(run),
         "status": status_text(run.trials) or "no trials yet",
-        "is_done": all(trial.status in ("TERMINATED", "ERROR") for trial in run.trials),
+        "is_done": all(is_over(trial.status) for trial in run.trials),
         "created": run.table.created,
         "command": run.table.command,
         "versions": run.table.versions,

@@ -6,91 +6,24 @@ neither the env nor the algorithm.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.runs.run_directory import SPEC_FILE, RunDirectory, RunTable
-from rlrun.runs.run_state import TrialState, read_run_state
+from rlrun.runs.run_state import read_run_state
+from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
-from rlrun.trial.results import Row, read_results
-
-Floats = NDArray[np.float64]
-Mode = Literal["max", "min"]
+from rlrun.spec.tuning import Mode
 
 DEFAULT_METRIC = "episode_return_mean"
 AXES = {"env_steps": "env_steps", "time": "time_total_s"}
 """What curves are drawn over, as the command line says it -> the column of result.json."""
-
-
-@dataclass(frozen=True)
-class TrialView:
-    """One trial as a report sees it.
-
-    Attributes:
-        name: Its name.
-        seed: Its root seed.
-        params: What varies, with this trial's values (with pbt and pb2 the newest ones).
-        configuration: Number of its configuration, None where the run was made before there were any.
-        population: Seed of its population, None for a trial on its own.
-        status: As `rlrun.runs.run_state` tells it: that of trial.json, or KILLED, or DAMAGED.
-        stop_reason: Why it is done, "" before.
-        error: What went wrong, "" if nothing did.
-        directory: Its directory.
-        last: Its newest row, {} before the first.
-        columns: Metric -> its values, row by row; NaN where a row has none.
-        reported: Names of all metrics in its rows.
-    """
-
-    name: str
-    seed: int
-    params: dict[str, Any]
-    configuration: int | None
-    population: int | None
-    status: str
-    stop_reason: str
-    error: str
-    directory: Path
-    last: Row = field(default_factory=dict)
-    columns: dict[str, Floats] = field(default_factory=dict)
-    reported: tuple[str, ...] = ()
-
-    def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
-        """Returns where a metric was reported and its values there, both [N], in ascending order of x.
-
-        Args:
-            metric: A column that was read.
-            axis: The column it is seen over.
-        """
-        none = np.empty(0)
-        xs, ys = self.columns.get(axis, none), self.columns.get(metric, none)
-        if len(xs) != len(ys):
-            return none, none
-        there = np.isfinite(xs) & np.isfinite(ys)
-        xs, ys = xs[there], ys[there]
-        order = np.argsort(xs, kind="stable")
-        return xs[order], ys[order]
-
-    def final(self, metric: str) -> float | None:
-        """Returns the last value of a metric, None if it has none."""
-        values = self.columns.get(metric, np.empty(0))
-        values = values[np.isfinite(values)]
-        return float(values[-1]) if len(values) else None
-
-    def best(self, metric: str, mode: Mode = "max") -> float | None:
-        """Returns the best value of a metric at any time, None if it has none."""
-        values = self.columns.get(metric, np.empty(0))
-        values = values[np.isfinite(values)]
-        return None if not len(values) else float(values.max() if mode == "max" else values.min())
 
 
 @dataclass(frozen=True)
@@ -114,7 +47,7 @@ class RunView:
     table: RunTable
     spec: dict[str, Any]
     spec_text: str
-    trials: tuple[TrialView, ...]
+    trials: tuple[TrialResult, ...]
     stops: tuple[StopDecision, ...]
     generations: tuple[Generation, ...]
     problems: tuple[str, ...]
@@ -122,7 +55,7 @@ class RunView:
     @property
     def reported(self) -> tuple[str, ...]:
         """Names of all metrics that any of its trials reports."""
-        return tuple(dict.fromkeys(name for trial in self.trials for name in trial.reported))
+        return tuple(dict.fromkeys(name for trial in self.trials for name in trial.columns.reported))
 
     @property
     def algorithm(self) -> str:
@@ -190,7 +123,8 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     spec, text = _read_spec(run, problems)
     wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *_expected(spec), *AXES.values()]))
     states = read_run_state(run.path).trials
-    trials = tuple(_read_trial(state, run.path / state.name, wanted, problems) for state in states)
+    trials = tuple(replace(state, metrics=wanted) for state in states)
+    problems += [problem for trial in trials for problem in _problems_of(trial)]
     return RunView(
         path=run.path,
         name=name or run.path.name,
@@ -236,37 +170,8 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
     return (entry if isinstance(entry, dict) else {}), text
 
 
-def _read_trial(state: TrialState, directory: Path, metrics: Sequence[str], problems: list[str]) -> TrialView:
-    """Reads the results of a trial to what is known of it."""
-    if state.is_damaged:
-        problems.append(state.error)
-    try:
-        rows = read_results(directory)
-    except OSError as error:
-        problems.append(f"{state.name}: its results cannot be read: {error}")
-        rows = []
-    return TrialView(
-        name=state.name,
-        seed=state.seed or 0,
-        params=dict(state.params),
-        configuration=state.configuration,
-        population=state.population,
-        status=state.status,
-        stop_reason=state.stop_reason,
-        error="" if state.is_damaged else state.error,
-        directory=directory,
-        last=rows[-1] if rows else {},
-        columns={metric: _column(rows, metric) for metric in metrics},
-        reported=tuple(dict.fromkeys(key for row in rows for key in row)),
-    )
-
-
-def _column(rows: Sequence[Row], metric: str) -> Floats:
-    return np.array([_number(row.get(metric)) for row in rows], np.float64)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+def _problems_of(trial: TrialResult) -> list[str]:
+    return [problem for problem in (trial.error if trial.is_damaged else "", trial.columns.problem) if problem]
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:

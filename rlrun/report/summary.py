@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rlrun.checkpoint.format import verify_checkpoint
-from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
 from rlrun.report.configurations import Group, groups_of, value_text
 from rlrun.report.curves import sample_points
-from rlrun.report.reading import AXES, Mode, RunView, TrialView
+from rlrun.report.reading import AXES, RunView
 from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
+from rlrun.runs.trial_result import TrialResult
+from rlrun.spec.tuning import Mode
 
 TRIALS_TRIED = 5
 """Best trials that are asked for a checkpoint before it is said that there is none."""
@@ -102,7 +103,7 @@ def shape_text(run: RunView) -> str:
     return f"{_counted(len(groups), 'configuration')}, {trials}"
 
 
-def status_text(trials: Sequence[TrialView]) -> str:
+def status_text(trials: Sequence[TrialResult]) -> str:
     """Returns how trials stand: "terminated", or "3 terminated, 1 running" where they differ."""
     counts = Counter(trial.status.lower() for trial in trials)
     if len(counts) == 1:
@@ -128,7 +129,11 @@ def _values_text(found: list[tuple[str, Any]]) -> str:
 
 
 def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
-    steps = [float(trial.last["env_steps"]) for trial in group.trials if isinstance(trial.last.get("env_steps"), int)]
+    steps = [
+        float(trial.last_result["env_steps"])
+        for trial in group.trials
+        if isinstance(trial.last_result.get("env_steps"), int)
+    ]
     strata = [
         [_last_value(sample_points(sample, metric, AXES["env_steps"], mode)[1]) for sample in s] for s in group.strata
     ]
@@ -150,18 +155,16 @@ def _last_value(values: Any) -> float | None:
     return float(values[-1]) if len(values) else None
 
 
-def _best_checkpoint(trial: TrialView, metric: str, mode: Mode, problems: list[str]) -> Path | None:
-    store = CheckpointStore(trial.directory / "checkpoints")
-    if mode == "max" and (best := store.best(metric)) is not None:
+def _best_checkpoint(trial: TrialResult, metric: str, mode: Mode, problems: list[str]) -> Path | None:
+    if mode == "max" and (best := trial.best_checkpoint_by(metric)) is not None:
         try:
             verify_checkpoint(best)
         except CheckpointError as error:
             problems.append(str(error))
         else:
             return best
-    scan = store.scan()
-    problems += [reason for skipped in scan.skipped if (reason := skipped.reason) not in problems]
-    return scan.newest
+    problems += [reason for skipped in trial.checkpoints.skipped if (reason := skipped.reason) not in problems]
+    return trial.checkpoint
 
 
 def _counted(number: int, noun: str) -> str:

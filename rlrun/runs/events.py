@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rlrun.trial.trial_directory import TrialStatus
 
 if TYPE_CHECKING:
-    from rlrun.runs.run_directory import Executor, TrialResult
+    from rlrun.runs.run_directory import Executor
+    from rlrun.runs.trial_result import TrialResult
     from rlrun.spec.experiment import TrialSpec
 
 

@@ -20,15 +20,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rlrun.checkpoint.durable import remove_directory, write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
-from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import SpecError, UsageError, did_you_mean
+from rlrun.runs.outcome import is_complete, is_over
+from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import RESULT_FILE, Row, read_last_row, read_results
+from rlrun.trial.results import RESULT_FILE
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 
 RUN_FILE = "run.json"
@@ -43,41 +44,6 @@ PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
 
 Executor = Literal["local", "ray"]
 """Where trials run."""
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """One trial of a run, as it stands.
-
-    Attributes:
-        name: Name of the trial.
-        experiment: Name of its experiment.
-        seed: Its root seed.
-        params: What varies between the trials of its experiment, with its values.
-        directory: Its directory.
-        status: PENDING, RUNNING, TERMINATED (done), ERROR or INTERRUPTED.
-        stop_reason: Why it is done, "" before.
-        error: What went wrong, with the user's own traceback where the user's code raised; "" if nothing did.
-        last_result: Its newest row, {} before the first.
-        checkpoint: Its newest valid checkpoint, or None.
-        best_checkpoint: Its best checkpoint by ``checkpoint.best``, or None.
-    """
-
-    name: str
-    experiment: str
-    seed: int
-    params: dict[str, Any]
-    directory: Path
-    status: TrialStatus
-    stop_reason: str
-    error: str
-    last_result: Row
-    checkpoint: Path | None
-    best_checkpoint: Path | None
-
-    def results(self) -> list[Row]:
-        """Returns all rows of its result.json, oldest first."""
-        return read_results(self.directory)
 
 
 @dataclass(frozen=True)
@@ -301,12 +267,12 @@ class RunDirectory:
         Args:
             retry_failed: Whether those that failed are tried again.
         """
-        ended = {"TERMINATED"} if retry_failed else {"TERMINATED", "ERROR"}
-        return [name for name in self.table.trials if self.record(name).status not in ended]
+        ended = is_complete if retry_failed else is_over
+        return [name for name in self.table.trials if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
-        """Returns all of its trials as they stand."""
-        return [self._result(name) for name in self.table.trials]
+        """Returns all of its trials as they stand while no process runs them."""
+        return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
         """Writes down the end of a trial whose own process could not.
@@ -364,25 +330,6 @@ class RunDirectory:
     def _write_table(self, table: RunTable) -> None:
         self.table = table
         write_file(self.path / RUN_FILE, json.dumps(asdict(table), indent=2).encode() + b"\n")
-
-    def _result(self, name: str) -> TrialResult:
-        record = self.record(name)
-        directory = self.trial_directory(name)
-        checkpoint = self.trial(name).checkpoint
-        store = CheckpointStore(directory.checkpoints, checkpoint.keep, checkpoint.best)
-        return TrialResult(
-            name=name,
-            experiment=self.table.experiment,
-            seed=record.seed,
-            params=record.params,
-            directory=directory.path,
-            status=record.status,
-            stop_reason=record.stop_reason,
-            error=record.error,
-            last_result=read_last_row(directory.path) or {},
-            checkpoint=store.newest_valid(),
-            best_checkpoint=store.best(),
-        )
 
 
 def default_runs_dir() -> Path:

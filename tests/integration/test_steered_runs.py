@@ -15,7 +15,8 @@ import pytest
 import rlrun
 from rlrun.errors import UsageError
 from rlrun.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
-from rlrun.runs.run_directory import RunDirectory, TrialResult
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import read_stops
 from rlrun.search.lineage import LINEAGE_FILE, newest_records, read_generations
 from rlrun.trial.results import is_timing

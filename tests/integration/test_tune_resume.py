@@ -12,7 +12,7 @@ import pytest
 
 import rlrun
 from rlrun.runs.events import RunEvent, TrialNote
-from rlrun.runs.run_directory import TrialResult
+from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import is_timing, read_results
 from rlrun.trial.trial_directory import TrialDirectory
 

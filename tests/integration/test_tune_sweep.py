@@ -9,7 +9,7 @@ import pytest
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
-from rlrun.runs.run_directory import TrialResult
+from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import is_timing
 
 TINY = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import rlrun
 from rlrun.cli.outcome import few_trials, over_seeds, print_outcome, results_table
-from rlrun.runs.run_directory import TrialResult
+from rlrun.runs.trial_result import TrialResult
 
 
 def trial(run: str, name: str) -> TrialResult:
-    return TrialResult(name, run, 0, {}, Path("runs") / run / name, "TERMINATED", "", "", {}, None, None)
+    return TrialResult(name, Path("runs") / run / name, run, "TERMINATED")
 
 
 def first_column(trials: list[TrialResult]) -> list[str]:
@@ -68,10 +67,8 @@ def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
     trials = []
     for number in range(25):
         status = "ERROR" if number == 3 else "TERMINATED"
-        one = replace(trial("many", f"{number:03d}"), directory=tmp_path / f"runs/many/{number:03d}", status=status)
-        one.directory.mkdir(parents=True)
-        (one.directory / "result.json").write_text(f'{{"episode_return_mean": {number}.0}}\n')
-        trials.append(one)
+        directory = tmp_path / f"runs/many/{number:03d}"
+        trials.append(TrialResult(directory.name, directory, "many", status, best_return=float(number)))
     lines = few_trials(trials)[0].splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == [f"{n:03d}" for n in (*range(24, 14, -1), 3)]
     assert lines[-1] == "14 more: rlrun show runs/many --all"

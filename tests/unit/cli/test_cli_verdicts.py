@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.options import print_json
 from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
@@ -14,8 +16,8 @@ from rlrun.cli.timings import candidates, tune
 from rlrun.errors import UsageError
 from rlrun.regression.judgement import Comparison
 from rlrun.regression.verdicts import Case, Verdict
-from rlrun.runs.run_directory import TrialResult
-from rlrun.trial.trial_directory import TrialStatus
+from rlrun.runs.trial_result import TrialResult, read_trial
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 
 
 def case(seed: int, value: float) -> Case:
@@ -64,12 +66,14 @@ def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:
         tune(spec, as_json=False)
 
 
-def trial(directory: Path, status: TrialStatus, checkpoint: bool = True) -> TrialResult:
-    directory.mkdir(parents=True)
-    saved = directory / "checkpoints/iteration_000010" if checkpoint else None
-    return TrialResult(
-        directory.name, "pole", 0, {}, directory, status, "", "", {"env_steps": 5, "time_total_s": 2.0}, saved, saved
-    )
+def trial(directory: Path, status: TrialStatus, mean: float | None = None, checkpoint: bool = True) -> TrialResult:
+    row = {"env_steps": 5, "time_total_s": 2.0, "episode_return_mean": mean}
+    if checkpoint:
+        CheckpointStore(directory / "checkpoints").save(10, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row)
+    files = TrialDirectory(directory)
+    files.write_record(TrialRecord(directory.name, status, seed=0, best_return=mean))
+    files.write_spec({"checkpoint": {"best": "env_steps"}})
+    return read_trial(directory, "pole", has_driver=False)
 
 
 def test_a_finished_run_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +98,8 @@ def test_an_unfinished_run_can_be_resumed_and_a_failed_one_retried(
 
 def test_the_leader_of_several_trials_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    trials = [trial(tmp_path / f"runs/pole/00{number}", "TERMINATED") for number in range(3)]
-    for result, mean in zip(trials, ["null", "20.5", "11.0"], strict=True):
-        (result.directory / "result.json").write_text(f'{{"episode_return_mean": {mean}}}\n')
+    means = [None, 20.5, 11.0]
+    trials = [trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean) for number, mean in enumerate(means)]
     assert next_steps(trials)[1] == "  rlrun evaluate runs/pole/001 --best --episodes 20"
     assert [line.split()[4] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
 

@@ -12,7 +12,8 @@ import rlrun
 from rlrun.cli.main import cli
 from rlrun.errors import Interrupted, UsageError
 from rlrun.runs.events import RunEvent, TrialEvent, Watcher
-from rlrun.runs.run_directory import RUN_FILE, TrialResult
+from rlrun.runs.run_directory import RUN_FILE
+from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import is_timing
 
 

@@ -12,7 +12,7 @@ from rlrun.regression.control import CONTROL_ITERATIONS, evaluated_metrics, froz
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.suite import leaders
 from rlrun.rollout.evaluation import EvaluationResult
-from rlrun.runs.run_directory import TrialResult
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
 
@@ -147,7 +147,7 @@ def member(
 ) -> tuple[TrialResult, TrialSpec]:
     (spec, *_) = experiment({"episode_return_mean": 9}).trials()
     row = {"episode_return_mean": score}
-    result = TrialResult(name, "pole", 0, {}, Path(name), status, "", "", row, None, None)  # type: ignore[arg-type]
+    result = TrialResult(name, Path(name), "pole", status, last_result=row)  # type: ignore[arg-type]
     return result, spec.replace(name=name, population=population)
 
 

@@ -21,7 +21,7 @@ def test_a_run_is_read_with_its_trials_in_order_and_the_columns_that_are_wanted(
     assert [trial.name for trial in run.trials] == ["000-lr=0.1-seed=0", "001-lr=0.1-seed=1", "002-lr=0.2-seed=0"]
     assert [trial.configuration for trial in run.trials] == [0, 0, 1]
     assert run.trials[1].seed == 1
-    np.testing.assert_array_equal(run.trials[1].columns["episode_return_mean"], [3, np.nan, 5])
+    np.testing.assert_array_equal(run.trials[1].columns.values["episode_return_mean"], [3, np.nan, 5])
     xs, ys = run.trials[1].points("episode_return_mean", "env_steps")
     assert (xs.tolist(), ys.tolist()) == ([100, 300], [3, 5])
     assert run.trials[1].final("episode_return_mean") == 5
@@ -32,7 +32,7 @@ def test_a_run_is_read_with_its_trials_in_order_and_the_columns_that_are_wanted(
 
 def test_a_trial_without_rows_has_no_values(make_sweep: MakeRun) -> None:
     (trial,) = read_run(make_sweep({0.1: [[]]})).trials
-    assert trial.last == {}
+    assert trial.last_result == {}
     assert trial.final("episode_return_mean") is None
     assert trial.best("episode_return_mean") is None
     assert len(trial.points("episode_return_mean", "env_steps")[0]) == 0
@@ -113,7 +113,7 @@ def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
     assert chosen_goal([run], None, None) == goal
     assert chosen_goal([run], "env_steps", None) == ("env_steps", "max")
     assert chosen_goal([run], None, "min") == (goal[0], "min")
-    assert goal[0] in run.trials[0].columns
+    assert goal[0] in run.trials[0].columns.values
 
 
 def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: MakeRun) -> None:

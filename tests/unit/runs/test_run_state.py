@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlrun.runs.run_directory import RunDirectory
-from rlrun.runs.run_state import RunState, TrialState, driver_of, read_run_state
+from rlrun.runs.run_state import RunState, driver_of, read_run_state
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialRecord, TrialStatus
@@ -41,7 +42,7 @@ def write(run: RunDirectory, name: str, status: TrialStatus, *returns: float | N
     directory.write_record(replace(run.record(name), status=status, **more))
 
 
-def first(state: RunState) -> TrialState:
+def first(state: RunState) -> TrialResult:
     return next(trial for trial in state.trials if trial.name == FIRST)
 
 
@@ -55,7 +56,7 @@ def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
     assert [trial.status for trial in state.trials] == ["TERMINATED", "PENDING", "PENDING", "PENDING"]
     trial = first(state)
     assert (trial.seed, trial.params, trial.env_steps, trial.best_return) == (0, {"lr": 0.001}, 300, 3.0)
-    assert (trial.last_row or {})["episode_return_mean"] == 2.0
+    assert trial.last_result["episode_return_mean"] == 2.0
     assert not state.is_over
 
 
@@ -106,7 +107,7 @@ def test_the_best_of_a_trial_that_runs_counts_what_came_after_its_last_checkpoin
 ) -> None:
     write(run, FIRST, "RUNNING", 1.0, 9.0, 5.0, best_return=1.0, iteration=1)
     assert first(read_run_state(run.path)).best_return == 9.0
-    monkeypatch.setattr("rlrun.runs.run_state.SMALL_BYTES", 0)  # a long file is not read for it
+    monkeypatch.setattr("rlrun.runs.trial_result.SMALL_BYTES", 0)  # a long file is not read for it
     assert first(read_run_state(run.path)).best_return == 5.0
     write(run, SECOND, "RUNNING", None, best_return=None)
     assert read_run_state(run.path).trials[1].best_return is None
@@ -141,8 +142,13 @@ def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None
 
 def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory) -> None:
     (run.path / FIRST / "trial.json").unlink()
-    assert first(read_run_state(run.path)) == TrialState(
-        FIRST, "DAMAGED", error=f"{run.path}/{FIRST}: there is no trial.json", configuration=0
+    assert first(read_run_state(run.path)) == TrialResult(
+        FIRST,
+        run.path / FIRST,
+        "sweep",
+        "DAMAGED",
+        error=f"{run.path}/{FIRST}: there is no trial.json",
+        configuration=0,
     )
 
 

@@ -1,0 +1,84 @@
+"""How trials and runs have ended: the one place that says what is complete, what has failed and what is left.
+
+Complete is a trial that has come to its end, by its stop criteria or because a scheduler ended it. Failed is one that
+training has ended. Whatever else it is, a trial is left over, and a run with such a trial is no success.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rlrun.errors import TrainingFailed
+from rlrun.trial.trial_directory import TrialRecord, TrialStatus
+
+if TYPE_CHECKING:
+    from rlrun.runs.trial_result import TrialResult
+
+Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
+"""How a trial stands. Beside what trial.json says: KILLED, it has begun and not ended, and no process runs it; DAMAGED,
+trial.json is missing or cannot be understood."""
+
+
+def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
+    """Returns how a trial stands by its record and by what is known of the processes.
+
+    A driver that goes on with a run leaves the records of trials that wait for a place as it found them.
+
+    Args:
+        record: What trial.json says.
+        is_claimed: Whether a process on this machine runs the trial.
+        has_driver: Whether a process runs the run.
+    """
+    if record.status == "INTERRUPTED" and has_driver:
+        return "PENDING"
+    if record.status == "PAUSED" and not has_driver:
+        return "KILLED"
+    if record.status != "RUNNING" or is_claimed:
+        return record.status
+    if not has_driver:
+        return "KILLED"
+    return "PENDING" if record.host in ("", platform.node()) else "RUNNING"
+
+
+def is_complete(status: Status) -> bool:
+    """Whether a trial has come to its end."""
+    return status == "TERMINATED"
+
+
+def is_over(status: Status) -> bool:
+    """Whether a plain `rlrun resume` leaves a trial as it is: it is complete, or has failed."""
+    return is_complete(status) or status == "ERROR"
+
+
+def failure_of(trials: Sequence[TrialResult]) -> TrainingFailed | None:
+    """Returns what a run fails with whose trials stand like this, None if all are complete.
+
+    Its message has what went wrong with each trial that has failed, and how to go on with those that are left.
+    """
+    texts = [f"{trial.name}: {trial.error}" for trial in trials if trial.status == "ERROR"]
+    for run in dict.fromkeys(trial.directory.parent for trial in trials):
+        left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
+        if left:
+            named = ", ".join(f"{trial.name} ({trial.status.lower()})" for trial in left)
+            texts.append(f"not complete: {named}; go on with: {resume_command(run)}")
+    return TrainingFailed("\n\n".join(texts)) if texts else None
+
+
+def resume_command(run: Path, *, retry_failed: bool = False) -> str:
+    """Returns what to type to go on with a run.
+
+    Args:
+        run: Its directory.
+        retry_failed: Whether trials that failed are to be tried again.
+    """
+    return f"rlrun resume {shlex.quote(shown_path(run))}{' --retry-failed' if retry_failed else ''}"
+
+
+def shown_path(path: Path) -> str:
+    """Returns a path as the user would type it: relative where it lies below the current directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,287 @@
+"""One trial of a run as its files tell it: how it stands, its results, its checkpoints.
+
+Read at once is what is cheap for a thousand trials: trial.json, the last row of result.json and two lines of spec.yaml.
+The rest is read when it is first asked for, and kept. Nothing is imported that a spec names, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.checkpoint.store import CheckpointStore, Scan
+from rlrun.errors import RlrunError, UsageError
+from rlrun.runs.outcome import Status, status_of
+from rlrun.spec.tuning import Mode
+from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results
+from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
+
+Floats = NDArray[np.float64]
+
+SMALL_BYTES = 500_000
+"""A result.json up to this size is read as a whole to find the best return of a trial that runs."""
+
+_NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The results of a trial, metric by metric.
+
+    Attributes:
+        values: Metric -> its values [N], row by row; NaN where a row has none.
+        reported: Names of all metrics in the rows.
+        problem: Why the rows cannot be read, "" if they can.
+    """
+
+    values: Mapping[str, Floats]
+    reported: tuple[str, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One trial of a run, as it stands.
+
+    Attributes:
+        name: Name of the trial.
+        directory: Its directory.
+        experiment: Name of its experiment, "" where that is unknown.
+        status: TERMINATED (complete), ERROR (failed), PENDING, RUNNING, PAUSED, INTERRUPTED, KILLED or DAMAGED.
+        seed: Its root seed, None where it is damaged.
+        params: What varies between the trials of its experiment, with the values it has now.
+        configuration: Number of its configuration, None where that is unknown.
+        population: Seed of its population, None for a trial on its own.
+        stop_reason: Why it is done, "" before.
+        error: What went wrong, with the user's own traceback where the user's code raised, or what is damaged; "" if
+            nothing is.
+        place: The host:pid that runs it, "" if none does.
+        env_steps: Env steps it has taken.
+        best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
+            the newest if that is better.
+        last_result: Its newest row, {} before the first.
+        changed: When its files were last written, in seconds since 1970; 0 if there are none.
+        metrics: The metrics that are kept of its rows once they are read.
+    """
+
+    name: str
+    directory: Path
+    experiment: str
+    status: Status
+    seed: int | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    configuration: int | None = None
+    population: int | None = None
+    stop_reason: str = ""
+    error: str = ""
+    place: str = ""
+    env_steps: int = 0
+    best_return: float | None = None
+    last_result: Row = field(default_factory=dict)
+    changed: float = 0.0
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its trial.json cannot be understood; `error` says why."""
+        return self.status == "DAMAGED"
+
+    # Its checkpoints.
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Its newest valid checkpoint, or None."""
+        return self.checkpoints.newest
+
+    @cached_property
+    def checkpoints(self) -> Scan:
+        """Its newest valid checkpoint, and newer ones that cannot be used."""
+        return self._store.scan()
+
+    @cached_property
+    def best_checkpoint(self) -> Path | None:
+        """Its best checkpoint by ``checkpoint.best``, or None.
+
+        Raises:
+            UsageError: If its spec.yaml is missing or damaged.
+        """
+        return self._store.best(self.best_metric)
+
+    @property
+    def best_metric(self) -> str | None:
+        """What its best checkpoint is chosen by: ``checkpoint.best`` of its spec.
+
+        Raises:
+            UsageError: If its spec.yaml is missing or damaged.
+        """
+        metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
+        return metric
+
+    def best_checkpoint_by(self, metric: str) -> Path | None:
+        """Returns the checkpoint with the highest value of a metric, valid or not; None if none has a value."""
+        return self._store.best(metric)
+
+    @property
+    def _store(self) -> CheckpointStore:
+        return CheckpointStore(TrialDirectory(self.directory).checkpoints)
+
+    # Its results.
+
+    def results(self) -> list[Row]:
+        """Returns all rows of its result.json, oldest first."""
+        return read_results(self.directory)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
+        try:
+            rows = self.results()
+        except OSError as error:
+            none = dict.fromkeys(self.metrics, np.empty(0))
+            return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
+        values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
+        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)))
+
+    def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
+        """Returns where a metric was reported and its values there, both [N], in ascending order of x.
+
+        Args:
+            metric: One of `metrics`.
+            axis: The one of them that it is seen over.
+        """
+        none = np.empty(0)
+        xs, ys = self.columns.values.get(axis, none), self.columns.values.get(metric, none)
+        if len(xs) != len(ys):
+            return none, none
+        there = np.isfinite(xs) & np.isfinite(ys)
+        xs, ys = xs[there], ys[there]
+        order = np.argsort(xs, kind="stable")
+        return xs[order], ys[order]
+
+    def final(self, metric: str) -> float | None:
+        """Returns the last value of one of `metrics`, None if it has none."""
+        values = self._finite(metric)
+        return float(values[-1]) if len(values) else None
+
+    def best(self, metric: str, mode: Mode = "max") -> float | None:
+        """Returns the best value of one of `metrics` at any time, None if it has none."""
+        values = self._finite(metric)
+        return None if not len(values) else float(values.max() if mode == "max" else values.min())
+
+    def _finite(self, metric: str) -> Floats:
+        values = self.columns.values.get(metric, np.empty(0))
+        return values[np.isfinite(values)]
+
+
+def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
+    """Reads a trial as it stands. What is damaged is told in it; nothing is raised for it.
+
+    Args:
+        path: Its directory.
+        experiment: Name of its experiment.
+        has_driver: Whether a process runs its run.
+    """
+    directory = TrialDirectory(path)
+    changed = max(_changed(path / TRIAL_FILE), _changed(path / RESULT_FILE))
+    numbers = _numbers(path)
+    configuration, population = numbers.get("configuration"), numbers.get("population")
+    try:
+        record = directory.read_record()
+        if record is None:
+            raise UsageError(f"{path}: there is no {TRIAL_FILE}")
+        _check(record, path)
+        row = read_last_row(path) or {}
+        return TrialResult(
+            name=path.name,
+            directory=path,
+            experiment=experiment,
+            status=status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver),
+            seed=record.seed,
+            params=record.params,
+            configuration=configuration,
+            population=population,
+            stop_reason=record.stop_reason,
+            error=record.error,
+            place=f"{record.host}:{record.pid}" if record.pid is not None else "",
+            env_steps=int(row.get("env_steps") or record.env_steps),
+            best_return=_best_return(path, record, row),
+            last_result=row,
+            changed=changed,
+        )
+    except (RlrunError, OSError, ValueError, TypeError) as error:
+        return TrialResult(
+            path.name,
+            path,
+            experiment,
+            "DAMAGED",
+            configuration=configuration,
+            population=population,
+            error=str(error),
+            changed=changed,
+        )
+
+
+def _check(record: TrialRecord, path: Path) -> None:
+    """Refuses what is JSON and yet no record.
+
+    Raises:
+        UsageError: If a field has a value that it cannot have.
+    """
+    kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
+    if record.status not in get_args(TrialStatus):
+        wrong.append("status")
+    if wrong:
+        raise UsageError(f"{path / TRIAL_FILE}: cannot be understood: {', '.join(wrong)}")
+
+
+def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
+    """Whether a process runs a trial; asked only of those that say so themselves."""
+    try:
+        return record.status == "RUNNING" and directory.is_claimed()
+    except PermissionError:  # another user's run
+        return False
+
+
+def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:
+    """Returns the best mean return; trial.json knows it, but for what came after it was written."""
+    if record.best_return is None and record.status != "RUNNING":  # there is none, or an earlier rlrun did not note it
+        return best_return(read_results(path))
+    if record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES:
+        return best_return(read_results(path))
+    return best_return([{RETURN: record.best_return}, row])
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Returns the numbers of configuration and population from spec.yaml, of which only these lines are read."""
+    try:
+        text = (path / SPEC_FILE).read_text()
+    except (OSError, ValueError):
+        return {}
+    return {match[1]: int(match[2]) for match in _NUMBER_LINE.finditer(text)}
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,72 @@
+"""A trial is read once: what is cheap at once, its checkpoints and all of its rows when somebody asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.store import CheckpointStore
+from rlrun.errors import UsageError
+from rlrun.runs.trial_result import TrialResult, read_trial
+from rlrun.trial.results import ResultWriter
+from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> TrialResult:
+    """Returns a trial of three iterations with a checkpoint of each, of which the second has the best return."""
+    directory = TrialDirectory(tmp_path / "000")
+    directory.write_record(TrialRecord("000", "TERMINATED", seed=4, params={"lr": 0.1}, best_return=9.0))
+    directory.write_spec({"checkpoint": {"best": "episode_return_mean"}, "configuration": 2})
+    writer, store = ResultWriter(directory.path), CheckpointStore(directory.checkpoints)
+    for iteration, mean in enumerate([1.0, 9.0, 5.0], start=1):
+        row = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
+        writer.write(row)
+        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row)
+    writer.close()
+    return read_trial(directory.path, "pole", has_driver=False)
+
+
+def test_what_is_cheap_is_read_at_once(trial: TrialResult) -> None:
+    assert (trial.name, trial.experiment, trial.status, trial.seed) == ("000", "pole", "TERMINATED", 4)
+    assert (trial.params, trial.configuration, trial.population) == ({"lr": 0.1}, 2, None)
+    assert (trial.env_steps, trial.best_return, trial.last_result["iteration"]) == (300, 9.0, 3)
+
+
+def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(trial: TrialResult) -> None:
+    (trial.directory / "checkpoints/iteration_000003/manifest.json").write_text("{")
+    assert trial.checkpoint == trial.directory / "checkpoints/iteration_000002"
+    assert trial.best_checkpoint == trial.checkpoint
+    assert [skipped.path.name for skipped in trial.checkpoints.skipped] == ["iteration_000003"]
+    CheckpointStore(trial.directory / "checkpoints").save(
+        4, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {"episode_return_mean": 10.0}
+    )
+    assert trial.checkpoint == trial.best_checkpoint == trial.directory / "checkpoints/iteration_000002"
+    assert replace(trial).checkpoint == trial.directory / "checkpoints/iteration_000004"
+
+
+def test_a_trial_without_a_spec_has_no_best_checkpoint_to_tell(trial: TrialResult) -> None:
+    (trial.directory / "spec.yaml").unlink()
+    with pytest.raises(UsageError, match=r"000/spec\.yaml: does not exist"):
+        _ = trial.best_checkpoint
+
+
+def test_of_its_rows_the_metrics_that_are_wanted_are_kept(trial: TrialResult) -> None:
+    read = replace(trial, metrics=("episode_return_mean", "info/score"))
+    np.testing.assert_array_equal(read.columns.values["episode_return_mean"], [1, 9, 5])
+    np.testing.assert_array_equal(read.columns.values["info/score"], [np.nan] * 3)
+    assert read.columns.reported == ("iteration", "env_steps", "episode_return_mean")
+    assert (read.final("episode_return_mean"), read.best("episode_return_mean", "min")) == (5, 1)
+    assert read.best("info/score") is None
+
+
+def test_rows_that_cannot_be_read_are_told_and_nothing_is_raised(trial: TrialResult) -> None:
+    (trial.directory / "result.json").unlink()
+    (trial.directory / "result.json").mkdir()
+    read = replace(trial, metrics=("episode_return_mean",))
+    assert read.columns.problem.startswith("000: its results cannot be read: ")
+    assert read.best("episode_return_mean") is None

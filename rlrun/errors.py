@@ -6,6 +6,7 @@ RlrunError (1)
 │   └── CompilerMissing (2)   a run with compiled updates, and no C++ compiler here
 ├── TargetMissed (3)          a run that ended below what its spec expects
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
+│   └── RayEnded (4)          Ray has ended below the trials, which is no fault of any: they go on in another
 ├── CheckpointError (5)       a checkpoint that cannot be used
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
 │   └── CheckpointRefused     it asks for code that nobody has vouched for
@@ -81,6 +82,10 @@ class TrainingFailed(RlrunError):
     """Training failed; where a user's own code raised, its traceback is in the message."""
 
     exit_code = 4
+
+
+class RayEnded(TrainingFailed):
+    """Ray has ended on this machine while trials ran."""
 
 
 class CheckpointError(RlrunError):

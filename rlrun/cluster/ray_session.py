@@ -120,6 +120,14 @@ class RaySession:
         self._started = self._is_ours = False
 
 
+def has_ended() -> bool:
+    """Whether the Ray that this process belongs to has ended on this machine; calls to it do not fail for that."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    return not any(node["Alive"] and node["NodeID"] == here for node in ray.nodes())
+
+
 def belongs_to_ray() -> bool:
     """Whether this process has started or joined a Ray; does not import it."""
     if "ray" not in sys.modules:

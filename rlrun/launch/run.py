@@ -7,11 +7,10 @@ imported; everything else runs under Ray Tune. Loop, files, checkpoints and even
 from __future__ import annotations
 
 import re
-import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,12 +27,13 @@ from rlrun.cluster.ray_session import (
     warn_if_open_to_everyone,
 )
 from rlrun.cluster.resources import check_fits, machine_capacity
-from rlrun.errors import DiskFull, Interrupted, UsageError
+from rlrun.errors import UsageError
 from rlrun.launch.local_executor import run_locally
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.outcome import call_failure, is_over
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
 from rlrun.runs.run_upload import copied, is_taken, place_of_copy
 from rlrun.runs.trial_result import TrialResult
@@ -240,61 +240,80 @@ def _run_all(
         RlrunError: What the first trial of a part raised, if all of that part's trials failed.
     """
     interrupts = Interrupts()
-    found: list[TrialResult] = []
-    failures: list[Exception] = []
-    try:
-        with ExitStack() as stack:
-            for part in parts:
-                stack.enter_context(part.directory.locked())
-            log = stack.enter_context(DriverLog())
-            stack.enter_context(interrupts)
-            on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
-            session = stack.enter_context(RaySession(on_ray, address, [part.experiment for part in parts]))
-            for part in parts:
-                active = ActiveRun(
-                    part.directory,
-                    part.experiment,
-                    part.trials,
-                    part.resumed,
-                    from_checkpoint,
-                    eager,
-                    interrupts,
-                    log,
-                    watch,
-                )
-                results: list[TrialResult] = []
-                with active.stopping_when_full():
-                    results = _run_part(part, active, session)
-                found += results
-                if active.watch_error is not None:
-                    raise active.watch_error
-                if active.disk_full is not None:
-                    resumed = " && ".join(_what_is_left(parts))
-                    raise DiskFull(f"{active.disk_full}; once there is room go on with: {resumed}")
-                if interrupts.received:
-                    break
-                if active.errors and all(result.status == "ERROR" for result in results):
-                    failures.append(next(iter(active.errors.values())))
-    except UsageError:  # there is no such cluster, or it is too small: nothing has begun, so nothing shall be left
+    actives: list[ActiveRun] = []
+    with ExitStack() as locks:
         for part in parts:
-            if not part.resumed:
-                part.directory.discard_if_unbegun()
-        raise
-    except KeyboardInterrupt:  # the second one; the processes of all trials have ended with the session
-        interrupts.received = interrupts.received or "SIGINT"
-    if interrupts.received and (commands := _what_is_left(parts)):
-        raise Interrupted(f"{interrupts.received}: stopped; go on with: {' && '.join(commands)}")
-    if failures:
-        raise failures[0]
+            locks.enter_context(part.directory.locked())
+        try:
+            _run_parts(
+                parts, actives, interrupts, address=address, from_checkpoint=from_checkpoint, eager=eager, watch=watch
+            )
+        except UsageError:  # there is no such cluster, or it is too small: nothing has begun, so nothing shall be left
+            for part in parts:
+                if not part.resumed:
+                    part.directory.discard_if_unbegun()
+            raise
+        except KeyboardInterrupt:  # the second one
+            interrupts.received = interrupts.received or "SIGINT"
+        for part in parts:  # the processes of all trials have ended with Ray
+            part.directory.settle()
+        ends = [part.directory.results() for part in parts]
+    found = [trial for trials in ends for trial in trials]
+    errors = {name: error for active in actives for name, error in active.errors.items()}
+    fault = next((active.fault for active in actives if active.fault is not None), None)
+    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if _is_left(part, trials)]
+    failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+    if failure is not None:
+        raise failure
+    for active, trials in zip(actives, ends, strict=True):
+        if active.errors and all(trial.status == "ERROR" for trial in trials):
+            raise next(iter(active.errors.values()))
     return found
 
 
-def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[TrialResult]:
-    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end.
+def _run_parts(
+    parts: Sequence[_Part],
+    actives: list[ActiveRun],
+    interrupts: Interrupts,
+    *,
+    address: str | None,
+    from_checkpoint: Path | None,
+    eager: bool,
+    watch: Watcher,
+) -> None:
+    """Runs the parts of a call until one is stopped; each is added to `actives` before it begins."""
+    on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
+    ray = RaySession(on_ray, address, [part.experiment for part in parts])
+    with DriverLog() as log, interrupts, ray as session:
+        for part in parts:
+            active = ActiveRun(
+                part.directory,
+                part.experiment,
+                part.trials,
+                part.resumed,
+                from_checkpoint,
+                eager,
+                interrupts,
+                log,
+                watch,
+            )
+            actives.append(active)
+            with active.stopping_when_full():
+                _run_part(part, active, session)
+            if active.watch_error is not None:
+                raise active.watch_error
+            if interrupts.received:
+                return
 
-    Returns:
-        All trials of the experiment, as they stand then.
-    """
+
+def _is_left(part: _Part, trials: Sequence[TrialResult]) -> bool:
+    """Whether a part has trials that are not over, or trials that a searcher has still to make."""
+    is_done = all(is_over(trial.status) for trial in trials)
+    return not is_done or _still_to_suggest(part.experiment, part.directory) > 0
+
+
+def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> None:
+    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end."""
     began = time.monotonic()
     if part.uses_ray:
         active.log.send_to(part.directory.log)
@@ -321,9 +340,7 @@ def _run_part(part: _Part, active: ActiveRun, session: RaySession) -> list[Trial
     else:
         with copied(part.directory):
             _run_trials(part, active, session)
-    results = part.directory.results()
-    active.tell(RunFinished(part.directory.path, tuple(results), time.monotonic() - began))
-    return results
+    active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
 
 
 def _start_ray(session: RaySession, interrupts: Interrupts) -> None:
@@ -349,26 +366,6 @@ def _run_trials(part: _Part, active: ActiveRun, session: RaySession) -> None:
         run_under_tune(active, session.spans_machines)
     else:
         run_locally(active)
-
-
-def _what_is_left(parts: Sequence[_Part]) -> list[str]:
-    """Returns the commands that go on with what an interrupt left; trials that were ended at once are marked first."""
-    commands = []
-    for part in parts:
-        left = part.directory.unfinished(retry_failed=False)
-        for name in left:
-            if part.directory.record(name).status == "RUNNING":
-                with suppress(DiskFull):
-                    part.directory.mark(name, "INTERRUPTED")
-        if left or _still_to_suggest(part.experiment, part.directory):
-            commands.append(f"rlrun resume {shlex.quote(_as_typed(part.directory.path))}")
-    return commands
-
-
-def _as_typed(path: Path) -> str:
-    """Returns a path as the user would type it: relative where it lies below the current directory."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _experiments(source: ExperimentSource | Sequence[ExperimentSource], overrides: Sequence[str]) -> list[Experiment]:

@@ -11,6 +11,7 @@ from rlrun.errors import DiskFull
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunEvent, TrialEvent, TrialNote, Watcher
 from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.outcome import NoFaultOfATrial
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.experiment import Experiment, TrialSpec
 
@@ -35,7 +36,7 @@ class ActiveRun:
         token: By which a trial's process elsewhere can tell whether it sees the run's directory; "" in this process.
         disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
-        disk_full: What somebody raised who had no room to write, if anyone did; the trials then save and stop likewise.
+        fault: What stops all trials and is no fault of theirs, such as a full disk; they then save and stop likewise.
     """
 
     directory: RunDirectory
@@ -53,7 +54,7 @@ class ActiveRun:
     token: str = ""
     disk: str = ""
     watch_error: Exception | None = None
-    disk_full: DiskFull | None = None
+    fault: NoFaultOfATrial | None = None
 
     def tell(self, event: RunEvent) -> None:
         """Tells the watcher."""
@@ -73,7 +74,7 @@ class ActiveRun:
     def failed(self, trial: str, error: Exception) -> None:
         """Notes that a trial failed, and tells the watcher."""
         self.errors[trial] = error
-        if isinstance(error, DiskFull):
+        if isinstance(error, NoFaultOfATrial):
             self.stop_for(error)
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
@@ -84,10 +85,12 @@ class ActiveRun:
                 self.directory.mark(trial, "ERROR", str(error))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
-    def stop_for(self, error: DiskFull) -> None:
-        """Lets all trials save and stop: others would fail for the same reason, and all go on once there is room."""
-        self.disk_full = self.disk_full or error
-        self.interrupts.received = self.interrupts.received or "a full disk"
+    def stop_for(self, fault: NoFaultOfATrial) -> None:
+        """Lets all trials save and stop: others would fail for the same reason, and all go on in a later call."""
+        self.fault = self.fault or fault
+        self.interrupts.received = self.interrupts.received or (
+            "a full disk" if isinstance(fault, DiskFull) else "the end of Ray"
+        )
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rlrun.errors import TrainingFailed
+from rlrun.errors import DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
 from rlrun.trial.trial_directory import TrialRecord, TrialStatus
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
 """How a trial stands. Beside what trial.json says: KILLED, it has begun and not ended, and no process runs it; DAMAGED,
 trial.json is missing or cannot be understood."""
+
+
+NoFaultOfATrial = DiskFull | RayEnded
+"""What ends trials that would all fail for the same reason: they save if they can, and go on in a later call."""
 
 
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
@@ -54,18 +58,56 @@ def is_over(status: Status) -> bool:
     return is_complete(status) or status == "ERROR"
 
 
-def failure_of(trials: Sequence[TrialResult]) -> TrainingFailed | None:
-    """Returns what a run fails with whose trials stand like this, None if all are complete.
+def failure_of(trials: Sequence[TrialResult], errors: Mapping[str, Exception] | None = None) -> TrainingFailed | None:
+    """Returns what runs fail with whose trials stand like this, None if all are complete.
 
-    Its message has what went wrong with each trial that has failed, and how to go on with those that are left.
+    Its message has what went wrong with each trial, and how to go on with those that are left.
+
+    Args:
+        trials: All trials of the runs.
+        errors: What trials have raised whose files do not say so, by name.
     """
-    texts = [f"{trial.name}: {trial.error}" for trial in trials if trial.status == "ERROR"]
+    known = {name: str(error) for name, error in (errors or {}).items()}
+    unfinished = [trial for trial in trials if not is_complete(trial.status)]
+    wrong = {trial.name: trial.error or known.get(trial.name, "") for trial in unfinished}
+    texts = [f"{name}: {error}" for name, error in wrong.items() if error]
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
         if left:
             named = ", ".join(f"{trial.name} ({trial.status.lower()})" for trial in left)
             texts.append(f"not complete: {named}; go on with: {resume_command(run)}")
     return TrainingFailed("\n\n".join(texts)) if texts else None
+
+
+def call_failure(
+    trials: Sequence[TrialResult],
+    left: Sequence[Path],
+    *,
+    signal: str,
+    fault: NoFaultOfATrial | None,
+    errors: Mapping[str, Exception],
+) -> RlrunError | None:
+    """Returns what a call that ran or resumed runs must raise because something is left to do, None if nothing is.
+
+    Trials that have failed are over: they alone are no reason.
+
+    Args:
+        trials: All trials of the runs.
+        left: The directories of the runs that are not over.
+        signal: Name of the signal by which the user stopped the runs, "" if there was none.
+        fault: What has stopped them instead, or None.
+        errors: What trials have raised, by name.
+    """
+    commands = " && ".join(map(resume_command, left))
+    if isinstance(fault, DiskFull):
+        return DiskFull(f"{fault}; once there is room go on with: {commands}")
+    if fault is not None:
+        return RayEnded(f"{fault}; go on with: {commands}")
+    if not left:
+        return None
+    if signal:
+        return Interrupted(f"{signal}: stopped; go on with: {commands}")
+    return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; go on with: {commands}")
 
 
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:

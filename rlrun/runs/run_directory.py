@@ -24,7 +24,7 @@ from typing import Literal
 
 from rlrun.checkpoint.durable import remove_directory, write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
-from rlrun.errors import SpecError, UsageError, did_you_mean
+from rlrun.errors import DiskFull, SpecError, UsageError, did_you_mean
 from rlrun.runs.outcome import is_complete, is_over
 from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -286,6 +286,23 @@ class RunDirectory:
         directory.write_record(replace(self.record(name), status=status, error=error, pid=None, host=""))
         if error:
             directory.write_error(error)
+
+    def settle(self) -> None:
+        """Writes down that trials have ended whose processes were ended before they could say so themselves.
+
+        A process that was left alone by the end of its Ray may take a moment to end. A trial that somebody else runs
+        is left as it is.
+        """
+        for trial in self.results():
+            directory = self.trial_directory(trial.name)
+            if trial.is_damaged or self.record(trial.name).status != "RUNNING":
+                continue
+            with suppress(UsageError, DiskFull):
+                directory.claim()
+                try:
+                    self.mark(trial.name, "INTERRUPTED")
+                finally:
+                    directory.release()
 
     def mark_stopped(self, name: str, reason: str) -> None:
         """Writes down that a scheduler has ended a trial, if the trial's own process could not.

@@ -21,10 +21,12 @@ from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneC
 from ray.tune.experiment import Trial
 
 from rlrun.cluster.driver_files import RemoteFiles, start_driver_files
+from rlrun.cluster.ray_session import has_ended
 from rlrun.cluster.trial_place import leave_token
-from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
+from rlrun.errors import DiskFull, OutOfResources, RayEnded, TrainingFailed
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.events import RunResources, TrialEvent
+from rlrun.runs.outcome import NoFaultOfATrial
 from rlrun.search.rules.population import Populations
 from rlrun.search.rules_of_run import rule_of
 from rlrun.search.suggestions import Suggestions
@@ -87,7 +89,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     except Exception as error:
         if os.strerror(errno.ENOSPC) in str(error):  # where Tune itself keeps what nobody reads
             run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
-        elif run.disk_full is None:
+        elif run.fault is None:
             raise
     if spans_machines:
         ray.kill(disk)
@@ -116,6 +118,8 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         """Tells now and then what is taken of the machine."""
         if time.monotonic() - self._looked >= RESOURCES_EVERY_S:
             self._looked = time.monotonic()
+            if has_ended():  # what waits for a place would wait for ever
+                self._run.stop_for(_end_of_ray())
             total, free = ray.cluster_resources(), ray.available_resources()
             cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
             used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
@@ -140,7 +144,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         """Tells that a trial has failed and starts again."""
         self._let_go(trial)
         error = _error_of(trial)
-        if isinstance(error, DiskFull):
+        if isinstance(error, NoFaultOfATrial):
             self._run.failed(trial_name(trial), error)
             return
         allowed = self._run.experiment.failure.max_restarts
@@ -184,6 +188,10 @@ def _forget(trial: Trial) -> None:
     trial.run_metadata.last_result.clear()
 
 
+def _end_of_ray() -> RayEnded:
+    return RayEnded("Ray has ended on this machine while trials ran: its raylet was killed or has crashed")
+
+
 def _error_of(trial: Trial) -> Exception:
     """Returns what ended a trial: the exception of its loop, or what became of its process."""
     try:
@@ -197,6 +205,8 @@ def _error_of(trial: Trial) -> Exception:
         return cause.failure.error(trial_name(trial))
     if isinstance(cause, OutOfMemoryError) or "running low on memory" in str(cause):
         return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
+    if isinstance(cause, RayError) and has_ended():
+        return _end_of_ray()
     if isinstance(cause, RayError):
         return TrainingFailed(f"{trial_name(trial)}: its process died: {cause}")
     return TrainingFailed(f"{trial_name(trial)}: {cause}")

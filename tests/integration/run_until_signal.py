@@ -1,7 +1,7 @@
 """Runs a spec in a process of its own and, after so many results, sends a signal.
 
 Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and to whom:
-"self", "group" as a terminal does it, or "tree" for every process that descends from this one.
+"self", "group" as a terminal does it, "tree" for every process that descends from this one, or "raylet" for Ray's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 
 import rlrun
-from rlrun.errors import Interrupted
+from rlrun.errors import RlrunError
 from rlrun.runs.events import RunEvent, TrialEvent
 
 
@@ -28,8 +28,19 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def targets(target: str) -> list[int]:
+    """Returns the processes that the signal goes to."""
+    if target == "self":
+        return [os.getpid()]
+    found = descendants(os.getpid())[::-1]
+    if target == "tree":
+        return found
+    listed = subprocess.run(["ps", "-C", "raylet", "-o", "pid="], capture_output=True, text=True).stdout
+    return [pid for pid in found if str(pid) in listed.split()]
+
+
 def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str, target: str) -> int:
-    """Runs the spec; returns the exit code of an interruption, or 0 if the signal never came."""
+    """Runs the spec; returns the exit code of what it raises, or 0 if the signal never came."""
     left = int(results)
     number = signal.Signals[signal_name]
 
@@ -41,15 +52,15 @@ def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str
             if target == "group":
                 os.killpg(0, number)
                 return
-            for pid in reversed(descendants(os.getpid())) if target == "tree" else [os.getpid()]:
+            for pid in targets(target):
                 with suppress(ProcessLookupError):  # `ps` itself was one of them
                     os.kill(pid, number)
 
     try:
         rlrun.run(json.loads(spec), runs_dir=runs_dir, executor=executor, watch=watch)
-    except Interrupted as interrupted:
-        print(interrupted)
-        return interrupted.exit_code
+    except RlrunError as error:
+        print(error)
+        return error.exit_code
     return 0
 
 

@@ -11,7 +11,7 @@ import pytest
 import rlrun
 from rlrun.cluster.ray_session import warn_if_open_to_everyone
 from rlrun.errors import CheckpointError, SpecError, UsageError
-from rlrun.launch.run import _Part, _what_is_left, resume, run
+from rlrun.launch.run import _is_left, _Part, resume, run
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
 
@@ -121,7 +121,7 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
     (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
     directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
     part = _Part(directory, experiment, [], "ray", resumed=False)
-    assert _what_is_left([part]) == [f"rlrun resume {tmp_path / 'searched'}"]
+    assert _is_left(part, directory.results())
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

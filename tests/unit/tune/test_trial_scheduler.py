@@ -164,7 +164,7 @@ def test_a_full_disk_stops_all_trials_before_any_is_lost(tmp_path: Path, who_is_
         tune.hears(who_is_last, 8)
         tune.turn()
     assert tune.run.stopped == {}
-    assert "decisions.jsonl" in str(tune.run.disk_full)
+    assert "decisions.jsonl" in str(tune.run.fault)
     tune.turn()
     assert [trial.temporary_state.ray_actor.called for trial in tune.trials] == [["interrupt"]] * 6
     assert sorted(tune.going_on) == ["003", "004", *(["005"] if who_is_last != 5 else [])]

@@ -1,0 +1,74 @@
+"""A run whose Ray is killed below it is a failure that says how to go on, and it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import rlrun
+from rlrun.runs.run_state import read_run_state
+from rlrun.trial.results import is_timing, read_results
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = Path(__file__).with_name("run_until_signal.py")
+SPEC = {
+    "pole": {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": 3,
+        "stop": {"iteration": 2000},
+        "config": {
+            "train_batch_size": 32,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "num_envs_per_worker": 1,
+            "model": {"hiddens": [8]},
+        },
+        "checkpoint": {"every": 1},
+        "resources": {"cpus": 2},
+        "failure": {"max_restarts": 1},
+    }
+}
+HASTE = {  # how soon Ray itself notices
+    "RAY_health_check_initial_delay_ms": "0",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_failure_threshold": "2",
+}
+
+
+def numbers(directory: Path) -> list[dict[str, Any]]:
+    rows = read_results(directory)
+    return [{name: value for name, value in row.items() if not is_timing(name)} for row in rows]
+
+
+def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
+    killed = subprocess.run(
+        [sys.executable, CHILD, json.dumps(SPEC), str(tmp_path), "ray", "3", "SIGKILL", "raylet"],
+        env={**os.environ, **HASTE, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert killed.returncode == 4, killed.stderr
+    assert killed.stdout == (
+        "Ray has ended on this machine while trials ran: its raylet was killed or has crashed; "
+        f"go on with: rlrun resume {tmp_path}/pole\n"
+    )
+    state = read_run_state(tmp_path / "pole")
+    assert {trial.status for trial in state.trials} == {"INTERRUPTED", "PENDING"}
+    assert not state.is_over
+    begun = next(trial for trial in state.trials if trial.status == "INTERRUPTED")
+    before = numbers(begun.directory)
+
+    spec = begun.directory / "spec.yaml"  # far enough to see that it goes on, and no farther
+    bound = len(before) + 2
+    for trial in state.trials:
+        spec = trial.directory / "spec.yaml"
+        spec.write_text(spec.read_text().replace("iteration: 2000", f"iteration: {bound}"))
+    trials = rlrun.resume(tmp_path / "pole", executor="local")
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    assert numbers(begun.directory)[: len(before)] == before

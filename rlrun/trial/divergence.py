@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlrun.checkpoint.format import Content
-from rlrun.errors import TrainingFailed
+from rlrun.checkpoint.format import Content, write_checkpoint
+from rlrun.errors import RlrunError, TrainingFailed
 from rlrun.training.checkpointing import section
 
 if TYPE_CHECKING:
@@ -39,6 +41,27 @@ class DivergenceGuard:
         """Keeps the present parameters as those before the next iteration."""
         trainee = self._training.trainee
         self._flat, self._filters = trainee.learner.flat(), trainee.filters.state()
+
+    def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
+        """Ends a trial whose numbers are not finite any more, and keeps what led to that.
+
+        Args:
+            result: What the training returned for the iteration.
+            spec: The resolved trial.
+            failed: Where the checkpoint goes.
+
+        Raises:
+            Diverged: If one is not.
+        """
+        problem = self.problem(result)
+        if problem is None:
+            return
+        with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
+            write_checkpoint(failed, self.content(spec))
+        raise Diverged(
+            f"training has diverged: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
+            f"The parameters before that iteration are in {failed}. {REMEDIES}"
+        )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
         """Names the first number that is not finite, or returns None.

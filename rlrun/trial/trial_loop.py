@@ -17,23 +17,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
-from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import DiskFull, RlrunError, UsageError
-from rlrun.functional.seeding import child_seed
-from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
+from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
-from rlrun.trial.divergence import REMEDIES, Diverged, DivergenceGuard
-from rlrun.trial.exploit import GENERATION, Exploit
+from rlrun.trial.divergence import DivergenceGuard
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
 from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
 from rlrun.trial.resumption import Resumption
+from rlrun.trial.starting_point import StartingPoint
+from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.trial.trial_evaluation import evaluated
 from rlrun.trial.trial_loggers import TrialLoggers
 from rlrun.trial.trial_training import training_of
 from rlrun.trial.user_code import failure_of_user_code
-
-EVALUATION = "evaluation/"
 
 
 class TrialLoop:
@@ -42,7 +41,7 @@ class TrialLoop:
     Attributes:
         trial: What to run.
         directory: Where its files are.
-        store: Its checkpoints.
+        checkpoints: Its checkpoints.
         done: Whether the trial has reached one of its stop criteria.
         stop_reason: Which one, "" before.
         generation: The last generation of its population that it has carried out; 0 outside of populations.
@@ -80,7 +79,6 @@ class TrialLoop:
         """
         self.trial = trial
         self.directory = Path(directory)
-        self.store = CheckpointStore(self.directory / "checkpoints", trial.checkpoint.keep, trial.checkpoint.best)
         self.done = False
         self.stop_reason = ""
         self.generation = 0
@@ -88,18 +86,17 @@ class TrialLoop:
         self.was_paused = False
         self.last_result: Row = {}
         self._files = TrialDirectory(self.directory)
+        self.checkpoints = TrialCheckpoints(self._files.checkpoints, trial.checkpoint)
         self._results = ResultWriter(
             self.directory, {"algorithm": trial.algorithm, "env": trial.env.id, **trial.params}
         )
         self._spec = trial.to_data()
-        self._saved: Path | None = None
-        self._saved_iteration = -1
         self._best_return: float | None = None
         self._checkpoint_s = 0.0
         self._is_between_iterations = True
         self._announce = announce
         self._training: Training | None = None
-        if not resume and self.store.paths():
+        if not resume and self.checkpoints.store.paths():
             raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
         self._files.claim()
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, self.directory, announce)
@@ -145,17 +142,15 @@ class TrialLoop:
         """Writes a checkpoint, unless this iteration has one already."""
         if not self._is_between_iterations:
             raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
-        if self._saved is not None and self._saved_iteration == self.training.iteration:
-            return self._saved
-        began = time.perf_counter()
-        self._results.sync()
-        content = self.training.content(self._spec)
-        content = replace(content, manifest={**content.manifest, GENERATION: self.generation})
-        self._saved = self.store.save(self.training.iteration, content, self.last_result)
-        self._saved_iteration = self.training.iteration
-        self._write_record("RUNNING")
-        self._checkpoint_s += time.perf_counter() - began
-        return self._saved
+        saved = self.checkpoints.of(self.training.iteration)
+        if saved is None:
+            began = time.perf_counter()
+            self._results.sync()
+            content = self.training.content(self._spec)
+            saved = self.checkpoints.save(self.training.iteration, content, self.generation, self.last_result)
+            self._write_record("RUNNING")
+            self._checkpoint_s += time.perf_counter() - began
+        return saved
 
     def take_exploit(self, exploit: Exploit) -> None:
         """Goes on as its population says: with another's weights, then with settings of its own.
@@ -199,7 +194,7 @@ class TrialLoop:
         if self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self._write_record("INTERRUPTED")
-        return self._saved
+        return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
         """Ends the trial for good although no stop criterion is reached, as a scheduler may want.
@@ -245,17 +240,11 @@ class TrialLoop:
         self._files.write_spec(self._spec)
         self._files.clear_error()
         self._files.write_record(self._record)
-        newest = self.store.read_newest() if resume else None
-        if newest is not None:
-            path, content, skipped = newest
-            self.generation = int(content.manifest.get(GENERATION, 0))
-            self._training = training_of(
-                self._trial_of(content) if self._is_news(exploit) else self.trial, self._announce
-            )
-            self._go_on(path, content, skipped, eager=eager)
-            self._saved, self._saved_iteration = path, self.training.iteration
+        point = StartingPoint.newest(self.checkpoints.store) if resume else None
+        self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._announce)
+        if point is not None:
+            self._go_on(point, eager=eager)
         else:
-            self._training = training_of(self.trial, self._announce)
             rows_cut = truncate_results(self.directory, after_iteration=0)
             if rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=rows_cut)
@@ -266,38 +255,20 @@ class TrialLoop:
         if exploit is not None:
             self.take_exploit(exploit)
 
-    def _is_news(self, exploit: Exploit | None) -> bool:
-        return exploit is not None and exploit.parent is not None and exploit.generation > self.generation
-
-    def _trial_of(self, content: Content) -> TrialSpec:
-        """Returns the trial with the settings that a checkpoint of it was made with."""
-        return self.trial.replace(config=type(self.trial.config).parse(content.spec["config"]))
-
     def _rebuild(self, trial: TrialSpec) -> None:
         """Puts a training with other settings in the place of the present one, whose envs end."""
         successor = training_of(trial, self._announce)
         self.training.go_on_as(successor)
         self._training = successor
 
-    def _go_on(self, path: Path, content: Content, skipped: tuple[SkippedCheckpoint, ...], *, eager: bool) -> None:
-        training = self.training
-        training.load(content, eager=eager)
-        self._results.close()  # the files it has open are about to be replaced; it goes on in the new ones
-        result = content.manifest.get(RESULT_KEY) or {}
-        self.last_result = json_row(result)
-        self.resumption = Resumption(
-            path,
-            training.iteration,
-            skipped,
-            truncate_results(self.directory, training.iteration, last_row=result or None),
-            training.env_slots_restarted,
-            lost_compiler=bool(content.manifest["compiled"]) and not training.is_compiled,
-            is_in_part=training.is_restored_in_part,
-        )
+    def _go_on(self, point: StartingPoint, *, eager: bool) -> None:
+        self.generation = point.generation
+        self.resumption = point.restore(self.training, self.directory, eager=eager)
+        self.checkpoints.note(point.path, self.training.iteration)
+        self.last_result = json_row(point.result)
         self._best_return = best_return(read_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
-        self._guard = DivergenceGuard(training)
         self._note_stop(self.last_result)
         self._write_record("TERMINATED" if self.done else "RUNNING")
 
@@ -306,73 +277,25 @@ class TrialLoop:
     def _step(self) -> Row:
         self._is_between_iterations = False
         result = self.training.step()
-        self._refuse_divergence(result)
+        self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
-        result |= self._evaluation(result)
+        result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
         self._best_return = best_return([{"episode_return_mean": self._best_return}, self.last_result])
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
-        if self._is_checkpoint_due(self.last_result):
+        if self.checkpoints.is_due(self.last_result, is_last=self.done):
             self.save()
         if self.done:
             self._finish()
         return self.last_result
 
-    def _evaluation(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Evaluates if it is due, and at the end of the trial, always on the same episodes."""
-        evaluation = self.trial.evaluation
-        if evaluation is None:
-            return {}
-        if result["iteration"] % evaluation.every and self._reached(result) is None:
-            return {**{f"{EVALUATION}{name}": None for name in EVALUATION_KEYS}, "time/evaluation_s": 0.0}
-        began = time.perf_counter()
-        found = self.training.evaluate(
-            evaluation.episodes,
-            seed=child_seed(self.trial.seed, "evaluation"),
-            explore=evaluation.stochastic,
-            env=evaluation.env,
-        )
-        values = (found.mean, found.std, found.min, found.max, found.len_mean)
-        measured = {f"{EVALUATION}{name}": value for name, value in zip(EVALUATION_KEYS, values, strict=True)}
-        return {**measured, "time/evaluation_s": time.perf_counter() - began}
-
-    def _refuse_divergence(self, result: dict[str, Any]) -> None:
-        problem = self._guard.problem(result)
-        if problem is None:
-            return
-        with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
-            write_checkpoint(self._files.failed, self._guard.content(self._spec))
-        raise Diverged(
-            f"training has diverged: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
-            f"The parameters before that iteration are in {self._files.failed}. {REMEDIES}"
-        )
-
     def _note_stop(self, row: Row) -> None:
-        reason = self._reached(row)
+        reason = stop_reached(self.trial.stop, row)
         if reason is not None:
             self.done, self.stop_reason = True, reason
-
-    def _reached(self, result: Mapping[str, Any]) -> str | None:
-        """Returns the stop criterion that a result meets, None if it meets none."""
-        for metric, bound in self.trial.stop.items():
-            value = result.get(metric)
-            if value is not None and value >= bound:
-                return f"{metric} {value:g} >= {bound:g}"
-        return None
-
-    def _is_checkpoint_due(self, row: Row) -> bool:
-        checkpoint = self.trial.checkpoint
-        if self.done and checkpoint.at_end:
-            return True
-        if checkpoint.every is not None and row["iteration"] % checkpoint.every == 0:
-            return True
-        # An evaluation speaks of the weights of its own iteration only, so its best is kept when it happens.
-        score = row.get(checkpoint.best) if checkpoint.best and checkpoint.best.startswith(EVALUATION) else None
-        best = self.store.best_score() if score is not None else None
-        return score is not None and (best is None or score > best)
 
     # How it ends.
 
@@ -408,3 +331,17 @@ class TrialLoop:
             host=platform.node() if status == "RUNNING" else "",
         )
         self._files.write_record(self._record)
+
+
+def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
+    """Returns the stop criterion that a result meets, None if it meets none.
+
+    Examples:
+        >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})
+        'env_steps 128 >= 100'
+    """
+    for metric, bound in stop.items():
+        value = result.get(metric)
+        if value is not None and value >= bound:
+            return f"{metric} {value:g} >= {bound:g}"
+    return None

@@ -140,7 +140,7 @@ def test_a_damaged_checkpoint_is_skipped_and_said(tmp_path: Path, small_trial: M
         assert not loop.done
         run(loop)
     assert curve(tmp_path) == whole
-    assert loop.store.newest_valid() == tmp_path / "checkpoints" / "iteration_000006"
+    assert loop.checkpoints.store.newest_valid() == tmp_path / "checkpoints" / "iteration_000006"
 
 
 def test_checkpoints_of_which_none_is_whole_are_not_silently_begun_again(
@@ -240,7 +240,7 @@ def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_tria
     )
     with TrialLoop(trial, tmp_path) as loop:
         run(loop)
-        best = loop.store.best()
+        best = loop.checkpoints.store.best()
     assert best is not None
     measured = max(row[metric] for row in read_results(tmp_path))
     assert read_checkpoint(best).manifest["result"][metric] == measured

@@ -1,0 +1,86 @@
+"""Where a trial begins: with nothing, or where its newest checkpoint that can be used has left off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.spec.experiment import TrialSpec
+from rlrun.training.training import Training
+from rlrun.trial.exploit import GENERATION, Exploit
+from rlrun.trial.results import truncate_results
+from rlrun.trial.resumption import Resumption
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """The checkpoint that a trial goes on from.
+
+    Attributes:
+        path: Its directory.
+        content: What it holds.
+        skipped: Newer checkpoints that cannot be used.
+    """
+
+    path: Path
+    content: Content
+    skipped: tuple[SkippedCheckpoint, ...]
+
+    @classmethod
+    def newest(cls, store: CheckpointStore) -> StartingPoint | None:
+        """Returns the newest checkpoint of a trial that can be used, None if it has none at all.
+
+        Raises:
+            CheckpointError: If there are checkpoints, but none that can be used.
+        """
+        found = store.read_newest()
+        return None if found is None else cls(*found)
+
+    @property
+    def generation(self) -> int:
+        """The last generation of its population that the trial had carried out; 0 outside of populations."""
+        return int(self.content.manifest.get(GENERATION, 0))
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result of its iteration, {} if it has none."""
+        return self.content.manifest.get(RESULT_KEY) or {}
+
+    def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
+        """Returns the trial as its training is built to load the checkpoint.
+
+        Args:
+            trial: The trial with the settings it has now.
+            exploit: The last one of its population, None outside of populations. Where it is yet to be carried out with
+                another's weights, the settings are still those that the checkpoint was made with.
+        """
+        if exploit is None or exploit.parent is None or exploit.generation <= self.generation:
+            return trial
+        return trial.replace(config=type(trial.config).parse(self.content.spec["config"]))
+
+    def restore(self, training: Training, directory: Path, *, eager: bool) -> Resumption:
+        """Brings a training to where the checkpoint is, and cuts off the results that came after it.
+
+        Args:
+            training: A training that has not been started, of the checkpoint's settings.
+            directory: The trial's directory.
+            eager: Whether updates that were compiled may go on uncompiled.
+
+        Raises:
+            CheckpointError: If the checkpoint is of something else.
+            CompilerMissing: If its updates were compiled, there is no compiler here, and `eager` is False.
+        """
+        training.load(self.content, eager=eager)
+        return Resumption(
+            self.path,
+            training.iteration,
+            self.skipped,
+            truncate_results(directory, training.iteration, last_row=self.result or None),
+            training.env_slots_restarted,
+            lost_compiler=bool(self.content.manifest["compiled"]) and not training.is_compiled,
+            is_in_part=training.is_restored_in_part,
+        )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rlrun.checkpoint.durable import (
     explained_full_disk,
@@ -50,34 +50,6 @@ class Operation:
     data: bytes = b""
     offset: int = 0
     source: str = ""
-
-
-class RunFiles(Protocol):
-    """What a trial on another machine can ask for; see `DriverFiles`."""
-
-    def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """Makes the caller the only one whose writes of a trial are taken; None while somebody else is."""
-        ...
-
-    def release(self, trial: str, claim: str | None = None) -> None:
-        """Lets others claim a trial."""
-        ...
-
-    def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
-        """Carries out operations in a trial's directory."""
-        ...
-
-    def contents(self, trial: str) -> list[tuple[str, int]]:
-        """Returns what a trial needs to go on: files and their sizes."""
-        ...
-
-    def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Returns a checkpoint's files and their sizes, [] if there is none."""
-        ...
-
-    def read(self, path: str, offset: int, size: int) -> bytes:
-        """Returns a piece of a file."""
-        ...
 
 
 class DriverFiles:
@@ -250,6 +222,10 @@ class RemoteFiles:
             raise TrainingFailed(f"the driver's disk: {error.cause}") from error
         except RayError as error:
             raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
+
+
+RunFiles = DriverFiles | RemoteFiles
+"""What a trial on another machine can ask for."""
 
 
 def start_driver_files(run: Path) -> tuple[str, Any]:

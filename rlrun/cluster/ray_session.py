@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from rlrun.actors import private_ray
 from rlrun.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
-from rlrun.cluster.shipping import stage_user_code
+from rlrun.cluster.shipping import code_environment
 from rlrun.errors import UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 
@@ -35,6 +34,7 @@ SWITCHES = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # nobody reads what Tune would write down of its own state
+    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # what git leaves out of a user's package may be needed all the same
     "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start side by side; with a searcher it would be one
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }
@@ -62,14 +62,12 @@ class RaySession:
         self._experiments = experiments
         self._started = False
         self._is_ours = False
-        self._staged: tempfile.TemporaryDirectory[str] | None = None
-        self._modules: list[str] = []
+        self._code: dict[str, Any] = {}
 
     def __enter__(self) -> RaySession:
-        """Copies what will be shipped, as it is now; starts nothing yet."""
+        """Looks for what will be shipped; starts nothing yet."""
         if self._address is not None:
-            self._staged = tempfile.TemporaryDirectory(prefix="rlrun-code-")
-            self._modules = stage_user_code(self._experiments, Path(self._staged.name))
+            self._code = code_environment(self._experiments)
         return self
 
     def __exit__(
@@ -100,7 +98,7 @@ class RaySession:
             private_ray.start(cpus, _object_store_bytes(), quiet=False)
         else:
             self._is_ours = True
-            _join(self._address, self._modules)
+            _join(self._address, self._code)
             check_fits(self._trials, cluster_capacity(f"the cluster at {self._address}"))
         self._started = True
 
@@ -115,8 +113,6 @@ class RaySession:
             import ray
 
             ray.shutdown()
-        if self._staged is not None:
-            self._staged.cleanup()
         self._started = self._is_ours = False
 
 
@@ -168,8 +164,8 @@ def cluster_capacity(place: str) -> Capacity:
     )
 
 
-def _join(address: str, modules: Sequence[str]) -> None:
-    """Joins a cluster, and ships modules to its machines.
+def _join(address: str, code: dict[str, Any]) -> None:
+    """Joins a cluster, and ships code to its machines.
 
     Raises:
         UsageError: If there is none, or it refuses us.
@@ -177,9 +173,8 @@ def _join(address: str, modules: Sequence[str]) -> None:
     import ray
     from ray.exceptions import RayError
 
-    environment: dict[str, Any] = {"py_modules": list(modules)} if modules else {}
     try:
-        ray.init(address=address, runtime_env=environment)
+        ray.init(address=address, runtime_env=code)
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         raise UsageError(
             f"the Ray cluster at {address} cannot be joined: {error}. Its token must be this process's (RAY_AUTH_TOKEN "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-import shutil
 import site
 import sys
 import sysconfig
@@ -26,37 +25,30 @@ from rlrun.spec.experiment import Experiment
 MAX_BYTES = 100 * 2**20
 """Code is smaller than this; more is a data set that lies beside it."""
 
+LEFT_OUT = ("__pycache__", ".?*")
+"""What of a package stays behind: caches and hidden files. To Ray, ``.*`` would be the package's own folder as well."""
+
 _IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
 
 
-def stage_user_code(experiments: Iterable[Experiment], into: Path) -> list[str]:
-    """Copies the user's own modules that experiments need.
+def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
+    """Returns Ray's ``runtime_env`` that brings the user's own modules to every machine; {} if all are installed.
 
     Args:
         experiments: What will run.
-        into: An empty folder.
-
-    Returns:
-        The copies: packages' folders and modules' files; [] if everything is installed.
 
     Raises:
         UsageError: If a package is too large to be code only.
     """
-    staged = []
-    for name, path in user_modules(experiments).items():
-        files = _files(path)
-        size = sum(file.stat().st_size for file in files)
+    modules = user_modules(experiments)
+    for name, path in modules.items():
+        size = sum(file.stat().st_size for file in _files(path))
         if size > MAX_BYTES:
             raise UsageError(
                 f"{path} is shipped to the cluster and holds {megabytes(size)}, more than {megabytes(MAX_BYTES)}: "
                 f"move its data elsewhere, or install '{name}' on all machines"
             )
-        for file in files:
-            target = into / file.relative_to(path.parent)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(file, target)
-        staged.append(str(into / path.name))
-    return staged
+    return {"py_modules": [str(path) for path in modules.values()], "excludes": list(LEFT_OUT)} if modules else {}
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:

@@ -18,7 +18,6 @@ from typing import Any
 
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.manifest import read_manifest
-from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cluster.ray_session import (
     RaySession,
     belongs_to_ray,
@@ -201,10 +200,9 @@ def _check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> Non
     Raises:
         CompilerMissing: If updates of a trial were compiled, and there is no compiler here.
     """
-    for trial in trials:
-        store = CheckpointStore(directory.trial_directory(trial.name).checkpoints, trial.checkpoint.keep)
-        newest = store.scan().newest
-        if newest is not None and read_manifest(newest).about.get("compiled"):
+    names = {trial.name for trial in trials}
+    for trial in directory.results():
+        if trial.name in names and trial.checkpoint and read_manifest(trial.checkpoint).about.get("compiled"):
             demand_compiler()
             return
 
@@ -235,9 +233,7 @@ def _run_all(
     """Runs the parts of a call one after the other, with one Ray for all of them.
 
     Raises:
-        Interrupted: If the user interrupted.
-        DiskFull: If the disk is full.
-        RlrunError: What the first trial of a part raised, if all of that part's trials failed.
+        RlrunError: As `call_failure` says; else what the first trial of a part raised, if all of its trials failed.
     """
     interrupts = Interrupts()
     actives: list[ActiveRun] = []
@@ -259,7 +255,7 @@ def _run_all(
             part.directory.settle()
         ends = [part.directory.results() for part in parts]
     found = [trial for trials in ends for trial in trials]
-    errors = {name: error for active in actives for name, error in active.errors.items()}
+    errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
     fault = next((active.fault for active in actives if active.fault is not None), None)
     left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if _is_left(part, trials)]
     failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)

@@ -58,19 +58,18 @@ def is_over(status: Status) -> bool:
     return is_complete(status) or status == "ERROR"
 
 
-def failure_of(trials: Sequence[TrialResult], errors: Mapping[str, Exception] | None = None) -> TrainingFailed | None:
+def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
     """Returns what runs fail with whose trials stand like this, None if all are complete.
 
     Its message has what went wrong with each trial, and how to go on with those that are left.
 
     Args:
         trials: All trials of the runs.
-        errors: What trials have raised whose files do not say so, by name.
+        errors: What trials have raised whose files do not say so, by their directories.
     """
-    known = {name: str(error) for name, error in (errors or {}).items()}
     unfinished = [trial for trial in trials if not is_complete(trial.status)]
-    wrong = {trial.name: trial.error or known.get(trial.name, "") for trial in unfinished}
-    texts = [f"{name}: {error}" for name, error in wrong.items() if error]
+    wrong = [(trial.name, trial.error or (errors or {}).get(trial.directory, "")) for trial in unfinished]
+    texts = [f"{name}: {error}" for name, error in wrong if error]
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
         if left:
@@ -85,7 +84,7 @@ def call_failure(
     *,
     signal: str,
     fault: NoFaultOfATrial | None,
-    errors: Mapping[str, Exception],
+    errors: Mapping[Path, Exception],
 ) -> RlrunError | None:
     """Returns what a call that ran or resumed runs must raise because something is left to do, None if nothing is.
 
@@ -96,7 +95,7 @@ def call_failure(
         left: The directories of the runs that are not over.
         signal: Name of the signal by which the user stopped the runs, "" if there was none.
         fault: What has stopped them instead, or None.
-        errors: What trials have raised, by name.
+        errors: What trials have raised, by their directories.
     """
     commands = " && ".join(map(resume_command, left))
     if isinstance(fault, DiskFull):

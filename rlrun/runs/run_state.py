@@ -11,7 +11,7 @@ from pathlib import Path
 from rlrun.errors import RlrunError
 from rlrun.runs.outcome import is_over
 from rlrun.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
-from rlrun.runs.trial_result import TrialResult, read_trial
+from rlrun.runs.trial_result import TrialResult, changed_at, read_trial
 from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 
@@ -55,7 +55,7 @@ def read_run_state(path: Path) -> RunState:
         names = [found.parent.name for found in sorted(path.glob(f"*/{TRIAL_FILE}"))]
     driver = driver_of(path)
     trials = tuple(read_trial(path / name, experiment, has_driver=driver is not None) for name in names)
-    changed = max([_changed(path / RUN_FILE), *(trial.changed for trial in trials)])
+    changed = max([changed_at(path / RUN_FILE), *(trial.changed for trial in trials)])
     return RunState(path, experiment, driver, _stop(trials), trials, changed, problem)
 
 
@@ -85,10 +85,3 @@ def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:
         return {str(metric): float(value) for metric, value in (stop or {}).items()}
     except (RlrunError, OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

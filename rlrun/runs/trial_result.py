@@ -190,7 +190,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
         has_driver: Whether a process runs its run.
     """
     directory = TrialDirectory(path)
-    changed = max(_changed(path / TRIAL_FILE), _changed(path / RESULT_FILE))
+    changed = max(changed_at(path / TRIAL_FILE), changed_at(path / RESULT_FILE))
     numbers = _numbers(path)
     configuration, population = numbers.get("configuration"), numbers.get("population")
     try:
@@ -280,7 +280,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _changed(path: Path) -> float:
+def changed_at(path: Path) -> float:
+    """Returns when a file was last written, in seconds since 1970; 0 if it is not there."""
     try:
         return path.stat().st_mtime
     except OSError:

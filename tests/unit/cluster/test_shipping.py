@@ -1,13 +1,15 @@
 """What of a user's own code goes to a cluster."""
 
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ray._private.runtime_env.packaging import create_package
 
 from rlrun.cluster import shipping
-from rlrun.cluster.shipping import stage_user_code, user_modules
+from rlrun.cluster.shipping import code_environment, user_modules
 from rlrun.errors import UsageError
 from rlrun.spec.experiment import Experiment
 from rlrun.spec.load import parse_experiments
@@ -67,14 +69,18 @@ def test_what_is_named_is_shipped_with_what_it_imports(folder: Path, tmp_path: P
         "shipped_tools": folder / "shipped_tools",
         "shipped_elsewhere": tmp_path / "other/shipped_elsewhere.py",
     }
-    into = tmp_path / "staged"
-    into.mkdir()
-    staged = stage_user_code([experiment(env="shipped_room:Room")], into)
-    assert sorted(staged) == sorted(str(into / path.name) for path in found.values())
-    assert sorted(str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()) == [
-        "shipped_elsewhere.py",
-        "shipped_late.py",
-        "shipped_room.py",
+    code = code_environment([experiment(env="shipped_room:Room")])
+    assert sorted(code["py_modules"]) == sorted(str(path) for path in found.values())
+
+
+def test_of_a_package_ray_packs_everything_but_caches_and_hidden_files(folder: Path, tmp_path: Path) -> None:
+    (folder / "shipped_tools/.gitignore").write_text("maps\n")  # not in git, and needed all the same
+    packed = tmp_path / "packed.zip"
+    excludes = code_environment([experiment(env="shipped_room:Room")])["excludes"]
+    create_package(
+        str(folder / "shipped_tools"), packed, include_gitignore=False, include_parent_dir=True, excludes=excludes
+    )
+    assert sorted(zipfile.ZipFile(packed).namelist()) == [
         "shipped_tools/__init__.py",
         "shipped_tools/maps/__init__.py",
         "shipped_tools/maps/first.txt",
@@ -91,10 +97,9 @@ def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
     assert "shipped_room" in user_modules([experiment(env={"id": several})])
 
 
-def test_nothing_is_shipped_that_is_installed(tmp_path: Path) -> None:
+def test_nothing_is_shipped_that_is_installed() -> None:
     assert user_modules([experiment(), experiment(env="rlrun.envs.worlds:DictCartPole")]) == {}
-    assert stage_user_code([experiment()], tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    assert code_environment([experiment()]) == {}
 
 
 def test_a_module_that_is_gone_or_no_python_stays_behind(folder: Path) -> None:
@@ -106,7 +111,7 @@ def test_a_module_that_is_gone_or_no_python_stays_behind(folder: Path) -> None:
     assert "shipped_late" not in user_modules([spec])
 
 
-def test_a_data_set_is_not_taken_for_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_not_taken_for_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipping, "MAX_BYTES", 3)
     with pytest.raises(UsageError, match=f"{folder}/shipped_.* is shipped to the cluster and holds .* install 'shi"):
-        stage_user_code([experiment(env="shipped_room:Room")], tmp_path)
+        code_environment([experiment(env="shipped_room:Room")])

@@ -10,9 +10,12 @@ from rlrun.errors import DiskFull, Interrupted, RayEnded, TrainingFailed
 from rlrun.runs.outcome import Status, call_failure, failure_of, is_complete, is_over, resume_command, shown_path
 from rlrun.runs.trial_result import TrialResult
 
+RUN = Path("/runs/pole")
+LEFT = "go on with: rlrun resume /runs/pole"
+
 
 def trial(name: str, status: Status, error: str = "") -> TrialResult:
-    return TrialResult(name, Path("/runs/pole") / name, "pole", status, error=error)
+    return TrialResult(name, RUN / name, "pole", status, error=error)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +41,11 @@ def test_a_run_of_complete_trials_has_not_failed() -> None:
 
 def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left() -> None:
     trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
-    failure = failure_of([*trials, trial("003", "RUNNING")], {"003": TrainingFailed("another process runs it")})
+    failure = failure_of([*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process runs it")})
     assert str(failure) == (
         "001: it burns\n\n003: another process runs it\n\n"
         "not complete: 002 (killed), 003 (running); go on with: rlrun resume /runs/pole"
     )
-
-
-RUN = Path("/runs/pole")
-LEFT = "go on with: rlrun resume /runs/pole"
 
 
 def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed() -> None:

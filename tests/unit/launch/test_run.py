@@ -11,7 +11,8 @@ import pytest
 import rlrun
 from rlrun.cluster.ray_session import warn_if_open_to_everyone
 from rlrun.errors import CheckpointError, SpecError, UsageError
-from rlrun.launch.run import _is_left, _Part, resume, run
+from rlrun.launch.parts import Part, is_left
+from rlrun.launch.run import resume, run
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
 
@@ -120,8 +121,8 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
     searched = {**SPEC, "searcher": "bohb", "scheduler": {"bohb": {"max_t": 9}}, "num_samples": 2}
     (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
     directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
-    part = _Part(directory, experiment, [], "ray", resumed=False)
-    assert _is_left(part, directory.results())
+    part = Part(directory, experiment, [], "ray", resumed=False)
+    assert is_left(part, directory.results())
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

@@ -1,0 +1,197 @@
+"""Runs the experiments of one call, one after the other, where their trials are to run."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlrun.cluster.ray_session import RaySession, warn_if_open_to_everyone
+from rlrun.errors import UsageError
+from rlrun.launch.local_executor import run_locally
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.driver_log import DriverLog
+from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
+from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.outcome import call_failure, is_over
+from rlrun.runs.run_directory import Executor, RunDirectory
+from rlrun.runs.run_upload import copied
+from rlrun.runs.trial_result import TrialResult
+from rlrun.spec.experiment import Experiment, TrialSpec
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment's share of a call.
+
+    Attributes:
+        directory: Its run's directory.
+        experiment: What is run.
+        trials: The trials to run; a searcher adds more.
+        executor: Where they run.
+        resumed: Whether they go on with what they have.
+    """
+
+    directory: RunDirectory
+    experiment: Experiment
+    trials: list[TrialSpec]
+    executor: Executor
+    resumed: bool
+
+    @property
+    def examples(self) -> list[TrialSpec]:
+        """Its trials, or one like those that a searcher will make."""
+        return self.trials or [self.experiment.first_trial()]
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether Ray is needed: for the trials, or for the processes of one that runs here."""
+        return self.executor == "ray" or any(trial.config.needs_ray for trial in self.trials)
+
+
+def run_all(
+    parts: Sequence[Part], *, address: str | None, from_checkpoint: Path | None, eager: bool, watch: Watcher
+) -> list[TrialResult]:
+    """Runs the parts of a call one after the other, with one Ray for all of them.
+
+    Raises:
+        RlrunError: As `call_failure` says; else what the first trial of a part raised, if all of its trials failed.
+    """
+    interrupts = Interrupts()
+    actives: list[ActiveRun] = []
+    with ExitStack() as locks:
+        for part in parts:
+            locks.enter_context(part.directory.locked())
+        try:
+            _run_parts(
+                parts, actives, interrupts, address=address, from_checkpoint=from_checkpoint, eager=eager, watch=watch
+            )
+        except UsageError:  # there is no such cluster, or it is too small: nothing has begun, so nothing shall be left
+            for part in parts:
+                if not part.resumed:
+                    part.directory.discard_if_unbegun()
+            raise
+        except KeyboardInterrupt:  # the second one
+            interrupts.received = interrupts.received or "SIGINT"
+        for part in parts:  # the processes of all trials have ended with Ray
+            part.directory.settle()
+        ends = [part.directory.results() for part in parts]
+    found = [trial for trials in ends for trial in trials]
+    errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
+    fault = next((active.fault for active in actives if active.fault is not None), None)
+    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
+    failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+    if failure is not None:
+        raise failure
+    for active, trials in zip(actives, ends, strict=True):
+        if active.errors and all(trial.status == "ERROR" for trial in trials):
+            raise next(iter(active.errors.values()))
+    return found
+
+
+def _run_parts(
+    parts: Sequence[Part],
+    actives: list[ActiveRun],
+    interrupts: Interrupts,
+    *,
+    address: str | None,
+    from_checkpoint: Path | None,
+    eager: bool,
+    watch: Watcher,
+) -> None:
+    """Runs the parts of a call until one is stopped; each is added to `actives` before it begins."""
+    on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
+    ray = RaySession(on_ray, address, [part.experiment for part in parts])
+    with DriverLog() as log, interrupts, ray as session:
+        for part in parts:
+            active = ActiveRun(
+                part.directory,
+                part.experiment,
+                part.trials,
+                part.resumed,
+                from_checkpoint,
+                eager,
+                interrupts,
+                log,
+                watch,
+            )
+            actives.append(active)
+            with active.stopping_when_full():
+                _run_part(part, active, session)
+            if active.watch_error is not None:
+                raise active.watch_error
+            if interrupts.received:
+                return
+
+
+def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:
+    """Whether a part has trials that are not over, or trials that a searcher has still to make."""
+    is_done = all(is_over(trial.status) for trial in trials)
+    return not is_done or still_to_suggest(part.experiment, part.directory) > 0
+
+
+def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
+    """Returns how many trials a searcher has still to make."""
+    if not experiment.searches:
+        return 0
+    configurations = {directory.trial(name).configuration for name in directory.table.trials}
+    return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
+
+
+def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
+    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end."""
+    began = time.monotonic()
+    if part.uses_ray:
+        active.log.send_to(part.directory.log)
+    else:
+        active.log.close()
+    active.tell(
+        RunStarted(
+            experiment=part.directory.table.experiment,
+            directory=part.directory.path,
+            executor=part.executor,
+            uses_ray=part.uses_ray,
+            trials=tuple(part.trials),
+            resumed=part.resumed,
+            terminal=active.log.terminal,
+            expected=len(part.trials) + still_to_suggest(part.experiment, part.directory),
+        )
+    )
+    if part.uses_ray:
+        with active.log.speaking():
+            warn_if_open_to_everyone()
+        _start_ray(session, active.interrupts)
+    if active.interrupts.received:
+        active.tell(RunStopping(active.interrupts.received))
+    else:
+        with copied(part.directory):
+            _run_trials(part, active, session)
+    active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
+
+
+def _start_ray(session: RaySession, interrupts: Interrupts) -> None:
+    """Starts or joins Ray, which takes SIGTERM for itself meanwhile.
+
+    Raises:
+        KeyboardInterrupt: If one has come; nothing has begun that could save.
+    """
+    try:
+        session.start()
+        interrupts.listen()
+    except SystemExit as error:  # what Ray makes of it
+        if error.code != signal.SIGTERM:
+            raise
+        interrupts.received = interrupts.received or signal.SIGTERM.name
+        raise KeyboardInterrupt from None
+
+
+def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+    if part.executor == "ray":
+        from rlrun.tune.tune_executor import run_under_tune
+
+        run_under_tune(active, session.spans_machines)
+    else:
+        run_locally(active)

@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers check format regress regress-quick chaos
+.PHONY: help install train test test-loggers check format regress regress-quick results chaos
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -43,6 +43,7 @@ help:
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
+	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."
@@ -76,6 +77,11 @@ regress: $(VENV)/.installed-dev
 regress-quick: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress -f configs/regression/ --executor local || status=$$?; \
 	$(BIN)/rlrun regress -f configs/regression/ --executor local --control && exit $${status:-0}
+
+# Goes on where it was interrupted; a spec whose text or code has changed is trained anew.
+results: $(VENV)/.installed-dev
+	$(BIN)/python scripts/results.py train
+	$(BIN)/python scripts/results.py write
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration/test_cluster.py $(PYTEST_ARGS)

@@ -1,0 +1,225 @@
+"""Trains every shipped spec that says what it must reach, on seeds that nobody tuned on, and writes the tables.
+
+    python scripts/results.py train                       # what is not recorded yet, spec after spec; hours
+    python scripts/results.py train configs/cartpole/ppo.yaml --seeds 3
+    python scripts/results.py write                       # docs/results.md from the records
+
+A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
+spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
+anew once the spec or anything below rlrun/ has changed; a call that was interrupted goes on where it was. Settings are
+tuned on seeds from 100 on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.errors import RlrunError
+from rlrun.regression.suite import regress
+from rlrun.regression.verdicts import Case
+from rlrun.report.statistics import bootstrapped, iqm
+from rlrun.spec.load import load_experiments
+from rlrun.trial.results import read_results
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
+PAGE = ROOT / "docs" / "results.md"
+BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
+
+MANY, FEW = 10, 5
+"""Seeds of a spec, and of one whose seeds take over `LONG_S`."""
+LONG_S = 300.0
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+CURVE_POINTS = 16
+
+Record = dict[str, Any]
+
+
+def main() -> int:
+    """Runs the command; returns 1 if a seed failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train_parser = commands.add_parser("train", help="train what is not recorded yet")
+    train_parser.add_argument("specs", nargs="*", type=Path, help="by default all that expect something")
+    train_parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {MANY}, or {FEW} of long ones")
+    commands.add_parser("write", help="write the tables from the records")
+    asked = parser.parse_args()
+    if asked.command == "write":
+        write(read_records())
+        return 0
+    return train([path.resolve() for path in asked.specs] or specs_that_expect(), asked.seeds)
+
+
+# --- Training
+
+
+def specs_that_expect() -> list[Path]:
+    """Returns the shipped specs that say what they must reach, in the order of their paths."""
+    found = sorted((ROOT / "configs").glob("*/*.yaml"))
+    return [path for path in found if re.search(r"^ +expect:", path.read_text(), re.MULTILINE)]
+
+
+def train(specs: Sequence[Path], seeds: int | None) -> int:
+    """Trains the seeds of specs that are not recorded for the present code; returns 1 if one failed."""
+    failed = 0
+    for spec in specs:
+        code, seed = code_of(spec), 0
+        while seed < (seeds or number_of_seeds(spec, code)):
+            if not any(record["seed"] == seed for record in recorded(spec, code)):
+                try:
+                    keep(spec, seed, code)
+                except RlrunError as error:
+                    print(f"{spec.name} seed {seed}: {error}", file=sys.stderr, flush=True)
+                    failed = 1
+            seed += 1
+    return failed
+
+
+def number_of_seeds(spec: Path, code: str) -> int:
+    """Returns how many seeds a spec is measured on, by what its recorded ones took."""
+    return FEW if any(record["seconds"] > LONG_S for record in recorded(spec, code)) else MANY
+
+
+def keep(spec: Path, seed: int, code: str) -> None:
+    """Trains one seed of a spec and adds its records, one for each experiment in it."""
+    commit = described_commit()
+    experiments = load_experiments([spec], [f"seeds=[{seed}]", "expect.seeds=null", "expect.passes=1"])
+    with tempfile.TemporaryDirectory(prefix="results-") as runs:
+        for verdict in regress(experiments, runs_dir=Path(runs)):
+            for case in verdict.cases:
+                record = {
+                    "spec": str(spec.relative_to(ROOT)),
+                    "experiment": verdict.experiment,
+                    "seed": seed,
+                    **measured(case),
+                    "commit": commit,
+                    "code": code,
+                }
+                RECORDS.parent.mkdir(parents=True, exist_ok=True)
+                with RECORDS.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(f"{record['experiment']} seed {seed}: {record['value']} ({case.outcome})", flush=True)
+
+
+def measured(case: Case) -> Record:
+    """Returns what a record holds of a case: the metric that is expected, and the curve of evaluations."""
+    if case.error:
+        raise RlrunError(case.error)
+    ((metric, least),) = case.expected.items()
+    rows = read_results(case.directory)
+    name = "evaluation/episode_return_mean" if any("evaluation/episode_return_mean" in row for row in rows) else metric
+    curve = [[int(row["env_steps"]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
+    kept = np.linspace(0, len(curve) - 1, min(len(curve), 2 * CURVE_POINTS)).astype(int).tolist() if curve else []
+    return {
+        "metric": metric,
+        "expected": least,
+        "value": case.values[metric],
+        "env_steps": case.env_steps,
+        "seconds": round(case.seconds, 1),
+        "curve": [curve[i] for i in kept],
+    }
+
+
+# --- Records
+
+
+def read_records() -> list[Record]:
+    """Returns all records, the newest of each experiment's seed."""
+    if not RECORDS.exists():
+        return []
+    found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    return list({(record["spec"], record["experiment"], record["seed"]): record for record in found}.values())
+
+
+def recorded(spec: Path, code: str) -> list[Record]:
+    """Returns the records of a spec that belong to the present code."""
+    name = str(spec.relative_to(ROOT))
+    return [record for record in read_records() if record["spec"] == name and record["code"] == code]
+
+
+def code_of(spec: Path) -> str:
+    """Returns a digest of what a result depends on: the spec, and all code below rlrun/."""
+    digest = hashlib.sha256(spec.read_bytes())
+    for path in sorted((ROOT / "rlrun").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def described_commit() -> str:
+    """Returns the commit of the working tree, with a mark if it holds changes."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--dirty=+changes", "--exclude=*"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+# --- The page
+
+
+def write(records: Sequence[Record]) -> None:
+    """Writes the table of all records between the page's two marks."""
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not rest or END not in rest:
+        sys.exit(f"{PAGE} has no place for the table: {BEGIN} ... {END}")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(records)}\n\n{END}{after}")
+
+
+def table(records: Sequence[Record]) -> str:
+    """Lays records out, a row for each experiment."""
+    rows = [
+        "| spec | must reach | IQM [95 % interval] | gate | worst seed | seeds | s each | curve | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (spec, _), seeds in _by_experiment(records).items():
+        rows.append(row(spec, seeds))
+    return "\n".join(rows)
+
+
+def row(spec: str, seeds: Sequence[Record]) -> str:
+    """Returns an experiment's row: a gate holds if the lower end of the interval reaches it."""
+    values = [record["value"] for record in seeds]
+    found = bootstrapped(iqm, [values])
+    least = seeds[0]["expected"]
+    seconds = float(np.median([record["seconds"] for record in seeds]))
+    commits = ", ".join(dict.fromkeys(record["commit"] for record in seeds))
+    steps = max(record["env_steps"] for record in seeds)
+    return (
+        f"| `{spec}` | {least:g} in {steps:,} env steps | {found.value:.1f} [{found.low:.1f}, {found.high:.1f}] | "
+        f"{'holds' if found.low >= least else '**missed**'} | {min(values):.1f} | {len(seeds)} | {seconds:.0f} | "
+        f"{sparkline(seeds)} | {commits} |"
+    )
+
+
+def sparkline(seeds: Sequence[Record]) -> str:
+    """Returns the mean curve of an experiment's seeds as a line of blocks, from its least to its largest value."""
+    if not all(record["curve"] for record in seeds):
+        return ""
+    end = min(record["curve"][-1][0] for record in seeds)
+    places = np.linspace(0, end, CURVE_POINTS)
+    curves = [np.interp(places, *np.array(record["curve"], float).T) for record in seeds]
+    mean = np.mean(curves, axis=0)
+    span = float(np.ptp(mean)) or 1.0
+    return "".join(BLOCKS[int((value - mean.min()) / span * (len(BLOCKS) - 1))] for value in mean)
+
+
+def _by_experiment(records: Sequence[Record]) -> Mapping[tuple[str, str], list[Record]]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda record: (record["spec"], record["experiment"], record["seed"])):
+        found.setdefault((record["spec"], record["experiment"]), []).append(record)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

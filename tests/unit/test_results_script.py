@@ -1,0 +1,83 @@
+"""The table of learning results follows from the records, and the records from spec and code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import results
+
+
+def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
+    curve = [[0, 0.0], [500, value / 2], [1000, value]]
+    own = {"metric": "episode_return_mean", "expected": 90.0, "env_steps": 1000, "seconds": 2.0 + seed}
+    return {
+        "spec": "a.yaml",
+        "experiment": "a",
+        "seed": seed,
+        "value": value,
+        "curve": curve,
+        "commit": "c1",
+        **own,
+        **more,
+    }
+
+
+def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it() -> None:
+    all_equal = [record(seed, 100.0) for seed in range(5)]
+    assert results.row("a.yaml", all_equal) == (
+        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 5 | 4 | ▁▁▁▂▂▃▃▄▄▅▅▆▆▇▇█ | c1 |"
+    )
+    with_bad_ones = [*all_equal, *(record(seed, 20.0) for seed in range(5, 8))]
+    assert "| **missed** | 20.0 | 8 |" in results.row("a.yaml", with_bad_ones)
+
+
+def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
+    (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    (tmp_path / "page.md").write_text(f"# Results\n{results.BEGIN}\nformer table\n{results.END}\nafter\n")
+    monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    results.write(results.read_records())
+    page = (tmp_path / "page.md").read_text()
+    assert page.startswith("# Results\n")
+    assert page.endswith(f"{results.END}\nafter\n")
+    assert "former table" not in page
+    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")] == [
+        "`a.yaml`",
+        "`b.yaml`",
+    ]
+    assert "| 100.0 [100.0, 100.0] | holds |" in page
+
+
+def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = tmp_path / "small.yaml"
+    spec.write_text(
+        "small:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {iteration: 1}\n"
+        "  config: {train_batch_size: 64, min_env_steps_per_iteration: 0, model: {hiddens: [4]}, compile: false}\n"
+        "  expect: {episode_return_mean: 1}\n"
+    )
+    monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "described_commit", lambda: "c1")
+    (tmp_path / "rlrun").mkdir()
+    for _ in range(2):
+        assert results.train([spec], seeds=2) == 0
+    assert [(found["seed"], found["metric"]) for found in results.read_records()] == [
+        (0, "episode_return_mean"),
+        (1, "episode_return_mean"),
+    ]
+    assert all(found["value"] > 5 for found in results.read_records())
+    code = results.code_of(spec)
+    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")
+    assert results.code_of(spec) != code
+    assert results.recorded(spec, results.code_of(spec)) == []

@@ -41,6 +41,9 @@ MANY, FEW = 10, 5
 """Seeds of a spec, and of one whose seeds take over `LONG_S`."""
 LONG_S = 300.0
 
+FLOOR = re.compile(r",? *regression_floor: [-0-9.e+]+")
+EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
+
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
 
@@ -150,8 +153,8 @@ def recorded(spec: Path, code: str) -> list[Record]:
 
 
 def code_of(spec: Path) -> str:
-    """Returns a digest of what a result depends on: the spec, and all code below rlrun/."""
-    digest = hashlib.sha256(spec.read_bytes())
+    """Returns a digest of what a result depends on: the spec but for its floor, and all code below rlrun/."""
+    digest = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
     for path in sorted((ROOT / "rlrun").rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -167,13 +170,22 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes the table of all records between the page's two marks."""
+    """Writes the table of all records between the page's two marks, and the floors into the specs."""
     page = PAGE.read_text()
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or END not in rest:
         sys.exit(f"{PAGE} has no place for the table: {BEGIN} ... {END}")
     PAGE.write_text(f"{before}{BEGIN}\n\n{table(records)}\n\n{END}{after}")
+    for (spec, _), seeds in _by_experiment(records).items():
+        publish_floor(ROOT / spec, bootstrapped(iqm, [[record["value"] for record in seeds]]).low)
+
+
+def publish_floor(spec: Path, floor: float) -> None:
+    """Writes the lower end of the interval into a spec of one experiment; its gate stays as it is."""
+    text = FLOOR.sub("", spec.read_text())
+    if len(EXPECT.findall(text)) == 1:
+        spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor:.1f}}}", text))
 
 
 def table(records: Sequence[Record]) -> str:

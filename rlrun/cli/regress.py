@@ -182,7 +182,7 @@ def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
 
 
 def _raise_misses(verdicts: Sequence[Verdict]) -> None:
-    """Tells what failed and what did not pass.
+    """Tells what failed, what did not pass, and what is worth a look.
 
     Raises:
         TargetMissed: If an experiment did not pass.
@@ -190,6 +190,8 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
     from rlrun.errors import TargetMissed
 
     for verdict in verdicts:
+        if verdict.warning:
+            click.echo(f"warning: {verdict.experiment}: {verdict.warning}", err=True)
         for case in verdict.cases:
             if case.error:
                 click.echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)

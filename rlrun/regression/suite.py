@@ -98,7 +98,7 @@ def _verdict(gate: Gate, trials: Sequence[TrialResult], *, control: bool, best: 
     if population is not None:
         judged = leaders(judged, population.metric, population.mode)
     cases = tuple(_case(gate.expect, trial, spec, best=best) for trial, spec in judged)
-    return Verdict(gate.name, cases, gate.needed, control)
+    return Verdict(gate.name, cases, gate.needed, control, floor=gate.expect.regression_floor)
 
 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlrun.regression.judgement import Comparison
+from rlrun.report.statistics import interquartile_mean
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Verdict:
         area: How the learning curve's area compares with the baseline's, None without a baseline.
         speed: How the env steps per second compare with the baseline's, None without a baseline.
         holds_speed: Whether a speed that is worse fails the experiment.
+        floor: Below which the seeds' interquartile mean is worth a warning, None for no warning.
     """
 
     experiment: str
@@ -80,6 +83,18 @@ class Verdict:
     area: Comparison | None = None
     speed: Comparison | None = None
     holds_speed: bool = False
+    floor: float | None = None
+
+    @property
+    def warning(self) -> str:
+        """What is worth a look although nothing fails for it, in one sentence; "" where there is nothing."""
+        if self.floor is None or self.control:
+            return ""
+        means = [iqm_of(cases) for cases in self._by_configuration()]
+        low = [mean for mean in means if mean is not None and mean < self.floor]
+        if not low:
+            return ""
+        return f"the seeds' interquartile mean is {min(low):g}, below the regression floor {self.floor:g}"
 
     @property
     def reached(self) -> bool:
@@ -138,6 +153,13 @@ class Verdict:
         return sum(case.reached for case in cases) >= self.needed
 
 
+def iqm_of(cases: Sequence[Case]) -> float | None:
+    """Returns the interquartile mean of what seeds reached of the one metric; None where one has no value."""
+    values = [value for case in cases for value in case.values.values()]
+    known = [value for value in values if value is not None]
+    return float(interquartile_mean(known)) if known and len(known) == len(values) else None
+
+
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """Returns a verdict as JSON-able data."""
     return {
@@ -145,6 +167,7 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
         "passed": verdict.passed,
         "control": verdict.control,
         "message": verdict.message,
+        "warning": verdict.warning,
         "cases": [
             {
                 "trial": case.trial,

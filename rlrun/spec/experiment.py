@@ -123,11 +123,16 @@ class ExpectConfig(ConfigModel):
     last_evaluations: PositiveInt | None = None
     """Judge by the mean over so many of the run's last evaluations, for algorithms whose policies come and go; null
     for the policy at the end."""
+    regression_floor: float | None = None
+    """Lower end of the 95 % interval that was published of the metric's interquartile mean over seeds: `rlrun regress`
+    warns where its seeds stay below. null for no warning."""
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
         if not self.metrics:
             raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
+        if self.regression_floor is not None and len(self.metrics) > 1:
+            raise ValueError("regression_floor is of one metric, and several are expected")
         if self.seeds is not None and self.passes is not None and self.passes > self.seeds:
             raise ValueError(f"passes ({self.passes}) must not exceed seeds ({self.seeds})")
         return self

@@ -42,6 +42,10 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
 ) -> None:
     lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
     (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    (tmp_path / "b.yaml").write_text("b:\n  expect: {episode_return_mean: 90, regression_floor: 3}  # why\n")
+    (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    before = results.code_of(tmp_path / "a.yaml")
     (tmp_path / "page.md").write_text(f"# Results\n{results.BEGIN}\nformer table\n{results.END}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
@@ -55,6 +59,9 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
         "`b.yaml`",
     ]
     assert "| 100.0 [100.0, 100.0] | holds |" in page
+    assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
+    assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
+    assert results.code_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
 
 
 def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(

@@ -112,3 +112,23 @@ def test_the_data_of_a_verdict_says_all_of_it() -> None:
     assert data["cases"][0]["outcome"] == "missed"
     assert data["area"]["change"] == -8.0
     assert data["speed"] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "floor", "warned"),
+    [
+        ((11.0, 12.0, 13.0), 12.5, True),
+        ((11.0, 12.0, 13.0), 12.0, False),
+        ((100.0, 12.0, 13.0, 14.0), 13.0, False),  # of four seeds the outer two are left out
+        ((11.0, 12.0, 13.0), None, False),
+    ],
+)
+def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
+    values: tuple[float, ...], floor: float | None, warned: bool
+) -> None:
+    verdict = Verdict("pole", cases(*values), 2, floor=floor)
+    assert verdict.passed
+    assert bool(verdict.warning) == warned
+    assert verdict_data(verdict)["warning"] == verdict.warning
+    if warned:
+        assert verdict.warning == "the seeds' interquartile mean is 12, below the regression floor 12.5"

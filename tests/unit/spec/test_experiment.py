@@ -138,7 +138,14 @@ def test_an_experiment_survives_its_own_data() -> None:
 
 def test_what_is_expected_is_data_as_it_was_written() -> None:
     expect = ExpectConfig.parse({"episode_return_mean": 450, "info/success": 0.9})
-    unsaid = {"within_env_steps": None, "within_seconds": None, "seeds": None, "passes": None, "last_evaluations": None}
+    unsaid = {
+        "within_env_steps": None,
+        "within_seconds": None,
+        "seeds": None,
+        "passes": None,
+        "last_evaluations": None,
+        "regression_floor": None,
+    }
     assert expect.to_data() == {**unsaid, "episode_return_mean": 450.0, "info/success": 0.9}
 
 

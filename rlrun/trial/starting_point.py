@@ -9,6 +9,8 @@ from typing import Any
 
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.errors import CheckpointError
+from rlrun.explain import shown
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
@@ -57,10 +59,28 @@ class StartingPoint:
             trial: The trial with the settings it has now.
             exploit: The last one of its population, None outside of populations. Where it is yet to be carried out with
                 another's weights, the settings are still those that the checkpoint was made with.
+
+        Raises:
+            CheckpointError: If the trial's file says other settings than the checkpoint was made with.
         """
         if exploit is None or exploit.parent is None or exploit.generation <= self.generation:
+            if exploit is None:
+                self._refuse_other_settings(trial)
             return trial
         return trial.replace(config=type(trial.config).parse(self.content.spec["config"]))
+
+    def _refuse_other_settings(self, trial: TrialSpec) -> None:
+        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""
+        made_with = type(trial.config).parse_earlier(self.content.spec["config"]).to_data()
+        now = trial.config.to_data()
+        changed = [name for name in now if now[name] != made_with[name]]
+        if changed:
+            name = changed[0]
+            raise CheckpointError(
+                f"the trial's spec.yaml says config.{name}: {shown(now[name])}, and {self.path} was made with "
+                f"{shown(made_with[name])}: put the file back as it was, or begin another run with "
+                f"`rlrun train --from {self.path}`"
+            )
 
     def restore(self, training: Training, directory: Path, *, eager: bool) -> Resumption:
         """Brings a training to where the checkpoint is, and cuts off the results that came after it.

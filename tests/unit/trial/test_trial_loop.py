@@ -112,6 +112,19 @@ def test_a_closed_trial_goes_on_exactly_where_it_was(tmp_path: Path, small_trial
     assert record(tmp_path / "parts").exact_resume is True
 
 
+def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 7})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop, until=3)
+    changed = trial.replace(config=trial.config.replace(lr=0.125))
+    with pytest.raises(
+        CheckpointError, match=r"spec\.yaml says config\.lr: 0\.125, and .*iteration_000002 was made with"
+    ):
+        TrialLoop(changed, tmp_path, resume=True)
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        run(loop)
+
+
 def test_a_trial_without_a_checkpoint_yet_begins_again(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
     trial = small_trial(stop={"iteration": 2})
     with TrialLoop(trial, tmp_path) as loop:
@@ -299,7 +312,7 @@ def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
             if name == "in place":
                 loop.take_exploit(Exploit(1, changed, parent))
                 run(loop)
-    with TrialLoop(changed, tmp_path / "anew", resume=True) as loop:
+    with TrialLoop(changed, tmp_path / "anew", resume=True, exploit=Exploit(0, changed, None)) as loop:
         run(loop)
     assert curve(tmp_path / "in place") == curve(tmp_path / "anew")
 

@@ -38,7 +38,7 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     script = "\n".join(blocks(ROOT / "docs" / "python.md", "python"))
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::DeprecationWarning:__main__"}
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=800
     )
     assert done.returncode == 0, done.stderr
     assert "TERMINATED" in done.stdout

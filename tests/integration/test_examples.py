@@ -35,7 +35,7 @@ def rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> 
         "RLRUN_RUNS": str(cwd / "runs"),
     }
     command = [sys.executable, "-m", "rlrun", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
 
 
 PARAMETERS = """
@@ -53,7 +53,7 @@ def python(program: str, *, lab: Path, cwd: Path) -> str:
     """Runs a program to which `my_lab` is known, and returns what it printed."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, lab)))}
     command = [sys.executable, "-c", PARAMETERS + program]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

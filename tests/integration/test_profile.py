@@ -114,7 +114,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: P
         time.sleep(3)  # some fragments of both workers
         children = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=800)
     assert process.returncode == 130, stderr
     assert "Interrupted after " in stderr
     assert "worker 2 " in stdout

@@ -51,7 +51,7 @@ def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(
         env={**os.environ, **HASTE, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=800,
     )
     assert killed.returncode == 4, killed.stderr
     assert killed.stdout == (

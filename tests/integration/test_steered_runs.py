@@ -60,7 +60,7 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
         capture_output=True,
         text=True,
         start_new_session=True,
-        timeout=120,
+        timeout=800,
     )
     assert ended.returncode == -9, ended.stderr
     return runs / "steered"

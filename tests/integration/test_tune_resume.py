@@ -53,7 +53,7 @@ def run_until(
         capture_output=True,
         text=True,
         start_new_session=True,
-        timeout=120,
+        timeout=800,
     )
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
         "    print(interrupted)\n"
         "    sys.exit(interrupted.exit_code)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=800)
     assert done.returncode == 130, done.stderr
     assert done.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

@@ -46,7 +46,7 @@ def pair(last_words):
     for member in members:
         member.stdin.write(address)
         member.stdin.flush()
-    return [member.communicate(timeout=280)[0] for member in members]
+    return [member.communicate(timeout=800)[0] for member in members]
 
 
 def test_two_processes_receive_the_same_bits_of_their_sum():

@@ -53,8 +53,9 @@ install: $(VENV)/.installed-$(or $(strip $(EXTRAS)),plain)
 train: $(VENV)/.installed-plain
 	$(BIN)/rlrun train -f $(SPEC)
 
+# In the order of their folders, the files that take minutes come first, and many small ones fill the end.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)

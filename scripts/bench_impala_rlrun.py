@@ -61,7 +61,7 @@ def trained(work: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "episode_return": results[-1]["episode_return_mean"],
-        "compiled": bool(training.is_compiled),
+        "update_executor": training.update_executor,
         "policy_lag": mean(results, "policy_lag_mean"),
         "policy_lag_max": max(result["policy_lag_max"] for result in results),
         "shares": shares(results, seconds),

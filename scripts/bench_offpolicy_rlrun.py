@@ -58,7 +58,7 @@ def trained(work: dict[str, Any]) -> dict[str, Any]:
         "updates": results[-1]["sgd_steps"] - updates,
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
-        "compiled": bool(training.is_compiled),
+        "update_executor": training.update_executor,
         "waits": sum(result["time/learner_wait_share"] * result["time_this_iter_s"] for result in results) / seconds,
         "shares": shares(results, seconds),
     }

@@ -12,6 +12,7 @@ from rlrun.errors import UsageError
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.learner_factory import demand_compiler
 
 
@@ -79,6 +80,8 @@ def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None
     """
     names = {trial.name for trial in trials}
     for trial in directory.results():
-        if trial.name in names and trial.checkpoint and read_manifest(trial.checkpoint).about.get("compiled"):
+        if trial.name not in names or not trial.checkpoint:
+            continue
+        if update_executor_of(read_manifest(trial.checkpoint).about) == "compiled":
             demand_compiler()
             return

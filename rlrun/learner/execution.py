@@ -1,4 +1,4 @@
-"""Runs the learner's computations, as they are or compiled as a whole (torch)."""
+"""Runs the learner's computations: as they are, or as graphs that are traced once (torch)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from torch import Tensor
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
+from rlrun.learner.numpy_update import in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.update import Computation, Parameters
+from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Execution:
-    """Runs computations eagerly, or compiles each once for each shape of minibatch.
+    """Runs computations eagerly, or turns each once for each shape of minibatch into something faster.
 
     Args:
-        is_compiled: Whether they run compiled.
+        update_executor: How they are computed.
         identity: What determines them besides their objectives and shapes, or None if code outside of rlrun takes part.
         announce: Called with a sentence when something is about to take long.
     """
 
-    def __init__(self, is_compiled: bool, identity: str | None, announce: Callable[[str], None]) -> None:
-        self._is_compiled = is_compiled
+    def __init__(self, update_executor: UpdateExecutor, identity: str | None, announce: Callable[[str], None]) -> None:
+        self._update_executor = update_executor
         self._identity = identity
         self._announce = announce
-        self._compiled: dict[tuple[object, ...], CompiledUpdate] = {}
+        self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: has to run eagerly
 
     def __call__(
         self,
@@ -46,19 +48,20 @@ class Execution:
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
         """
-        if not self._is_compiled:
+        if self._update_executor == "eager":
             return computation(parameters, states, batch, scheduled)
         arguments = flattened_arguments(parameters, states, batch, scheduled)
         key = (computation.name, batch["valid"].shape)
-        if key not in self._compiled:
-            self._compiled[key] = compiled(
-                computation,
-                traceable(computation, states, batch, scheduled, has_target=parameters.target is not None),
-                arguments,
-                identity=self._identity_of(computation, batch, scheduled),
-                announce=self._announce,
-            )
-        return self._compiled[key](arguments)
+        if key not in self._made:
+            function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
+            if self._update_executor == "numpy":
+                # Code outside of rlrun may look at values, which a graph would take for the same ever after.
+                self._made[key] = None if self._identity is None else in_numpy(function, arguments)
+            else:
+                identity = self._identity_of(computation, batch, scheduled)
+                self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
+        made = self._made[key]
+        return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
         """Returns what determines a computation besides shapes; what is carried to it is among the batch's columns."""

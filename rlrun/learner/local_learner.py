@@ -31,6 +31,7 @@ from rlrun.learner.update import (
     computed_in,
     fresh_state,
 )
+from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.policy.policy import Policy
 
 
@@ -41,7 +42,7 @@ class LocalLearner:
         policy: The policy to learn; its present parameters are the first ones.
         objectives: What to minimise, in order.
         device: Torch's name of the device, `cpu` or `cuda`.
-        compile_updates: Whether updates run compiled.
+        update_executor: How updates are computed.
         identity: What determines the updates besides their objectives and shapes, or None if code outside of rlrun
             takes part.
         seed: Seed of the order of minibatches.
@@ -57,7 +58,7 @@ class LocalLearner:
         objectives: What it minimises, in order.
         sgd_steps: Minibatches learned from.
         weights_version: Batches learned from.
-        is_compiled: Whether updates run compiled; fixed for the whole run, since the bits differ.
+        update_executor: How updates are computed; fixed for the whole run, since the bits differ.
         last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
 
     Raises:
@@ -70,7 +71,7 @@ class LocalLearner:
         objectives: Sequence[Objective],
         *,
         device: str,
-        compile_updates: bool,
+        update_executor: UpdateExecutor,
         identity: str | None,
         seed: int,
         microbatch_size: int | None = None,
@@ -84,7 +85,7 @@ class LocalLearner:
         self.policy = policy
         self.objectives = tuple(objectives)
         self.device = torch.device(device)
-        self.is_compiled = compile_updates
+        self.update_executor = update_executor
         self.sgd_steps = 0
         self.weights_version = 0
         self.last_batch: SampleBatch | None = None
@@ -98,7 +99,7 @@ class LocalLearner:
         policy.module.to(self.device)
         optimizer_is_here = reducer is None or not reducer.owns_optimizer
         self._states = {each.name: self._fresh(each) if optimizer_is_here else {} for each in self.objectives}
-        self._execution = Execution(compile_updates, identity, announce)
+        self._execution = Execution(update_executor, identity, announce)
         self._updates: dict[tuple[str, ...], Update] = {}
         self._sums = GradientSums(
             policy,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
+    from rlrun.learner.update_executor import UpdateExecutor
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
@@ -52,6 +53,14 @@ def section_state(sections: Mapping[str, Any], owner: str) -> Any:
             f"{SECTION_VERSIONS[owner]}; install a newer one"
         )
     return state
+
+
+def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
+    """Returns how the updates of a checkpoint's run are computed; older ones say only whether they are compiled."""
+    if "update_executor" not in manifest:
+        return "compiled" if manifest.get("compiled") else "eager"
+    update_executor: UpdateExecutor = manifest["update_executor"]
+    return update_executor
 
 
 def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LocalLearner
     from rlrun.learner.reducer import Reducer
+    from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.policy import Policy
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Updates from which compiling them costs less than it saves, cold cache included."""
+
+TRACING_PAYS_FROM_SGD_STEPS = 1_500
+"""Updates from which tracing them for NumPy costs less than it saves."""
 
 COMPILED_ELSEWHERE = (
     "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "
@@ -48,13 +52,13 @@ class AlgorithmLearnerFactory:
         algorithm: Its policy, objectives and settings.
         env: The environment, whose spaces the policy is built for.
         seed: Root seed of the trial.
-        compile_updates: Whether updates run compiled.
+        update_executor: How updates are computed.
     """
 
     algorithm: Algorithm[Any]
     env: EnvConfig
     seed: int
-    compile_updates: bool
+    update_executor: UpdateExecutor
 
     @cached_property
     def spaces(self) -> Spaces:
@@ -89,7 +93,7 @@ class AlgorithmLearnerFactory:
             policy,
             algorithm.objectives(policy),
             device=available_device(config.num_gpus),
-            compile_updates=self.compile_updates,
+            update_executor=self.update_executor,
             identity=self._identity(),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
@@ -139,28 +143,34 @@ def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], 
     )
 
 
-def compiling_pays(config: AlgorithmConfig, total_env_steps: int | None) -> bool:
-    """Whether updates are compiled: decided once, by the spec alone and by whether a compiler is there.
+def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
+    """Returns how updates are computed: decided once, by the spec alone and by whether a compiler is there.
 
     Args:
         config: The algorithm's settings.
         total_env_steps: How long the run is meant to be, None if that is not known.
 
     Raises:
-        CompilerMissing: The settings demand it, and there is no C++ compiler.
+        CompilerMissing: The settings demand compiled updates, and there is no C++ compiler.
     """
     if config.compile == "auto":
         from rlrun.learner.compilation import compiler
 
-        pays = total_env_steps is not None and (
-            total_env_steps * config.sgd_steps_per_env_step >= COMPILE_PAYS_FROM_SGD_STEPS
-        )
-        return pays and compiler() is not None
+        sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
+        if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None:
+            return "compiled"
+        return "numpy" if sgd_steps >= TRACING_PAYS_FROM_SGD_STEPS and is_dense(config) else "eager"
     if config.compile:
         demand_compiler(
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
         )
-    return config.compile
+    return "compiled" if config.compile else "eager"
+
+
+def is_dense(config: AlgorithmConfig) -> bool:
+    """Whether networks may consist of dense layers alone, in float32 on the CPU; what an env shows is not looked at."""
+    model = config.model
+    return model.core is None and model.module is None and config.precision == "float32" and not config.num_gpus
 
 
 def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:

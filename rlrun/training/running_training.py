@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlrun.checkpoint.format import Content
     from rlrun.envs.env_config import EnvConfig
     from rlrun.flow.flow import Flow
+    from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.behavior import BehaviorPolicy
 
 
@@ -180,7 +181,7 @@ def assemble(
     seed: int,
     announce: Callable[[str], None],
     *,
-    compile_updates: bool,
+    update_executor: UpdateExecutor,
     for_plan: bool = False,
 ) -> RunningTraining:
     """Returns trainee, workers and dataflow.
@@ -190,11 +191,11 @@ def assemble(
         algorithm: The algorithm with its settings.
         seed: Root seed.
         announce: Called with a sentence when something is about to take long.
-        compile_updates: Whether updates run compiled.
+        update_executor: How updates are computed.
         for_plan: Whether the dataflow is only printed: nothing is started then.
     """
     config = algorithm.config
-    factory = AlgorithmLearnerFactory(algorithm, env, seed, compile_updates)
+    factory = AlgorithmLearnerFactory(algorithm, env, seed, update_executor)
     start_learner = cache(partial(started_learner, factory, announce))
     behaviors = {} if for_plan else {DEFAULT_POLICY: start_learner().policy.behavior()}
     workers = _worker_set(env, algorithm, seed, behaviors)
@@ -211,7 +212,8 @@ def assemble(
         clock=Clock(schedules, workers.counts, start_learner, algorithm.clock_unit),
     )
     flow = algorithm.learn(algorithm.collect(trainee), trainee)
-    if compile_updates and (config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)):
+    learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
+    if update_executor == "compiled" and learns_elsewhere:
         announce(COMPILED_ELSEWHERE)
     return RunningTraining(workers, trainee, flow, announce=announce, env_slots=config.env_slots)
 

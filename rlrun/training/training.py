@@ -12,8 +12,8 @@ from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.make import check_same_spaces
 from rlrun.errors import CheckpointError
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.training.checkpointing import saved_training, trainee_tensors
-from rlrun.training.learner_factory import compiling_pays, demand_compiler, silent
+from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
+from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared
 from rlrun.training.running_training import RunningTraining, assemble
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
+    from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
 
@@ -35,15 +36,15 @@ class Training:
         env: The environment.
         algorithm: The algorithm with its settings.
         seed: Root seed; every episode, worker and minibatch order draws from a child of it.
-        total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such a
-            run.
+        total_env_steps: How long the run is meant to be, if known: updates are traced or compiled where that pays
+            over such a run.
         announce: Called with a sentence when something is about to take long.
 
     Attributes:
         env: The environment.
         algorithm: The algorithm.
         seed: Root seed.
-        is_compiled: Whether updates run compiled; None before that is decided.
+        update_executor: How updates are computed; None before that is decided.
         env_slots_restarted: Env slots that a restored training could not bring back exactly.
         is_restored_in_part: Whether it was restored from an older format, of which env places, replay and dataflow are
             not read.
@@ -61,7 +62,7 @@ class Training:
         self.env = env
         self.algorithm = algorithm
         self.seed = seed
-        self.is_compiled: bool | None = None
+        self.update_executor: UpdateExecutor | None = None
         self.env_slots_restarted = 0
         self.is_restored_in_part = False
         self._total_env_steps = total_env_steps
@@ -124,7 +125,9 @@ class Training:
 
     def plan(self) -> Flow[Any]:
         """Returns the dataflow for printing; it starts nothing and is not to be pulled."""
-        return assemble(self.env, self.algorithm, self.seed, self._announce, compile_updates=False, for_plan=True).flow
+        return assemble(
+            self.env, self.algorithm, self.seed, self._announce, update_executor="eager", for_plan=True
+        ).flow
 
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared; like `plan` it starts nothing."""
@@ -140,11 +143,11 @@ class Training:
         """Ends, and starts another training in its place.
 
         Args:
-            successor: Is compiled or not as this one was, and counts its iterations and seconds on.
+            successor: Computes updates as this one did, and counts its iterations and seconds on.
         """
         iteration, time_total_s = self.iteration, self.time_total_s
         self.close()
-        successor.is_compiled = self.is_compiled
+        successor.update_executor = self.update_executor
         running = successor._started()
         running.iteration, running.time_total_s = iteration, time_total_s
 
@@ -186,10 +189,10 @@ class Training:
     def _started(self) -> RunningTraining:
         """Builds policy, learner, workers and dataflow at the first call."""
         if self._running is None:
-            if self.is_compiled is None:
-                self.is_compiled = compiling_pays(self.algorithm.config, self._total_env_steps)
+            if self.update_executor is None:
+                self.update_executor = chosen_update_executor(self.algorithm.config, self._total_env_steps)
             self._running = assemble(
-                self.env, self.algorithm, self.seed, self._announce, compile_updates=self.is_compiled
+                self.env, self.algorithm, self.seed, self._announce, update_executor=self.update_executor
             )
             self._running.broadcast()
         return self._running
@@ -253,7 +256,7 @@ class Training:
                 "algorithm": self.algorithm.name(),
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
-                "compiled": bool(self.is_compiled),
+                "update_executor": self.update_executor,
                 "iteration": running.iteration,
                 "env_steps": running.workers.counts.env_steps,
                 "sgd_steps": trainee.learner.sgd_steps,
@@ -276,8 +279,9 @@ class Training:
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
             CheckpointError: It does not fit this env or network.
         """
-        self.is_compiled = bool(content.manifest["compiled"]) and not eager
-        if self.is_compiled:
+        began_with = update_executor_of(content.manifest)
+        self.update_executor = "eager" if began_with == "compiled" and eager else began_with
+        if self.update_executor == "compiled":
             demand_compiler()
         self.env_slots_restarted = self._started().load(content)
         self.is_restored_in_part = content.format_version == 1

@@ -12,6 +12,7 @@ from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoin
 from rlrun.errors import CheckpointError
 from rlrun.explain import shown
 from rlrun.spec.experiment import TrialSpec
+from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.results import truncate_results
@@ -101,6 +102,6 @@ class StartingPoint:
             self.skipped,
             truncate_results(directory, training.iteration, last_row=self.result or None),
             training.env_slots_restarted,
-            lost_compiler=bool(self.content.manifest["compiled"]) and not training.is_compiled,
+            lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
             is_in_part=training.is_restored_in_part,
         )

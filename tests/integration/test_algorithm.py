@@ -137,7 +137,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
         content = algorithm.training.content(
             {"algorithm": "ppo", "env": algorithm.training.env.to_data(), "config": SMALL, "seed": 0}
         )
-    content.manifest["compiled"] = True
+    content.manifest["update_executor"] = "compiled"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with PPO("CartPole-v1", SMALL) as resumed:

@@ -41,7 +41,7 @@ def scheduled_after(env_steps: int) -> dict[str, float]:
 
 def made_by(**config: Any) -> AlgorithmLearnerFactory:
     algorithm = PPOWithTarget(ppo.PPOConfig.parse({**PPO_CONFIG, **config}))
-    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, compile_updates=False)
+    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, update_executor="eager")
 
 
 def batch_of(rows: int, seed: int = 0) -> SampleBatch:
@@ -236,7 +236,7 @@ def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_b
 def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do(running_ray: None) -> None:
     announced: list[str] = []
     with PPO("CartPole-v1", {**PPO_CONFIG, "num_learners": 1}, announce=announced.append) as algorithm:
-        algorithm.training.is_compiled = True
+        algorithm.training.update_executor = "compiled"
         algorithm.training.start()
     assert ["compiles the update" in text for text in announced] == [True]
 

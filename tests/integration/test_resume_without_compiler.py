@@ -30,7 +30,7 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     run = RunDirectory.open(tmp_path / "began-compiled")
     shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
     content = read_checkpoint(trial.directory / "checkpoints/iteration_000001")
-    compiled = replace(content, manifest={**content.manifest, "compiled": True})
+    compiled = replace(content, manifest={**content.manifest, "update_executor": "compiled"})
     write_checkpoint(trial.directory / "checkpoints/iteration_000001", compiled)
     run.mark(TRIAL, "INTERRUPTED")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -29,8 +29,8 @@ def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
 SCHEDULED = {"lr": 3e-4, "critic_lr": 1e-3, "alpha_lr": 3e-4}
 
 
-def factory_of(learning, compile_updates=False):
-    return AlgorithmLearnerFactory(learning.training.algorithm, learning.training.env, 0, compile_updates)
+def factory_of(learning, update_executor="eager"):
+    return AlgorithmLearnerFactory(learning.training.algorithm, learning.training.env, 0, update_executor)
 
 
 def batch_of(learning, rows=ROWS, seed=0):

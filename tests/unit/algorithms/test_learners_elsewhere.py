@@ -5,28 +5,33 @@ from __future__ import annotations
 import pytest
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.registry import algorithm_class
 from rlrun.training.running_training import assemble
 
 
-def assembled(algorithm: str, num_workers: int, *, compile_updates: bool) -> list[str]:
+def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecutor) -> list[str]:
     """Puts a training together as far as nothing runs in another process; returns what was announced."""
     announced: list[str] = []
     kind = algorithm_class(algorithm)
     config = kind.Config.parse({"num_workers": num_workers})
-    assemble(EnvConfig.parse("CartPole-v1"), kind(config), 0, announced.append, compile_updates=compile_updates)
+    assemble(EnvConfig.parse("CartPole-v1"), kind(config), 0, announced.append, update_executor=update_executor)
     return announced
 
 
 @pytest.mark.parametrize("algorithm", ["a3c", "async_dqn", "ddppo", "gorila"])
-@pytest.mark.parametrize(("num_workers", "is_compiled"), [(0, True), (2, False), (2, True)])
+@pytest.mark.parametrize(
+    ("num_workers", "update_executor"), [(0, "compiled"), (2, "eager"), (2, "numpy"), (2, "compiled")]
+)
 def test_workers_that_compile_the_update_are_announced_before_they_do(
-    algorithm: str, num_workers: int, is_compiled: bool
+    algorithm: str, num_workers: int, update_executor: UpdateExecutor
 ) -> None:
-    announced = assembled(algorithm, num_workers, compile_updates=is_compiled)
-    assert ["compiles the update" in text for text in announced] == [True] * (is_compiled and num_workers > 0)
+    announced = assembled(algorithm, num_workers, update_executor=update_executor)
+    assert ["compiles the update" in text for text in announced] == [True] * (
+        update_executor == "compiled" and num_workers > 0
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "apex"])
 def test_workers_that_only_collect_compile_nothing(algorithm: str) -> None:
-    assert assembled(algorithm, 2, compile_updates=True) == []
+    assert assembled(algorithm, 2, update_executor="compiled") == []

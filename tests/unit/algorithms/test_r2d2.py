@@ -210,7 +210,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     short = {"burn_in": 1, "length": 2, "stride": 1}
     model = {"hiddens": [4], "core_width": 4}
     algorithm = R2D2(R2D2Config.parse({"model": model, "replay": short, "n_step": 1}))
-    learner = AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=0, compile_updates=False)()
+    learner = AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=0, update_executor="eager")()
     drawn = torch.Generator().manual_seed(0)
     flat = torch.from_numpy(learner.flat())
     state = fresh_state(learner.objectives[0].optimizer, len(flat))

@@ -33,7 +33,7 @@ SCHEDULED = {"lr": 1e-2, "clip_param": 0.2, "entropy_coeff": 0.01}
 
 def learner_of(**config: Any) -> LocalLearner:
     algorithm = PPO(PPOConfig.parse({**SMALL, **config}))
-    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, compile_updates=False)()
+    return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, update_executor="eager")()
 
 
 def batch_of(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
@@ -103,12 +103,12 @@ def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_epis
 @pytest.mark.usefixtures("traced_updates")
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     flats = []
-    for compile_updates in (False, True):
+    for is_compiled in (False, True):
         model = {"hiddens": [4], "core": "gru", "core_width": 4, "shared_value": True}
         short = {"model": model, "seq_len": 2, "minibatch_size": 16, "train_batch_size": 32, "num_epochs": 1}
-        with rlrun.PPO("CartPole-v1", {**SMALL, **short, "compile": compile_updates}, seed=2) as algorithm:
+        with rlrun.PPO("CartPole-v1", {**SMALL, **short, "compile": is_compiled}, seed=2) as algorithm:
             algorithm.train()
-            assert algorithm.training.trainee.learner.is_compiled == compile_updates
+            assert algorithm.training.trainee.learner.update_executor == ("compiled" if is_compiled else "eager")
             flats.append(algorithm.training.trainee.learner.flat())
     np.testing.assert_allclose(flats[1], flats[0], atol=1e-5)
 

@@ -35,7 +35,12 @@ FILES = [
 def content(scale: float = 1.0) -> Content:
     rng = np.random.default_rng(0)
     return Content(
-        manifest={"algorithm": "ppo", "iteration": 10, "bounds": [float("-inf"), float("inf")], "compiled": False},
+        manifest={
+            "algorithm": "ppo",
+            "iteration": 10,
+            "bounds": [float("-inf"), float("inf")],
+            "update_executor": "eager",
+        },
         spec={"env": {"id": "CartPole-v1"}, "config": {"lr": 1e-4, "name": "1e-4"}, "seed": 3},
         tensors={
             "policies/default": {"w": rng.normal(size=(4, 3)).astype(np.float32) * scale, "b": np.zeros(3, np.float32)},

@@ -56,7 +56,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
 
     def make(algorithm: Algorithm[Any], *, seed: int = 1) -> tuple[Trainee, WorkerSet]:
         config = algorithm.config
-        factory = AlgorithmLearnerFactory(algorithm, EnvConfig(id="CartPole-v1"), seed, compile_updates=False)
+        factory = AlgorithmLearnerFactory(algorithm, EnvConfig(id="CartPole-v1"), seed, update_executor="eager")
         learner = factory()
         workers = WorkerSet(
             WorkerConfig(

@@ -26,7 +26,7 @@ def learner_for(own_loss=None, **more):
         normalize_observations=False,
         seed=1,
     )
-    settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
     return LocalLearner(policy, [Objective("loss", own_loss or loss, max_grad_norm=0.5)], **settings)
 
 

@@ -26,7 +26,7 @@ def actor_critic_loss(outputs, batch, scheduled):
 SCHEDULED = {"lr": 1e-3, "entropy_coeff": 0.01}
 
 
-def learner_for(*, objectives=None, compile_updates=False, seed=3, identity=None):
+def learner_for(*, objectives=None, update_executor="eager", seed=3, identity=None):
     policy = ActorCriticPolicy(
         SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(16,)), normalize_observations=False, seed=1
     )
@@ -34,7 +34,7 @@ def learner_for(*, objectives=None, compile_updates=False, seed=3, identity=None
         policy,
         objectives or [Objective("loss", actor_critic_loss, max_grad_norm=0.5)],
         device="cpu",
-        compile_updates=compile_updates,
+        update_executor=update_executor,
         identity=identity,
         seed=seed,
     )
@@ -67,7 +67,7 @@ def cache(tmp_path_factory):
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
 def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
-    eager, compiled = learner_for(), learner_for(compile_updates=True)
+    eager, compiled = learner_for(), learner_for(update_executor="compiled")
     batch = batch_of(160)
     for _ in range(2):
         first, second = learn(eager, batch), learn(compiled, batch)
@@ -89,7 +89,9 @@ def test_a_compiled_update_is_found_again_by_its_identity_without_tracing(cache)
 
     for identity in ("first", "first", "second"):
         learner = learner_for(
-            objectives=[Objective("loss", recorded_loss, max_grad_norm=0.5)], compile_updates=True, identity=identity
+            objectives=[Objective("loss", recorded_loss, max_grad_norm=0.5)],
+            update_executor="compiled",
+            identity=identity,
         )
         results.append((learn(learner, batch_of(16)).tolist(), list(learner.take_statistics()), len(traces)))
     assert [traced for *_, traced in results] == [1, 1, 2]

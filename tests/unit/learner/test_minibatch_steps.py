@@ -78,12 +78,12 @@ def td_loss(outputs, batch, scheduled):
     return Loss(loss, {"loss": loss}, priorities=errors.abs().squeeze(-1))
 
 
-def learner_for(objectives=None, *, family=ValuesPolicy, compile_updates=False, seed=3):
+def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager", seed=3):
     return LocalLearner(
         family(),
         objectives or [Objective("loss", td_loss)],
         device="cpu",
-        compile_updates=compile_updates,
+        update_executor=update_executor,
         identity=None,
         seed=seed,
         has_target=True,
@@ -203,7 +203,7 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
 def test_compiled_steps_with_a_target_and_several_objectives_agree_with_plain_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     objectives = [Objective("trunk", td_loss, parameters="trunk."), Objective("head", lossless, parameters="head.")]
-    eager, compiled = (learner_for(objectives, compile_updates=compiles) for compiles in (False, True))
+    eager, compiled = (learner_for(objectives, update_executor=each) for each in ("eager", "compiled"))
     for seed in range(6):
         batch = batch_of(8, seed)
         first, second = eager.step(batch, scheduled={"lr": 1e-2}), compiled.step(batch, scheduled={"lr": 1e-2})

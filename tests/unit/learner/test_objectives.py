@@ -74,7 +74,7 @@ def objectives(**actor):
 
 
 def learner_for(given=None, **more):
-    settings = {"device": "cpu", "compile_updates": False, "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
     return LocalLearner(NumbersPolicy(), objectives() if given is None else given, **settings)
 
 
@@ -199,7 +199,7 @@ def with_optimizer(optimizer):
 def test_compiled_steps_carry_and_assign_like_plain_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     given = with_optimizer(RMSProp(centered=True))
-    eager, compiled = (learner_for(given, compile_updates=each) for each in (False, True))
+    eager, compiled = (learner_for(given, update_executor=each) for each in ("eager", "compiled"))
     for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0)):
         np.testing.assert_allclose(step(compiled, x), step(eager, x), atol=1e-5)
     assert compiled.take_statistics() == pytest.approx(eager.take_statistics(), abs=1e-5)
@@ -222,7 +222,7 @@ def test_compiled_updates_are_told_apart_by_optimizers_and_by_what_is_carried_an
         [with_optimizer(SGD())[0], replace(reads, needs=())],
         [Objective("model", loss_of_model, parameters="model", optimizer=SGD())],
     ):
-        step(learner_for(given, compile_updates=True, identity="one"))
+        step(learner_for(given, update_executor="compiled", identity="one"))
     assert identities[0] == identities[1] == identities[3]  # losses are told apart by the identity that is given
     assert len(set(identities)) == 4
 
@@ -231,7 +231,7 @@ def test_compiled_updates_are_told_apart_by_optimizers_and_by_what_is_carried_an
 def test_compiled_microbatches_hand_on_what_plain_ones_do(tmp_path, monkeypatch):
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     for _ in range(2):  # the second time without tracing
-        compiled = learner_for(compile_updates=True, microbatch_size=1, identity="one")
+        compiled = learner_for(update_executor="compiled", microbatch_size=1, identity="one")
         np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, atol=1e-5)
 
 

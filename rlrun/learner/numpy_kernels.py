@@ -1,0 +1,429 @@
+"""What the operations of a traced update compute, in NumPy on buffers that are there already.
+
+A kernel is called once, when a program is made: with the arrays that it will read and the one that it will write, which
+stay the same. It emits the calls that do the work, each one loop in C with its result written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Emit(Protocol):
+    """Adds a call to an update; it is made with the same arguments whenever the update runs."""
+
+    def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
+        """Adds the call of a function that writes what it returns to `out`, if that is given."""
+        ...
+
+
+Kernel = Callable[..., None]
+"""Takes an `Emit`, the array to write, and the arguments of the operation, with arrays for tensors."""
+
+
+def of_ufunc(function: np.ufunc) -> Kernel:
+    """Returns the kernel of an operation that is one ufunc."""
+
+    def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
+        operands = [first] if second is None else [first, second]
+        emit(function, *(constant(each, operands, out) for each in operands), out=out)
+
+    return kernel
+
+
+def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
+    """Returns an operand as an array; a number takes the type of the arrays beside it, or else of the result."""
+    if isinstance(operand, np.ndarray):
+        return operand
+    beside = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
+    return np.asarray(operand, beside if np.issubdtype(beside, np.floating) else None)
+
+
+def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
+    """Emits other - x."""
+    emit(np.subtract, constant(other, [x], out), x, out)
+
+
+def relu(emit: Emit, out: Array, x: Array) -> None:
+    """Emits max(x, 0)."""
+    emit(np.maximum, x, np.zeros((), x.dtype), out=out)
+
+
+def reciprocal_root(emit: Emit, out: Array, x: Array) -> None:
+    """Emits 1 / sqrt(x)."""
+    emit(np.sqrt, x, out)
+    emit(np.divide, np.ones((), out.dtype), out, out)
+
+
+def clamp(emit: Emit, out: Array, x: Array, low: Any = None, high: Any = None) -> None:
+    """Emits min(max(x, low), high); either bound may be missing."""
+    if low is not None:
+        emit(np.maximum, x, constant(low, [x], out), out=out)
+        x = out
+    if high is not None:
+        emit(np.minimum, x, constant(high, [x], out), out=out)
+
+
+def power(emit: Emit, out: Array, x: Array, exponent: float) -> None:
+    """Emits x to a constant power."""
+    if exponent == 1:
+        emit(np.copyto, out, x)
+    elif exponent == 2:
+        emit(np.square, x, out)
+    else:
+        emit(np.power, x, constant(exponent, [x], out), out)
+
+
+def layer_outputs(emit: Emit, out: Array, bias: Array, inputs: Array, weight: Array) -> None:
+    """Emits inputs @ weight + bias."""
+    emit(np.matmul, inputs, weight, out)
+    emit(np.add, out, bias, out)
+
+
+def tanh_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
+    """Emits gradient * (1 - y^2)."""
+    emit(np.multiply, y, y, out)
+    emit(np.subtract, np.ones((), out.dtype), out, out)
+    emit(np.multiply, out, gradient, out)
+
+
+def sigmoid(emit: Emit, out: Array, x: Array) -> None:
+    """Emits 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
+    one = np.ones((), out.dtype)
+    emit(np.negative, x, out)
+    emit(np.exp, out, out)
+    emit(np.add, out, one, out)
+    emit(np.divide, one, out, out)
+
+
+def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
+    """Emits gradient * (1 - y) * y."""
+    emit(np.subtract, np.ones((), out.dtype), y, out)
+    emit(np.multiply, out, y, out)
+    emit(np.multiply, out, gradient, out)
+
+
+def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
+    """Emits the gradient where x lies above a threshold, 0 elsewhere."""
+    emit(np.greater, x, constant(threshold, [x], out), out)
+    emit(np.multiply, out, gradient, out)
+
+
+def softplus(emit: Emit, out: Array, x: Array) -> None:
+    """Emits log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|))."""
+    positive = np.empty_like(out)
+    emit(np.maximum, x, np.zeros((), x.dtype), out=positive)
+    emit(np.abs, x, out)
+    emit(np.negative, out, out)
+    emit(np.exp, out, out)
+    emit(np.log1p, out, out)
+    emit(np.add, out, positive, out)
+
+
+def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
+    """Emits gradient * sigmoid(x); what torch takes for linear, above the threshold, differs by less than rounding."""
+    demand(beta == 1 and threshold >= 20)
+    sigmoid(emit, out, x)
+    emit(np.multiply, out, gradient, out)
+
+
+def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
+    """Emits x - log(sum(exp(x))) along a dimension."""
+    demand(not half_to_float)
+    most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
+    emit(np.maximum.reduce, x, dim, None, most, True)
+    emit(np.subtract, x, most, out)
+    emit(np.exp, out, powers)
+    emit(np.add.reduce, powers, dim, None, most, True)
+    emit(np.log, most, most)
+    emit(np.subtract, out, most, out)
+
+
+def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
+    """Emits gradient - exp(y) * sum(gradient) along a dimension."""
+    demand(dtype == torch.float32)
+    total = np.empty_like(y.max(dim, keepdims=True))
+    emit(np.add.reduce, gradient, dim, None, total, True)
+    emit(np.exp, y, out)
+    emit(np.multiply, out, total, out)
+    emit(np.subtract, gradient, out, out)
+
+
+def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
+    """Emits exp(x) / sum(exp(x)) along a dimension."""
+    demand(not half_to_float)
+    most = np.empty_like(x.max(dim, keepdims=True))
+    emit(np.maximum.reduce, x, dim, None, most, True)
+    emit(np.subtract, x, most, out)
+    emit(np.exp, out, out)
+    emit(np.add.reduce, out, dim, None, most, True)
+    emit(np.divide, out, most, out)
+
+
+def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
+    """Emits y * (gradient - sum(gradient * y)) along a dimension."""
+    demand(dtype == torch.float32)
+    total = np.empty_like(y.max(dim, keepdims=True))
+    emit(np.multiply, gradient, y, out)
+    emit(np.add.reduce, out, dim, None, total, True)
+    emit(np.subtract, gradient, total, out)
+    emit(np.multiply, out, y, out)
+
+
+def of_reduction(function: np.ufunc) -> Kernel:
+    """Returns the kernel of a reduction by a ufunc over some dimensions, or over all."""
+
+    def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
+        axes = None if dims is None or not len(dims) else tuple(dims)
+        if axes is None and x.flags.c_contiguous:
+            x, axes = x.reshape(-1), (0,)
+        emit(function.reduce, x, axes, None, out, keepdim)
+
+    return kernel
+
+
+def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
+    """Emits the mean over some dimensions, or over all."""
+    of_reduction(np.add)(emit, out, x, dims, keepdim)
+    emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
+
+
+def norm(emit: Emit, out: Array, x: Array) -> None:
+    """Emits the root of the sum of squares."""
+    demand(x.ndim == 1)
+    emit(np.matmul, x, x, out)
+    emit(np.sqrt, out, out)
+
+
+def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) -> None:
+    """Emits where along a dimension the largest value is."""
+    emit(x.argmax, dim, np.squeeze(out, dim) if keepdim else out)
+
+
+def concatenate(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
+    """Emits arrays one behind the other."""
+    emit(np.concatenate, [part for part in parts if part.shape != (0,)], dim, out)
+
+
+def stack(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
+    """Emits arrays along a new dimension."""
+    axis = dim % out.ndim
+    emit(np.concatenate, [np.expand_dims(part, axis) for part in parts], axis, out)
+
+
+def cast(emit: Emit, out: Array, x: Array, dtype: object = None, memory_format: object = None) -> None:
+    """Emits a copy in the type and the strides of the array to write."""
+    emit(np.copyto, out, x, "unsafe")
+
+
+def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) -> None:
+    """Emits the first where a condition holds, the second elsewhere."""
+    emit(np.copyto, out, second)
+    emit(np.copyto, out, first, "same_kind", condition)
+
+
+def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
+    """Emits the places [size of index] in a flat array that positions along a dimension stand for."""
+    strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    axis = dim % len(shape)
+    grid = np.indices(index.shape)
+    offsets = sum(
+        (grid[other] * strides[other] for other in range(len(shape)) if other != axis), np.zeros(index.shape, np.int64)
+    )
+    positions = np.empty(index.shape, np.int64)
+    emit(np.multiply, index, np.asarray(strides[axis]), positions)
+    emit(np.add, positions, offsets, positions)
+    return positions
+
+
+def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
+    """Emits the elements at positions along a dimension."""
+    demand(x.flags.c_contiguous and out.flags.c_contiguous)
+    emit(x.reshape(-1).take, flat_positions(emit, x.shape, dim, index), None, out, "clip")
+
+
+def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
+    """Emits x with values added at positions along a dimension."""
+    demand(out.flags.c_contiguous and index.shape == source.shape)
+    positions = flat_positions(emit, x.shape, dim, index)
+    emit(np.copyto, out, x)
+    emit(np.add.at, out.reshape(-1), positions, source)
+
+
+def slice_backward(
+    emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, start: int, end: int, step: int
+) -> None:
+    """Emits zeros with a gradient where a slice was taken."""
+    emit(np.copyto, out, np.zeros((), out.dtype))
+    emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (slice(start, end, step),)], gradient)
+
+
+def select_backward(emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, index: int) -> None:
+    """Emits zeros with a gradient where one position along a dimension was taken."""
+    emit(np.copyto, out, np.zeros((), out.dtype))
+    emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (index,)], gradient)
+
+
+def fill_where(emit: Emit, out: Array, mask: Array, value: float) -> None:
+    """Emits a number in place of what a mask covers."""
+    emit(np.copyto, out, constant(value, [out], out), "same_kind", mask)
+
+
+def move_towards(emit: Emit, out: Array, end: Array, weight: float) -> None:
+    """Emits out + weight * (end - out), in place."""
+    way = np.empty_like(out)
+    emit(np.subtract, end, out, way)
+    emit(np.multiply, way, constant(weight, [out], out), way)
+    emit(np.add, out, way, out)
+
+
+def add_product(emit: Emit, out: Array, first: Array, second: Array, value: float = 1.0) -> None:
+    """Emits out + value * first * second, in place."""
+    product = np.empty_like(out)
+    emit(np.multiply, first, second, product)
+    emit(np.multiply, product, constant(value, [out], out), product)
+    emit(np.add, out, product, out)
+
+
+def in_place(function: np.ufunc) -> Kernel:
+    """Returns the kernel of an operation by which a ufunc changes its first operand."""
+
+    def kernel(emit: Emit, out: Array, other: Any) -> None:
+        emit(function, out, constant(other, [out], out), out)
+
+    return kernel
+
+
+def demand(is_so: bool) -> None:
+    """Refuses an operation in a form that its kernel does not compute.
+
+    Raises:
+        NoKernel: It is not so.
+    """
+    if not is_so:
+        raise NoKernel("the operation's form")
+
+
+class NoKernel(Exception):
+    """An update has an operation that NumPy does not compute here."""
+
+
+_ATEN = torch.ops.aten
+
+UFUNCS: dict[Any, Kernel] = {
+    operation: of_ufunc(function)
+    for function, operations in {
+        np.add: (_ATEN.add.Tensor, _ATEN.add.Scalar),
+        np.subtract: (_ATEN.sub.Tensor, _ATEN.sub.Scalar),
+        np.multiply: (_ATEN.mul.Tensor, _ATEN.mul.Scalar),
+        np.divide: (_ATEN.div.Tensor, _ATEN.div.Scalar),
+        np.maximum: (_ATEN.maximum.default,),
+        np.minimum: (_ATEN.minimum.default,),
+        np.exp: (_ATEN.exp.default,),
+        np.log: (_ATEN.log.default,),
+        np.log1p: (_ATEN.log1p.default,),
+        np.tanh: (_ATEN.tanh.default,),
+        np.sqrt: (_ATEN.sqrt.default,),
+        np.reciprocal: (_ATEN.reciprocal.default,),
+        np.negative: (_ATEN.neg.default,),
+        np.abs: (_ATEN.abs.default,),
+        np.sign: (_ATEN.sgn.default, _ATEN.sign.default),
+        np.equal: (_ATEN.eq.Tensor, _ATEN.eq.Scalar),
+        np.not_equal: (_ATEN.ne.Tensor, _ATEN.ne.Scalar),
+        np.greater: (_ATEN.gt.Tensor, _ATEN.gt.Scalar),
+        np.greater_equal: (_ATEN.ge.Tensor, _ATEN.ge.Scalar),
+        np.less: (_ATEN.lt.Tensor, _ATEN.lt.Scalar),
+        np.less_equal: (_ATEN.le.Tensor, _ATEN.le.Scalar),
+        np.logical_and: (_ATEN.logical_and.default,),
+        np.logical_or: (_ATEN.logical_or.default,),
+        np.logical_not: (_ATEN.logical_not.default,),
+        np.bitwise_and: (_ATEN.bitwise_and.Tensor,),
+        np.bitwise_or: (_ATEN.bitwise_or.Tensor,),
+        np.invert: (_ATEN.bitwise_not.default,),
+        np.power: (_ATEN.pow.Scalar,),
+    }.items()
+    for operation in operations
+}
+"""Operations that are one ufunc."""
+
+IN_ITS_PLACE: dict[Any, Kernel] = {
+    **UFUNCS,
+    _ATEN.rsub.Scalar: reversed_subtract,
+    _ATEN.relu.default: relu,
+}
+"""Operations of one loop over the elements, which may write over an operand."""
+
+KERNELS: dict[Any, Kernel] = {
+    **IN_ITS_PLACE,
+    _ATEN.rsqrt.default: reciprocal_root,
+    _ATEN.clamp.default: clamp,
+    _ATEN.clamp.Tensor: clamp,
+    _ATEN.pow.Tensor_Scalar: power,
+    _ATEN.mm.default: of_ufunc(np.matmul),
+    _ATEN.bmm.default: of_ufunc(np.matmul),
+    _ATEN.addmm.default: layer_outputs,
+    _ATEN.tanh_backward.default: tanh_backward,
+    _ATEN.sigmoid.default: sigmoid,
+    _ATEN.sigmoid_backward.default: sigmoid_backward,
+    _ATEN.threshold_backward.default: threshold_backward,
+    _ATEN.softplus.default: softplus,
+    _ATEN.softplus_backward.default: softplus_backward,
+    _ATEN._log_softmax.default: log_softmax,
+    _ATEN._log_softmax_backward_data.default: log_softmax_backward,
+    _ATEN._softmax.default: softmax,
+    _ATEN._softmax_backward_data.default: softmax_backward,
+    _ATEN.sum.default: of_reduction(np.add),
+    _ATEN.sum.dim_IntList: of_reduction(np.add),
+    _ATEN.amin.default: of_reduction(np.minimum),
+    _ATEN.amax.default: of_reduction(np.maximum),
+    _ATEN.any.default: of_reduction(np.logical_or),
+    _ATEN.mean.default: mean,
+    _ATEN.mean.dim: mean,
+    _ATEN.linalg_vector_norm.default: norm,
+    _ATEN.argmax.default: argmax,
+    _ATEN.cat.default: concatenate,
+    _ATEN.stack.default: stack,
+    _ATEN._to_copy.default: cast,
+    _ATEN.clone.default: cast,
+    _ATEN.where.self: choice,
+    _ATEN.gather.default: gather,
+    _ATEN.scatter_add.default: scatter_add,
+    _ATEN.slice_backward.default: slice_backward,
+    _ATEN.select_backward.default: select_backward,
+}
+"""Operations that write a new tensor."""
+
+KERNELS_IN_PLACE: dict[Any, Kernel] = {
+    _ATEN.add_.Tensor: in_place(np.add),
+    _ATEN.sub_.Tensor: in_place(np.subtract),
+    _ATEN.mul_.Tensor: in_place(np.multiply),
+    _ATEN.logical_and_.default: in_place(np.logical_and),
+    _ATEN.copy_.default: cast,
+    _ATEN.masked_fill_.Scalar: fill_where,
+    _ATEN.lerp_.Scalar: move_towards,
+    _ATEN.addcmul_.default: add_product,
+}
+"""Operations that change their first argument."""
+
+CONSTANTS = frozenset(
+    {
+        _ATEN.ones_like.default,
+        _ATEN.zeros_like.default,
+        _ATEN.full_like.default,
+        _ATEN.new_zeros.default,
+        _ATEN.new_ones.default,
+        _ATEN.zeros.default,
+        _ATEN.ones.default,
+        _ATEN.full.default,
+        _ATEN.arange.default,
+        _ATEN.scalar_tensor.default,
+    }
+)
+"""Operations whose result depends on no value."""

@@ -1,0 +1,250 @@
+"""Runs a traced update by NumPy kernels on buffers that are made once, for where compiling does not pay.
+
+The minibatches of small nets cost torch more in finding and starting operations than in arithmetic. Here all of that
+happens once: views are taken, buffers shared out, what is computed twice is left out. What is left is a list of calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node, map_arg
+
+from rlrun.learner.numpy_kernels import (
+    CONSTANTS,
+    IN_ITS_PLACE,
+    KERNELS,
+    KERNELS_IN_PLACE,
+    Array,
+    Kernel,
+    NoKernel,
+    demand,
+)
+
+TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
+"""What NumPy computes with as torch does."""
+
+
+def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> NumpyUpdate | None:
+    """Returns an update as a list of calls of NumPy, None if it has an operation without a kernel.
+
+    Args:
+        function: The update as a function of tensors; it must not depend on values, only on shapes.
+        arguments: Tensors of the shapes and types to come; they are not changed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        traced = make_fx(function)(*(argument.clone() for argument in arguments))
+    try:
+        return NumpyUpdate(traced, arguments)
+    except NoKernel:
+        return None
+
+
+class NumpyUpdate:
+    """A graph of tensor operations as a list of calls, each with its arrays at hand.
+
+    Args:
+        traced: What `make_fx` returned, with the shapes of its results noted.
+        arguments: Tensors of the shapes and types to come.
+
+    Raises:
+        NoKernel: An operation has no kernel, or none for this form of it.
+    """
+
+    def __init__(self, traced: GraphModule, arguments: Sequence[Tensor]) -> None:
+        graph = traced.graph
+        leave_out_repetitions(graph)
+        plan = Plan(graph)
+        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        for node, argument in zip(inputs, arguments, strict=True):
+            demand(argument.dtype in TYPES)
+            plan.tensors[node] = torch.empty(argument.shape, dtype=argument.dtype)
+        for index, node in enumerate(graph.nodes):
+            if node.op == "get_attr":
+                plan.hold(node, operator.attrgetter(node.target)(traced))
+            elif node.op == "call_function":
+                plan.add(index, node)
+        (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
+        self._calls = plan.calls
+        self._read = [(i, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if node.users]
+        self._changed = [(i, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if node in plan.changed]
+        self._results = [plan.tensors[node].numpy() for node in returned]
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Computes what the graph does; tensors that it changes are changed in place."""
+        for i, array in self._read:
+            np.copyto(array, arguments[i].numpy())
+        with np.errstate(all="ignore"):  # as torch, which leaves it to the result
+            for call in self._calls:
+                call()
+        for i, array in self._changed:
+            np.copyto(arguments[i].numpy(), array)
+        return [torch.from_numpy(result.copy()) for result in self._results]
+
+
+class Plan:
+    """Shares out buffers to the results of a graph's operations, and lists the calls that compute them.
+
+    Args:
+        graph: The graph.
+
+    Attributes:
+        calls: The calls so far.
+        tensors: Results by node, as tensors whose memory stays theirs as long as anybody reads it.
+        changed: Nodes whose memory is changed after it was first written.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.calls: list[Callable[[], object]] = []
+        self.tensors: dict[Node, Any] = {}
+        self._owners = owners(graph)
+        self.changed = changed_owners(graph, self._owners)
+        self._last_use = {self._owners[used]: i for i, node in enumerate(graph.nodes) for used in node.all_input_nodes}
+        self._constants: set[Node] = set()
+        self._buffers: dict[Node, Tensor] = {}  # in use, flat, by owner
+        self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
+
+    def hold(self, node: Node, value: Tensor) -> None:
+        """Takes in a tensor that the traced function holds itself.
+
+        Raises:
+            NoKernel: It is changed, or of a type that NumPy does not have.
+        """
+        demand(value.dtype in TYPES and node not in self.changed)
+        self.tensors[node] = value.detach()
+        self._constants.add(node)
+
+    def add(self, index: int, node: Node) -> None:
+        """Plans the index-th node of the graph.
+
+        Raises:
+            NoKernel: NumPy does not compute it.
+        """
+        self._release(index)
+        arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
+        settings: Any = map_arg(node.kwargs, lambda each: self.tensors[each])
+        if node.target is operator.getitem or is_view(node):
+            self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
+            if all(used in self._constants for used in node.all_input_nodes):
+                self._constants.add(node)
+        elif node.target in KERNELS_IN_PLACE:
+            changed, *others = arguments
+            self._emit_kernel(KERNELS_IN_PLACE[node.target], changed, others, settings)
+            self.tensors[node] = changed
+        elif self._is_constant(node):
+            self._constants.add(node)
+            self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
+        elif node.target in KERNELS:
+            self.tensors[node] = self._result(index, node)
+            self._emit_kernel(KERNELS[node.target], self.tensors[node], arguments, settings)
+        else:
+            raise NoKernel(str(node.target))
+
+    def _is_constant(self, node: Node) -> bool:
+        known = node.target in CONSTANTS or (
+            bool(node.all_input_nodes) and all(used in self._constants for used in node.all_input_nodes)
+        )
+        return known and node not in self.changed
+
+    def _emit_kernel(self, kernel: Kernel, result: Tensor, arguments: Any, settings: Any) -> None:
+        def emit(function: Callable[..., object], *operands: object, out: Array | None = None) -> None:
+            self.calls.append(partial(function, *operands) if out is None else partial(function, *operands, out=out))
+
+        given = [as_arrays(argument) for argument in arguments]
+        named = {name: as_arrays(setting) for name, setting in settings.items()}
+        try:
+            inspect.signature(kernel).bind(emit, result, *given, **named)
+        except TypeError:  # a setting of the operation that the kernel does not know
+            raise NoKernel(str(kernel)) from None
+        kernel(emit, result.numpy(), *given, **named)
+
+    def _result(self, index: int, node: Node) -> Tensor:
+        """Returns a tensor for a result, over an operand that nobody reads any more where the kernel can."""
+        noted = node.meta["tensor_meta"]
+        size = noted.shape.numel()
+        demand(noted.dtype in TYPES)
+        reach = 1 + sum((length - 1) * stride for length, stride in zip(noted.shape, noted.stride, strict=True))
+        demand(size > 0 and reach == size)
+        buffer = self._given_up(index, node) if node.target in IN_ITS_PLACE else None
+        if buffer is None:
+            known = self._free.get((size, noted.dtype))
+            buffer = known.pop() if known else torch.empty(size, dtype=noted.dtype)
+        self._buffers[node] = buffer
+        return torch.as_strided(buffer, noted.shape, noted.stride)
+
+    def _given_up(self, index: int, node: Node) -> Tensor | None:
+        """Returns the memory of an operand of the result's own form that is read here for the last time."""
+        noted = node.meta["tensor_meta"]
+        for used in node.all_input_nodes:
+            owner, tensor = self._owners[used], self.tensors[used]
+            same = (tensor.shape, tensor.stride(), tensor.dtype) == (noted.shape, noted.stride, noted.dtype)
+            if owner in self._buffers and self._last_use[owner] == index and same:
+                others = [self._owners[other] for other in node.all_input_nodes if other is not used]
+                if owner not in others and tensor.numel() == self._buffers[owner].numel():
+                    return self._buffers.pop(owner)
+        return None
+
+    def _release(self, index: int) -> None:
+        """Gives back the buffers that nobody reads from here on."""
+        for owner in [owner for owner in self._buffers if self._last_use.get(owner, -1) < index]:
+            buffer = self._buffers.pop(owner)
+            self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
+
+
+def as_arrays(argument: Any) -> Array | Any:
+    """Returns an argument of an operation with arrays over the memory of its tensors."""
+    if isinstance(argument, Tensor):
+        return argument.numpy()
+    if isinstance(argument, list | tuple):
+        return [as_arrays(each) for each in argument]
+    return argument
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node's result lies in the memory of its first operand, which it does not change."""
+    if node.target is torch.ops.aten._unsafe_view.default:  # of memory that nobody else sees
+        return True
+    returned = node.target._schema.returns  # type: ignore[union-attr]
+    return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
+
+
+def owners(graph: Graph) -> dict[Node, Node]:
+    """Returns for each node the one whose memory its result lies in."""
+    found: dict[Node, Node] = {}
+    for node in graph.nodes:
+        is_within = node.op == "call_function" and (
+            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node)
+        )
+        found[node] = found[node.all_input_nodes[0]] if is_within else node
+    return found
+
+
+def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
+    """Returns the nodes whose memory is changed after it was first written."""
+    return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
+
+
+def leave_out_repetitions(graph: Graph) -> None:
+    """Has operations with the same operands computed once, unless anything changes the memory of either, in place."""
+    owner_of = owners(graph)
+    changed = changed_owners(graph, owner_of)
+    known: dict[str, Node] = {}
+    for node in list(graph.nodes):
+        involved = [node, *node.all_input_nodes]
+        if node.op != "call_function" or any(owner_of[each] in changed for each in involved):
+            continue
+        first = known.setdefault(f"{node.target} {node.args} {node.kwargs}", node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)

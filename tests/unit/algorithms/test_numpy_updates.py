@@ -1,0 +1,63 @@
+"""Updates of algorithms with dense nets have NumPy kernels for all that they do, which agree with torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from torch import Tensor
+
+import rlrun
+from rlrun.learner import execution
+from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
+from rlrun.learner.update_executor import UpdateExecutor
+
+ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64}
+OFF_POLICY = {"learning_starts": 32, "min_env_steps_per_iteration": 60}
+
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "ppo": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
+    "ppo with a Gaussian": ("ppo", "Pendulum-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
+    "a2c": ("a2c", "CartPole-v1", {"num_envs_per_worker": 4, "min_env_steps_per_iteration": 400}),
+    "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
+    "sac": ("sac", "Pendulum-v1", OFF_POLICY),
+    "td3": ("td3", "Pendulum-v1", OFF_POLICY),
+}
+
+
+def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
+    """Returns the parameters before and after at least 20 updates, and how many there were."""
+    name, env, config = KINDS[kind]
+    family = {"ppo": rlrun.PPO, "a2c": rlrun.A2C, "dqn": rlrun.DQN, "sac": rlrun.SAC, "td3": rlrun.TD3}[name]
+    with family(env, config, seed=1) as algorithm:
+        algorithm.training.update_executor = update_executor
+        learner = algorithm.training.trainee.learner
+        first = learner.flat()
+        while learner.sgd_steps < 20:
+            algorithm.train()
+        return first, learner.flat(), learner.sgd_steps
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_and_eager_updates_agree_to_1e_5_over_20_updates(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[NumpyUpdate | None] = []
+
+    def recorded(function: Any, arguments: Sequence[Tensor]) -> NumpyUpdate | None:
+        made.append(in_numpy(function, arguments))
+        return made[-1]
+
+    monkeypatch.setattr(execution, "in_numpy", recorded)
+    first, ours, steps = learned(kind, "numpy")
+    _, theirs, _ = learned(kind, "eager")
+    assert made
+    assert all(made)
+    assert 20 <= steps < 60
+    assert np.abs(ours - first).max() > 1e-3
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    np.testing.assert_array_equal(learned("ppo", "numpy")[1], learned("ppo", "numpy")[1])

@@ -1,0 +1,83 @@
+"""Each kernel computes what torch does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from rlrun.learner.numpy_update import in_numpy
+
+MATRIX, OTHER = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0)).unbind()
+LARGE = torch.tensor([[-200.0, -30.0, -1.0, 0.0], [0.5, 19.0, 30.0, 200.0]])
+PLACES = torch.tensor([[3], [0], [1], [1], [2], [0]])
+
+OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "arithmetic": lambda x, y: 3 * x + y / 2 - x * y - (1 - x),
+    "comparisons": lambda x, y: torch.where((x > 0.5) & (x <= y), x, -y),
+    "minimum and maximum": lambda x, y: torch.minimum(x, y) - torch.maximum(x, y),
+    "bounds by numbers": lambda x, y: x.clamp(-0.5, 0.5) + y.clamp(min=0) + y.clamp(max=0.1),
+    "bounds by tensors": lambda x, y: x.clamp(-y.abs(), y.abs()),
+    "powers": lambda x, y: x.pow(2) + x.pow(1) + y.abs().pow(0.3) + 0.9 ** y.abs(),
+    "roots": lambda x, y: x.abs().sqrt() + (y.abs() + 1).rsqrt() + (y.abs() + 1).reciprocal(),
+    "exponentials": lambda x, y: x.exp() + y.abs().log() + y.abs().log1p(),
+    "activations": lambda x, y: torch.tanh(x) + torch.relu(y) + torch.sigmoid(x),
+    "softplus": lambda x, y: torch.nn.functional.softplus(x),
+    "softmax": lambda x, y: torch.log_softmax(x, -1) + torch.softmax(y, 0),
+    "sums": lambda x, y: x.sum() + y.sum(0) + x.sum(-1, keepdim=True) + y.t().sum() + (x > 0).sum(),
+    "means": lambda x, y: x.mean() + y.mean(0) + x.mean(-1, keepdim=True),
+    "extremes": lambda x, y: x.amin(0) + y.amax(-1, keepdim=True),
+    "norm": lambda x, y: x.reshape(-1).norm(),
+    "largest": lambda x, y: x.argmax(-1) + y.argmax(-1, keepdim=True).float(),
+    "products": lambda x, y: torch.addmm(y[0, :4], x, y[:4]) + x @ y.t()[:, :4],
+    "narrow products": lambda x, y: x[:, :1] @ y[:1] + (x @ y[0].unsqueeze(-1)),
+    "joined": lambda x, y: torch.cat([torch.cat([x, y]), torch.stack([x, y]).flatten(0, 1)], -1),
+    "positions": lambda x, y: x.gather(-1, PLACES) + y.gather(0, PLACES[:4].expand(4, 4)).sum(),
+    "added at positions": lambda x, y: torch.zeros_like(x).scatter_add(-1, PLACES.expand(6, 3), y[:, :3]),
+    "views": lambda x, y: x.t()[1:3].reshape(-1, 1).expand(-1, 2) + y.view(4, 6)[2:, ::3].sum(),
+    "types": lambda x, y: (x > 0).float() + y.double().float(),
+    "signs": lambda x, y: x.detach().sgn() + (-y).abs(),
+    "conditions": lambda x, y: ((x > 0) | ~(y > 0)).float() + (x > 0).any().float(),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_and_its_gradient_are_those_of_torch(name: str) -> None:
+    def function(x: Tensor, y: Tensor) -> list[Tensor]:
+        leaf = x.detach().requires_grad_()
+        result = OPERATIONS[name](leaf, y)
+        if not result.requires_grad:
+            return [result]
+        return [result.detach(), *torch.autograd.grad(result.square().sum(), leaf, allow_unused=True)]
+
+    update = in_numpy(function, [MATRIX, OTHER])
+    assert update is not None
+    for x, y in ((MATRIX, OTHER), (OTHER, MATRIX), (MATRIX, OTHER)):
+        expected, found = function(x, y), update([x, y])
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("activation", [torch.sigmoid, torch.tanh, torch.nn.functional.softplus, torch.relu])
+def test_far_from_zero_activations_and_their_gradients_stay_those_of_torch(
+    activation: Callable[[Tensor], Tensor],
+) -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        leaf = x.detach().requires_grad_()
+        result = activation(leaf)
+        return [result.detach(), *torch.autograd.grad(result.sum(), leaf)]
+
+    update = in_numpy(function, [LARGE])
+    assert update is not None
+    torch.testing.assert_close(update([LARGE]), function(LARGE))
+
+
+def test_not_a_number_goes_through_as_in_torch() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [torch.relu(x), x.clamp(0, 1), x.amax(0), torch.minimum(x, -x)]
+
+    update = in_numpy(function, [MATRIX])
+    assert update is not None
+    broken = torch.where(MATRIX > 0.5, torch.nan, MATRIX)
+    torch.testing.assert_close(update([broken]), function(broken), equal_nan=True)

@@ -1,0 +1,105 @@
+"""Updates as lists of NumPy calls: which there are, and what they change."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from rlrun.learner.numpy_update import NumpyUpdate, in_numpy, leave_out_repetitions
+from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
+from rlrun.learner.update import fresh_state
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def test_an_operation_without_a_kernel_is_found_at_the_start() -> None:
+    assert in_numpy(lambda x: [torch.erfinv(x)], [X]) is None
+    assert in_numpy(lambda x: [x.cumsum(0)], [X]) is None
+
+
+def test_a_form_of_an_operation_that_its_kernel_does_not_know_is_found_at_the_start() -> None:
+    assert in_numpy(lambda x: [torch.add(x, x, alpha=2)], [X]) is None
+    assert in_numpy(lambda x: [x.bfloat16().float()], [X]) is None
+    assert in_numpy(lambda x: [torch.linalg.vector_norm(x.reshape(-1), ord=1)], [X]) is None
+
+
+def test_arguments_change_in_place_and_results_are_not_overwritten_by_the_next_call() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        x[0].mul_(2)
+        return [x.sum(0)]
+
+    update = in_numpy(function, [X])
+    assert update is not None
+    mine, memory = X.clone(), X.clone()
+    (first,) = update([mine])
+    assert first.tolist() == [3, 6, 9]
+    assert mine.tolist() == [[0, 2, 4], [3, 4, 5]]
+    (second,) = update([mine])
+    assert (first.tolist(), second.tolist()) == ([3, 6, 9], [3, 8, 13])
+    assert torch.equal(X, memory)
+
+
+def test_what_is_read_before_and_after_a_change_in_place_is_computed_twice() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        before = x * 3
+        x.add_(1)
+        return [before, x * 3]
+
+    update = in_numpy(function, [X])
+    assert update is not None
+    before, after = update([X.clone()])
+    assert torch.equal(after - before, torch.full_like(X, 3))
+
+
+def test_a_result_that_is_changed_in_place_is_not_shared_with_its_twin() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        return [(x * 2).add_(1), (x * 2).add_(10)]
+
+    update = in_numpy(function, [X])
+    assert update is not None
+    assert [result[0, 1].item() for result in update([X.clone()])] == [3, 12]
+
+
+def test_what_is_computed_twice_is_left_out() -> None:
+    traced = make_fx(lambda x: [x.t().exp() + x.t().exp()])(X)
+    before = len(traced.graph.nodes)
+    leave_out_repetitions(traced.graph)
+    assert before - len(traced.graph.nodes) == 2
+    (result,) = NumpyUpdate(traced, [X])([X])
+    torch.testing.assert_close(result, 2 * X.t().exp())
+
+
+def test_a_buffer_is_used_again_only_when_nobody_reads_it_any_more() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        first = x + 1
+        view = first.t()
+        second = first * 2
+        third = second * 3  # may take the memory of the second, not that of the first
+        return [third - view.t(), view.exp()]
+
+    update = in_numpy(function, [X])
+    assert update is not None
+    for given in (X, -X):
+        torch.testing.assert_close(update([given]), function(given))
+
+
+def test_every_optimizer_moves_parameters_as_in_torch() -> None:
+    rules: list[Optimizer] = [Adam(), AdamW(), SGD(), SGD(momentum=0.9), RMSProp(), RMSProp(centered=True)]
+    for optimizer in rules:
+
+        def function(
+            flat: Tensor, gradient: Tensor, lr: Tensor, *state: Tensor, optimizer: Optimizer = optimizer
+        ) -> list[Tensor]:
+            optimizer.step(flat, gradient, dict(zip(optimizer.parts, state, strict=True)), lr)
+            return [flat.sum()]
+
+        state = list(fresh_state(optimizer, 8).values())
+        gradient, lr = torch.linspace(-1, 1, 8), torch.tensor(0.01)
+        update = in_numpy(function, [torch.zeros(8), gradient, lr, *state])
+        assert update is not None, optimizer
+        ours, theirs = ([torch.zeros(8), gradient, lr, *(part.clone() for part in state)] for _ in range(2))
+        for _ in range(20):
+            update(ours)
+            function(*theirs)
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)

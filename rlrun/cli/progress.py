@@ -22,6 +22,9 @@ STEADY_METRICS = ("env_steps", "agent_steps", "sgd_steps", "iteration", "episode
 SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s")
 """What is kept of a trial's newest result: of all of it a sweep of many trials would fill the memory."""
 
+ITERATIONS_TO_START = 2
+"""Iterations whose seconds say nothing of the pace: updates are traced and compiled in them."""
+
 ACTIVE = ("PENDING", "RUNNING", "PAUSED")
 """What a trial is from which more will come."""
 
@@ -54,8 +57,9 @@ class TrialProgress:
     best: float | None = None
     ended_at: float | None = None
     _began: float | None = None
-    _first_share: float = 0.0
-    _first_time: float = 0.0
+    _num_results: int = 0
+    _base_share: float = 0.0
+    _base_time: float = 0.0
     _last_time: float = 0.0
 
     @classmethod
@@ -81,10 +85,11 @@ class TrialProgress:
             self.params = event.params
         if event.result is None:
             return
-        first, self._last_time = self.result is None, now
+        self._last_time = now
+        self._num_results += 1
         self.result = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
-        if first:
-            self._first_share, self._first_time = self.share, now
+        if self._num_results <= ITERATIONS_TO_START:
+            self._base_share, self._base_time = self.share, now
         mean = event.result.get("episode_return_mean")
         if mean is not None and (self.best is None or mean > self.best):
             self.best = mean
@@ -97,7 +102,7 @@ class TrialProgress:
             changed: When they were last written.
         """
         self.result, self._last_time = result, changed
-        self._first_share, self._first_time = self.share, changed
+        self._base_share, self._base_time = self.share, changed
         self.ended_at = changed if self.ended else None
 
     @property
@@ -178,11 +183,13 @@ class TrialProgress:
         return "" if left is None else f"{whole_seconds(left)} left"
 
     def _pace(self) -> float | None:
-        """Returns the seconds for the whole way to the stop: as seen since the first result, else as the trial says."""
-        gone, took = self.share - self._first_share, self._last_time - self._first_time
+        """Returns the seconds for the whole way to the stop: as seen since it has started, else as the trial says."""
+        gone, took = self.share - self._base_share, self._last_time - self._base_time
         if gone > 0 and took > 0:
             return took / gone
-        total = self.result.get("time_total_s") if self.result else None
+        if self.result is None or (self.result.get("iteration") or 0) <= ITERATIONS_TO_START:
+            return None
+        total = self.result.get("time_total_s")
         return total / self.share if total and self.share > 0 else None
 
 

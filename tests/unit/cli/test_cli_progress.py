@@ -29,8 +29,10 @@ def test_a_return_alone_gives_no_share_and_no_time_left() -> None:
     assert trial.seconds_left(1.0) is None
 
 
-def test_time_left_goes_by_the_pace_since_the_first_result() -> None:
-    trial = trial_with({"env_steps": 1000}, env_steps=100)
+def test_time_left_goes_by_the_pace_after_two_iterations_however_long_those_took() -> None:
+    trial = trial_with({"env_steps": 1000}, env_steps=50, iteration=1, time_total_s=30.0)
+    assert trial.seconds_left(-30.0) is None
+    trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 100, "iteration": 2, "time_total_s": 60.0}), 0.0)
     assert trial.seconds_left(0.0) is None
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 400}), now=3.0)
     assert trial.seconds_left(3.0) == pytest.approx(6.0)
@@ -46,7 +48,8 @@ def test_best_keeps_the_highest_mean_and_skips_missing_ones() -> None:
 
 
 def test_a_line_says_steps_return_speed_and_time_left() -> None:
-    trial = trial_with({"env_steps": 10_000}, env_steps=2048)
+    trial = trial_with({"env_steps": 10_000}, env_steps=1024)
+    trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 2048}), now=0.0)
     result = {"env_steps": 4096, "episode_return_mean": 31.25, "env_steps_per_s": 12_345.6}
     trial.observe(TrialEvent("000-seed=0", "RUNNING", result), now=1.0)
     expected = "000-seed=0: 4,096 of 10,000 env steps, return 31.2, 12,346 steps/s, 3 s left"
@@ -54,7 +57,7 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
 
 
 def test_a_pace_that_the_trial_itself_knows_serves_until_one_is_seen() -> None:
-    trial = trial_with({"env_steps": 1000}, env_steps=250, time_total_s=30.0)
+    trial = trial_with({"env_steps": 1000}, env_steps=250, iteration=9, time_total_s=30.0)
     assert trial.seconds_left(0.0) == pytest.approx(90.0)
 
 
@@ -97,6 +100,7 @@ def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place() -> None:
     assert run.seconds_left(0.0) is None
     for name in "ab":
         run.observe(TrialEvent(name, "RUNNING"), 0.0)
+        run.observe(TrialEvent(name, "RUNNING", {"env_steps": 5}), 0.5)
         run.observe(TrialEvent(name, "RUNNING", {"env_steps": 10}), 1.0)
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 60}), 11.0)
     run.observe(TrialEvent("b", "RUNNING", {"env_steps": 60}), 11.0)
@@ -110,7 +114,7 @@ def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place() -> None:
 
 def test_a_run_of_which_nothing_is_left_has_no_time_left() -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
-    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 100, "time_total_s": 5.0}), 0.0)
+    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 100, "iteration": 9, "time_total_s": 5.0}), 0.0)
     assert run.left_text(0.0) == "almost done"
     run.observe(TrialEvent("a", "TERMINATED"), 1.0)
     assert run.seconds_left(1.0) is None

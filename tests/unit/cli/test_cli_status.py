@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> RunDirectory:
 def write(run: RunDirectory, number: int, status: TrialStatus, *, error: str = "") -> None:
     name = run.table.trials[number]
     writer = ResultWriter(run.path / name)
-    row = {"iteration": 2, "env_steps": 500, "episode_return_mean": 10.0 * (number + 1), "env_steps_per_s": 100.0}
+    row = {"iteration": 9, "env_steps": 500, "episode_return_mean": 10.0 * (number + 1), "env_steps_per_s": 100.0}
     writer.write({**row, "time_total_s": 60.0})
     writer.close()
     run.trial_directory(name).write_record(replace(run.record(name), status=status, error=error))
@@ -51,8 +51,8 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
     assert lines[0].startswith("pole: nobody runs it, last change ")
     assert lines[1:] == [
         "trial  status      seed  iter  env steps     of  done  return  steps/s",
-        "001    KILLED         1     2        500  1,000   50%    20.0      100",
-        "000    TERMINATED     0     2        500  1,000   50%    10.0      100",
+        "001    KILLED         1     9        500  1,000   50%    20.0      100",
+        "000    TERMINATED     0     9        500  1,000   50%    10.0      100",
         "3 trials: 1 pending, 1 terminated, 1 killed",
         "best return 15 (mean of 2 of 3 seeds)",
         f"Go on with it: rlrun resume {run.path}",

@@ -267,3 +267,17 @@ def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
         {name: (4 * first[name] + second[name]) / 5 for name in first}, rel=1e-5
     )
     assert learner.last_statistics() == {}
+
+
+def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None:
+    calls = []
+
+    def loss_that_looks_at_values(outputs, batch, scheduled):
+        calls.append(1)
+        loss = actor_critic_loss(outputs, batch, scheduled)
+        return Loss(loss.total if loss.total.item() > 0 else 2 * loss.total, loss.statistics)
+
+    objectives = [Objective("loss", loss_that_looks_at_values)]
+    eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
+    np.testing.assert_array_equal(learn(eager, batch_of(64)), learn(numpy, batch_of(64)))
+    assert len(calls) == 8

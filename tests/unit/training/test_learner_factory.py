@@ -1,0 +1,64 @@
+"""How a run's updates are computed is decided by its settings and its length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.algorithms.ppo import PPO
+from rlrun.learner.compilation import compiler
+from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.training.checkpointing import update_executor_of
+from rlrun.training.learner_factory import chosen_update_executor
+
+ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
+
+
+def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
+    return chosen_update_executor(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings}), env_steps)
+
+
+def test_dense_updates_run_by_numpy_from_where_tracing_pays_to_where_compiling_does() -> None:
+    assert [chosen(1_499), chosen(1_500), chosen(19_999)] == ["eager", "numpy", "numpy"]
+    assert chosen(None) == "eager"
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+def test_long_runs_are_compiled() -> None:
+    assert chosen(20_000) == "compiled"
+
+
+def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert chosen(1_000_000) == "numpy"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"model": {"core": "gru"}}, {"model": {"module": "a:B"}}, {"precision": "bfloat16"}, {"compile": False}],
+)
+def test_what_numpy_is_not_for_stays_eager(settings: dict[str, Any]) -> None:
+    assert chosen(10_000, **settings) == "eager"
+
+
+def test_older_checkpoints_say_whether_updates_were_compiled() -> None:
+    assert update_executor_of({"compiled": True}) == "compiled"
+    assert update_executor_of({"compiled": False}) == "eager"
+
+
+def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:
+    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}}
+    with rlrun.PPO("CartPole-v1", config, seed=3) as whole:
+        whole.training.update_executor = "numpy"
+        whole.train()
+        whole.save(tmp_path / "checkpoint")
+        whole.train()
+        expected = whole.training.trainee.learner.flat().tolist()
+    with rlrun.PPO.restore(tmp_path / "checkpoint") as restored:
+        assert restored.training.update_executor == "numpy"
+        restored.train()
+        assert restored.training.trainee.learner.flat().tolist() == expected

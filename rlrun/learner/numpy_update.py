@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node, map_arg
+from torch.fx import Graph, Node, map_arg
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from rlrun.learner.numpy_kernels import (
     CONSTANTS,
@@ -40,30 +41,95 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
         function: The update as a function of tensors; it must not depend on values, only on shapes.
         arguments: Tensors of the shapes and types to come; they are not changed.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch.fx.experimental.proxy_tensor import make_fx
-
-        traced = make_fx(function)(*(argument.clone() for argument in arguments))
     try:
-        return NumpyUpdate(traced, arguments)
+        return NumpyUpdate(recorded(function, arguments), arguments)
     except NoKernel:
         return None
+
+
+def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
+    """Returns a function's operations, those of its backward pass included, as a graph; results are in `meta`.
+
+    Torch's own `make_fx` records the same, and imports torch's compiler for it, which takes seconds.
+
+    Args:
+        function: The function.
+        arguments: What it is called with; they are not changed.
+
+    Raises:
+        NoKernel: It looks at values.
+    """
+    copies = [argument.clone() for argument in arguments]
+    recorder = Recorder(copies)
+    with recorder:
+        results = function(*copies)
+    recorder.graph.output([recorder.node_of(result) for result in results])
+    return recorder.graph
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Writes down the operations that run within it.
+
+    Args:
+        arguments: The tensors that they begin with.
+
+    Attributes:
+        graph: What has run so far; the `meta` of each node holds its result.
+    """
+
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = Graph()
+        self._nodes: dict[int, Node] = {}  # by the identity of tensors, all of which are kept
+        for i, argument in enumerate(arguments):
+            self._note(argument, self.graph.placeholder(f"argument_{i}"))
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's hook: what it would wrap around the next method imports its compiler, which takes seconds."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Runs an operation and writes it down."""
+        given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
+        result = func(*args, **(kwargs or {}))
+        node = self.graph.call_function(func, given, settings)
+        if isinstance(result, Tensor):
+            self._note(result, node)
+        else:
+            demand(isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result))
+            for i, each in enumerate(result):
+                self._note(each, self.graph.call_function(operator.getitem, (node, i)))
+        return result
+
+    def node_of(self, tensor: Tensor) -> Node:
+        """Returns the node that a tensor is the result of; a new one for what the function holds itself."""
+        if id(tensor) not in self._nodes:
+            self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
+        return self._nodes[id(tensor)]
+
+    def _as_node(self, value: Any) -> Any:
+        return self.node_of(value) if isinstance(value, Tensor) else value
+
+    def _note(self, tensor: Tensor, node: Node) -> None:
+        node.meta["result"] = tensor
+        self._nodes[id(tensor)] = node
 
 
 class NumpyUpdate:
     """A graph of tensor operations as a list of calls, each with its arrays at hand.
 
     Args:
-        traced: What `make_fx` returned, with the shapes of its results noted.
+        graph: What `recorded` has returned; it is changed.
         arguments: Tensors of the shapes and types to come.
 
     Raises:
         NoKernel: An operation has no kernel, or none for this form of it.
     """
 
-    def __init__(self, traced: GraphModule, arguments: Sequence[Tensor]) -> None:
-        graph = traced.graph
+    def __init__(self, graph: Graph, arguments: Sequence[Tensor]) -> None:
         leave_out_repetitions(graph)
         plan = Plan(graph)
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -72,7 +138,7 @@ class NumpyUpdate:
             plan.tensors[node] = torch.empty(argument.shape, dtype=argument.dtype)
         for index, node in enumerate(graph.nodes):
             if node.op == "get_attr":
-                plan.hold(node, operator.attrgetter(node.target)(traced))
+                plan.hold(node)
             elif node.op == "call_function":
                 plan.add(index, node)
         (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
@@ -115,14 +181,15 @@ class Plan:
         self._buffers: dict[Node, Tensor] = {}  # in use, flat, by owner
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
-    def hold(self, node: Node, value: Tensor) -> None:
-        """Takes in a tensor that the traced function holds itself.
+    def hold(self, node: Node) -> None:
+        """Takes in a tensor that the recorded function holds itself.
 
         Raises:
             NoKernel: It is changed, or of a type that NumPy does not have.
         """
-        demand(value.dtype in TYPES and node not in self.changed)
-        self.tensors[node] = value.detach()
+        held = node.meta["result"]
+        demand(held.dtype in TYPES and node not in self.changed)
+        self.tensors[node] = held.detach()
         self._constants.add(node)
 
     def add(self, index: int, node: Node) -> None:
@@ -171,24 +238,24 @@ class Plan:
 
     def _result(self, index: int, node: Node) -> Tensor:
         """Returns a tensor for a result, over an operand that nobody reads any more where the kernel can."""
-        noted = node.meta["tensor_meta"]
-        size = noted.shape.numel()
+        noted = node.meta["result"]
+        size = noted.numel()
         demand(noted.dtype in TYPES)
-        reach = 1 + sum((length - 1) * stride for length, stride in zip(noted.shape, noted.stride, strict=True))
+        reach = 1 + sum((length - 1) * stride for length, stride in zip(noted.shape, noted.stride(), strict=True))
         demand(size > 0 and reach == size)
         buffer = self._given_up(index, node) if node.target in IN_ITS_PLACE else None
         if buffer is None:
             known = self._free.get((size, noted.dtype))
             buffer = known.pop() if known else torch.empty(size, dtype=noted.dtype)
         self._buffers[node] = buffer
-        return torch.as_strided(buffer, noted.shape, noted.stride)
+        return torch.as_strided(buffer, noted.shape, noted.stride())
 
     def _given_up(self, index: int, node: Node) -> Tensor | None:
         """Returns the memory of an operand of the result's own form that is read here for the last time."""
-        noted = node.meta["tensor_meta"]
+        noted = node.meta["result"]
         for used in node.all_input_nodes:
             owner, tensor = self._owners[used], self.tensors[used]
-            same = (tensor.shape, tensor.stride(), tensor.dtype) == (noted.shape, noted.stride, noted.dtype)
+            same = (tensor.shape, tensor.stride(), tensor.dtype) == (noted.shape, noted.stride(), noted.dtype)
             if owner in self._buffers and self._last_use[owner] == index and same:
                 others = [self._owners[other] for other in node.all_input_nodes if other is not used]
                 if owner not in others and tensor.numel() == self._buffers[owner].numel():

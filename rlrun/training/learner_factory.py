@@ -27,7 +27,7 @@ COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Updates from which compiling them costs less than it saves, cold cache included."""
 
 TRACING_PAYS_FROM_SGD_STEPS = 1_500
-"""Updates from which tracing them for NumPy costs less than it saves."""
+"""Updates from which they are traced for NumPy; below, a run is over in seconds either way."""
 
 COMPILED_ELSEWHERE = (
     "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "

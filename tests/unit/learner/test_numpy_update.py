@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from rlrun.learner.numpy_update import NumpyUpdate, in_numpy, leave_out_repetitions
+from rlrun.learner.numpy_update import NumpyUpdate, in_numpy, leave_out_repetitions, recorded
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.learner.update import fresh_state
 
@@ -22,6 +21,18 @@ def test_a_form_of_an_operation_that_its_kernel_does_not_know_is_found_at_the_st
     assert in_numpy(lambda x: [torch.add(x, x, alpha=2)], [X]) is None
     assert in_numpy(lambda x: [x.bfloat16().float()], [X]) is None
     assert in_numpy(lambda x: [torch.linalg.vector_norm(x.reshape(-1), ord=1)], [X]) is None
+
+
+def test_a_function_that_looks_at_values_has_no_graph() -> None:
+    assert in_numpy(lambda x: [x * x.sum().item()], [X]) is None
+    assert in_numpy(lambda x: [x if x.sum() > 0 else -x], [X]) is None
+
+
+def test_a_tensor_that_the_function_holds_itself_is_a_constant() -> None:
+    held = torch.tensor([1.0, 2.0, 3.0])
+    update = in_numpy(lambda x: [x + held * 2], [X])
+    assert update is not None
+    assert torch.equal(update([X])[0], X + held * 2)
 
 
 def test_arguments_change_in_place_and_results_are_not_overwritten_by_the_next_call() -> None:
@@ -62,11 +73,11 @@ def test_a_result_that_is_changed_in_place_is_not_shared_with_its_twin() -> None
 
 
 def test_what_is_computed_twice_is_left_out() -> None:
-    traced = make_fx(lambda x: [x.t().exp() + x.t().exp()])(X)
-    before = len(traced.graph.nodes)
-    leave_out_repetitions(traced.graph)
-    assert before - len(traced.graph.nodes) == 2
-    (result,) = NumpyUpdate(traced, [X])([X])
+    graph = recorded(lambda x: [x.t().exp() + x.t().exp()], [X])
+    before = len(graph.nodes)
+    leave_out_repetitions(graph)
+    assert before - len(graph.nodes) == 2
+    (result,) = NumpyUpdate(graph, [X])([X])
     torch.testing.assert_close(result, 2 * X.t().exp())
 
 

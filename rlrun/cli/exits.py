@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import click
 
-from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, UsageError
+from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
 
 BUG = 1
 CLOSED_PIPE = 141
@@ -43,13 +43,13 @@ def explained_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("\nInterrupted.", err=True)
         raise click.exceptions.Exit(Interrupted.exit_code) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         code, text = explain(error)
         click.echo(text, err=True)
         raise click.exceptions.Exit(code) from None
 
 
-def explain(error: Exception) -> tuple[int, str]:
+def explain(error: Exception | SystemExit) -> tuple[int, str]:
     """Returns the exit code for an exception and the text to show for it.
 
     Examples:
@@ -70,13 +70,15 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in PATH_ERRNOS and error.filename is not None:
         return UsageError.exit_code, f"Error: {os.fsdecode(error.filename)}: {error.strerror}"
     trace = "".join(traceback.format_exception(error)).rstrip()
+    if isinstance(error, SystemExit):  # click ends a command otherwise
+        return TrainingFailed.exit_code, f"Error: code outside rlrun wanted to end the process:\n{trace}"
     return (
         BUG,
         f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
     )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Tells a lack of memory; torch reports it as a RuntimeError in words, on the CPU as on a GPU."""
     if isinstance(error, MemoryError):
         return True

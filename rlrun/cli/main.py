@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import os
 import sys
@@ -108,6 +109,7 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line of this process and exits."""
     _occupy_closed_streams()
+    faulthandler.enable(sys.stderr)  # an env's native code that crashes takes this process with it
     cli(prog_name="rlrun")
 
 

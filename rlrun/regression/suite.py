@@ -26,6 +26,7 @@ from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training
 from rlrun.trial.results import read_results
+from rlrun.trial.user_code import exits_as_failures
 
 Member = tuple[TrialResult, TrialSpec]
 """A trial as it ended, and as it was specified."""
@@ -168,7 +169,7 @@ def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
     # Trusted, since it was made a moment ago from a spec that the user has just named.
-    with Training.restore(checkpoint, trust=True, eager=True) as training:
+    with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True) as training:
         return metrics_of(training.evaluate(EPISODES, env=env))
 
 

@@ -7,6 +7,12 @@ from pathlib import Path
 
 from rlrun.checkpoint.store import SkippedCheckpoint
 
+CRASHED = (
+    "the process before was killed or crashed; an env that crashes (a segmentation fault) ends only its worker "
+    "where config.num_workers is 1 or more"
+)
+"""What is said where a trial's process ended without a word. Its traceback is on stderr of that process."""
+
 
 @dataclass(frozen=True)
 class Resumption:
@@ -20,6 +26,7 @@ class Resumption:
         env_slots_restarted: Envs that had to begin a new episode.
         lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
         is_in_part: Whether the checkpoint is of an older format, which is read in part.
+        after_crash: Whether the process before ended without a word, while it also stepped the envs.
     """
 
     checkpoint: Path | None
@@ -29,6 +36,7 @@ class Resumption:
     env_slots_restarted: int = 0
     lost_compiler: bool = False
     is_in_part: bool = False
+    after_crash: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -37,9 +45,10 @@ class Resumption:
 
     @property
     def message(self) -> str:
-        """What to tell the user: a line, and one more for each skipped checkpoint."""
+        """What to tell the user: a line, and more for a crash and each skipped checkpoint."""
+        crash = [CRASHED] if self.after_crash else []
         if self.checkpoint is None:
-            return "no checkpoint had been written yet: begins again"
+            return "\n".join(["no checkpoint had been written yet: begins again", *crash])
         reasons = []
         if self.env_slots_restarted:
             reasons.append(f"{self.env_slots_restarted} envs could not be brought back and begin a new episode")
@@ -49,4 +58,6 @@ class Resumption:
             reasons.append("updates are not compiled any more")
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
-        return "\n".join([f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}", *skipped])
+        return "\n".join(
+            [f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}", *crash, *skipped]
+        )

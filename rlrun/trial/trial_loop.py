@@ -32,7 +32,7 @@ from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.trial.trial_evaluation import evaluated
 from rlrun.trial.trial_loggers import TrialLoggers
 from rlrun.trial.trial_training import training_of
-from rlrun.trial.user_code import failure_of_user_code
+from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
 
 
 class TrialLoop:
@@ -104,7 +104,8 @@ class TrialLoop:
             trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid(), host=platform.node()
         )
         try:
-            self._begin(resume=resume, from_checkpoint=from_checkpoint, exploit=exploit, eager=eager)
+            with exits_as_failures():
+                self._begin(resume=resume, from_checkpoint=from_checkpoint, exploit=exploit, eager=eager)
         except BaseException as error:
             try:
                 if isinstance(error, Exception):
@@ -133,7 +134,8 @@ class TrialLoop:
         if self.done:
             raise RuntimeError(f"{self.directory}: the trial is done: {self.stop_reason}")
         try:
-            return self._step()
+            with exits_as_failures():
+                return self._step()
         except Exception as error:
             self._fail(error)
             raise
@@ -251,6 +253,8 @@ class TrialLoop:
             if from_checkpoint is not None:
                 self.training.load_weights(read_checkpoint(from_checkpoint))
             self.training.start()
+        if self.resumption is not None and before is not None and before.status == "RUNNING":
+            self.resumption = replace(self.resumption, after_crash=self.trial.config.num_workers == 0)
         self._guard = DivergenceGuard(self.training)
         if exploit is not None:
             self.take_exploit(exploit)

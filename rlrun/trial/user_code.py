@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import rlrun
@@ -11,6 +13,28 @@ from rlrun.errors import RlrunError, TrainingFailed
 
 _PACKAGE = str(Path(rlrun.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+_RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
+
+
+@contextmanager
+def exits_as_failures() -> Iterator[None]:
+    """Turns a ``sys.exit()`` of the user's code into a failure of training.
+
+    Exit code 0 of a process would say that all went well. Ray's own order to end, on SIGTERM, is left as it is.
+
+    Raises:
+        TrainingFailed: If the user's code wanted to end the process; with the traceback.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        told = traceback.TracebackException.from_exception(error)
+        if told.stack[-1].filename.startswith(_RAY):
+            raise
+        told.stack = traceback.StackSummary.from_list(_outside(told))
+        text = "".join(told.format(chain=False)).rstrip()
+        raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
 
 
 def failure_of_user_code(error: Exception, plugin: type) -> TrainingFailed | None:
@@ -25,7 +49,7 @@ def failure_of_user_code(error: Exception, plugin: type) -> TrainingFailed | Non
     if isinstance(error, RlrunError | MemoryError):
         return None
     told = traceback.TracebackException.from_exception(error)
-    outside = [frame for frame in told.stack if not frame.filename.startswith((_PACKAGE, "<frozen "))]
+    outside = _outside(told)
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
     is_plugin = plugin.__module__.partition(".")[0] != "rlrun"
     if not (own or (outside and is_plugin)):
@@ -34,3 +58,7 @@ def failure_of_user_code(error: Exception, plugin: type) -> TrainingFailed | Non
     told.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
     text = "".join(told.format(chain=False)).rstrip()
     return TrainingFailed(f"{plugin.__name__} failed in {first.filename}:\n{text}")
+
+
+def _outside(told: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    return [frame for frame in told.stack if not frame.filename.startswith((_PACKAGE, "<frozen "))]

@@ -1,0 +1,81 @@
+"""Envs that do what an env should not, for tests that run them in processes of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+MISDEED_AT_STEP = 300
+
+
+class StrangeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
+    """Episodes of 20 steps with a reward of 1 each, and a misdeed at the 300th step of an env's life."""
+
+    observation_space: ClassVar[Any] = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space: ClassVar[Any] = gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.steps = self.steps_of_life = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        self.steps_of_life += 1
+        if self.steps_of_life == MISDEED_AT_STEP:
+            self.misbehave()
+        return np.zeros(3, np.float32), 1.0, False, self.steps >= 20, {}
+
+    def misbehave(self) -> None:
+        """Nothing yet."""
+
+
+class Exits(StrangeEnv):
+    """Ends the process as if all had gone well."""
+
+    def misbehave(self) -> None:
+        sys.exit(0)
+
+
+class Crashes(StrangeEnv):
+    """Reads memory that is not there."""
+
+    def misbehave(self) -> None:
+        ctypes.string_at(0)
+
+
+class Prints(StrangeEnv):
+    """Writes to stdout, from Python and below it."""
+
+    def misbehave(self) -> None:
+        print("a word from Python")
+        sys.stdout.flush()
+        os.write(1, b"a word from C\n")
+
+
+class Hangs(StrangeEnv):
+    """Never returns from a step."""
+
+    def misbehave(self) -> None:
+        time.sleep(10_000)
+
+
+class HangsUntilStopped(StrangeEnv):
+    """Never returns from a step, in which the user's Ctrl-C arrives."""
+
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10_000)

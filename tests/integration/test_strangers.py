@@ -1,0 +1,62 @@
+"""What a stranger's env or plugin does to the command line, in processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = str(Path(__file__).parent)
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), HERE])}
+
+
+def rlrun(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rlrun", *map(str, words)]
+    return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+
+
+def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more: str = "") -> Path:
+    file = folder / "strange.yaml"
+    file.write_text(
+        f"strange:\n  algorithm: {algorithm}\n  env: {env}\n  stop: {{env_steps: 600}}\n"
+        f"  config: {{num_envs_per_worker: 1, rollout_fragment_length: 64, train_batch_size: 128}}\n{more}"
+    )
+    return file
+
+
+def test_an_env_that_exits_with_0_fails_the_training(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"))
+    assert done.returncode == 4
+    assert "env strange_envs:Exits raised in step() (worker 0, env 0, episode 14 with seed" in done.stderr
+    assert "SystemExit: 0" in done.stderr
+
+
+def test_a_regression_with_an_env_that_exits_is_not_green(tmp_path: Path) -> None:
+    file = spec(tmp_path, env="strange_envs:Exits", more="  expect: {episode_return_mean: 10}\n")
+    done = rlrun(tmp_path, "regress", "-f", file, "--junit", "junit.xml")
+    assert done.returncode == 3
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "1")
+
+
+@pytest.mark.parametrize("plugin", ["ExitsInLoss", "ExitsInLearn", "ExitsInPolicy"])
+def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: str) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, algorithm=f"strange_plugins:{plugin}"))
+    assert done.returncode == 4
+    assert "code outside rlrun wanted to end the process" in done.stderr
+    assert "strange_plugins.py" in done.stderr
+    assert done.stderr.rstrip().endswith("SystemExit: 0")
+
+
+def test_a_crash_of_an_env_shows_its_code_and_is_told_at_the_resume(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes"))
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert "in misbehave" in done.stderr
+    again = rlrun(tmp_path, "resume", "strange")
+    assert "the process before was killed or crashed; an env that crashes" in again.stderr
+    assert "where config.num_workers is 1 or more" in again.stderr

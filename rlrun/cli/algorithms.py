@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rlrun.cli.options import json_option, print_json
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
 
 

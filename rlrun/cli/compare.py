@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import axis_option, json_option, metric_options, print_json, runs_dir_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
 
 if TYPE_CHECKING:

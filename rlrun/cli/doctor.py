@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.options import json_option, print_json, runs_dir_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, runs_dir_option
 
 
 @click.command()

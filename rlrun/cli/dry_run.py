@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.options import print_json
+from rlrun.cli.json_document import print_json
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from rlrun.cli.options import json_option, print_json
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
 
 

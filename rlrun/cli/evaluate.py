@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import json_option, print_json, runs_dir_option, trust_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:

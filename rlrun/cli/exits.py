@@ -12,9 +12,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 
 import click
 
+from rlrun.cli.json_document import JsonDocument
 from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
 
 BUG = 1
@@ -26,8 +28,11 @@ FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def explained_errors() -> Iterator[None]:
+def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
     """Turns whatever a command raises into one text on stderr and an exit code.
+
+    Args:
+        document: What the command prints under ``--json``, which is then told the error as well.
 
     Raises:
         click.exceptions.Exit: With the exit code, after the text was written.
@@ -35,17 +40,26 @@ def explained_errors() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()  # here, and not at interpreter exit, a closed pipe can still be answered quietly
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except click.ClickException as error:
+        if document is not None:
+            document.fail(error.format_message(), error.exit_code, [])
+        raise
+    except (click.exceptions.Exit, click.Abort):
         raise
     except BrokenPipeError:
         _silence_stdout()
         raise click.exceptions.Exit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
         click.echo("\nInterrupted.", err=True)
+        if document is not None:
+            document.fail("Interrupted.", Interrupted.exit_code, [])
         raise click.exceptions.Exit(Interrupted.exit_code) from None
     except (Exception, SystemExit) as error:
         code, text = explain(error)
         click.echo(text, err=True)
+        if document is not None:
+            problems = [asdict(problem) for problem in error.problems] if isinstance(error, SpecError) else []
+            document.fail(text.removeprefix("Error: "), code, problems)
         raise click.exceptions.Exit(code) from None
 
 

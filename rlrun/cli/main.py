@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rlrun.cli.exits import explained_errors
+from rlrun.cli.json_document import JsonDocument
 from rlrun.errors import did_you_mean
 
 # Section of the help -> command -> where it lives. Command files import click and nothing heavier at import time.
@@ -81,9 +82,17 @@ class LazyGroup(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes whether the command is to print JSON, which holds for a mistake in its other words as well."""
+        ctx.obj = "--json" in args
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an exception becomes one text on stderr and an exit code."""
-        with explained_errors():
+        """Runs the command; an exception becomes one text on stderr, under ``--json`` JSON, and an exit code."""
+        if not ctx.obj:
+            with explained_errors():
+                return super().invoke(ctx)
+        with JsonDocument() as document, explained_errors(document):
             return super().invoke(ctx)
 
 

@@ -6,7 +6,8 @@ import dataclasses
 
 import click
 
-from rlrun.cli.options import complete_algorithms, json_option, print_json
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import complete_algorithms, json_option
 from rlrun.cli.tables import stdout_width, table
 
 

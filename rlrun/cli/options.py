@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -132,16 +130,3 @@ def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomp
     from rlrun.registry import algorithm_names
 
     return [name for name in algorithm_names() if name.startswith(incomplete)]
-
-
-def print_json(data: Any) -> None:
-    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null."""
-    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.options import print_json
+from rlrun.cli.json_document import print_json
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.runs.outcome import failure_of, is_complete, resume_command, shown_path
 

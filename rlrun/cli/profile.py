@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
-from rlrun.cli.options import OutputFile, json_option, print_json, set_option, spec_files_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import OutputFile, json_option, set_option, spec_files_option
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from rlrun.cli.options import json_option, print_json, runs_dir_option, set_option, spec_files_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, runs_dir_option, set_option, spec_files_option
 from rlrun.cli.tables import duration, stdout_width, table
 
 if TYPE_CHECKING:

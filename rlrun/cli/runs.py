@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.options import json_option, print_json, runs_dir_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration, stdout_width, table
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rlrun.cli.options import print_json
+from rlrun.cli.json_document import print_json
 
 
 @click.command()

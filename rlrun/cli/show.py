@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.options import json_option, metric_options, print_json, runs_dir_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 
 if TYPE_CHECKING:

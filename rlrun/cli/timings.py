@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import print_json
+from rlrun.cli.json_document import print_json
 from rlrun.cli.watch import copy_of_stderr
 from rlrun.errors import UsageError
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.options import json_option, max_trials_option, print_json, set_option
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """What a stranger's env or plugin does to the command line, in processes of their own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -60,3 +61,36 @@ def test_a_crash_of_an_env_shows_its_code_and_is_told_at_the_resume(tmp_path: Pa
     again = rlrun(tmp_path, "resume", "strange")
     assert "the process before was killed or crashed; an env that crashes" in again.stderr
     assert "where config.num_workers is 1 or more" in again.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_json_is_json_when_an_env_prints(tmp_path: Path, workers: int) -> None:
+    file = spec(tmp_path, env="strange_envs:Prints")
+    done = rlrun(tmp_path, "train", "-f", file, "--json", "--set", f"config.num_workers={workers}")
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["status"] == "TERMINATED"
+    if not workers:  # those of a worker are in the run's log
+        assert "a word from Python\n" in done.stderr
+        assert "a word from C\n" in done.stderr
+
+
+def test_a_failed_training_prints_one_document_with_the_error_of_its_trial(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"), "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["error"]["exit_code"] == 4
+    assert "SystemExit: 0" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path) -> None:
+    file = spec(tmp_path, more="  stopp: 1\n")
+    done = rlrun(tmp_path, "train", "-f", file, "--json")
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1
+    (problem,) = document["error"]["problems"]
+    assert (problem["path"], problem["line"]) == ("strange.stopp", 6)
+    assert done.stderr.strip() == document["error"]["message"]
+    done = rlrun(tmp_path, "status", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["message"] == "Missing argument 'RUN'."

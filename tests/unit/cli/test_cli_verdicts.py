@@ -9,7 +9,7 @@ import pytest
 
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.cli.options import print_json
+from rlrun.cli.json_document import print_json
 from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
 from rlrun.cli.timings import candidates, tune

@@ -1,0 +1,94 @@
+"""The one document that a command prints under ``--json``, apart from whatever else is written to stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, TextIO
+
+import click
+
+SCHEMA = 1
+"""Version of the form in which errors are printed."""
+
+_KEY = "rlrun.json_document"
+
+
+class JsonDocument:
+    """Keeps stdout for one JSON document; what envs and libraries print there meanwhile goes to stderr.
+
+    That is done to the file descriptor as well, since C code prints below Python. A stream in memory, which has no
+    descriptor, is exchanged in Python alone.
+    """
+
+    def __init__(self) -> None:
+        self._plain: TextIO = sys.stdout
+        self._stream: TextIO = sys.stdout
+        self._descriptor: int | None = None
+        self._is_printed = False
+
+    def __enter__(self) -> JsonDocument:
+        """Sends stdout to stderr, and has `print_json` write here."""
+        self._plain.flush()
+        with suppress(OSError, ValueError):
+            self._descriptor = self._plain.fileno()
+        if self._descriptor is not None:
+            self._stream = open(os.dup(self._descriptor), "w", encoding=self._plain.encoding)
+            os.dup2(sys.stderr.fileno(), self._descriptor)
+        sys.stdout = sys.stderr
+        click.get_current_context().meta[_KEY] = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives stdout back."""
+        sys.stdout = self._plain
+        if self._descriptor is None:
+            return
+        os.dup2(self._stream.fileno(), self._descriptor)
+        with suppress(BrokenPipeError):  # of what nobody has read
+            self._stream.close()
+
+    def write(self, data: Any) -> None:
+        """Prints the document."""
+        self._is_printed = True
+        click.echo(_text(data), file=self._stream)
+
+    def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
+        """Prints what went wrong, unless the document is out: that of a run names the errors of its trials.
+
+        Args:
+            message: What is told on stderr.
+            exit_code: What the command ends with.
+            problems: The mistakes of a spec, each with `path`, `message`, `file`, `line` and `column`.
+        """
+        if not self._is_printed:
+            told = {"message": message, "exit_code": exit_code, "problems": problems}
+            self.write({"schema": SCHEMA, "error": told})
+
+
+def print_json(data: Any) -> None:
+    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null."""
+    context = click.get_current_context(silent=True)
+    document: JsonDocument | None = None if context is None else context.meta.get(_KEY)
+    if document is None:  # JSON is all that the command prints, as a schema
+        click.echo(_text(data))
+    else:
+        document.write(data)
+
+
+def _text(data: Any) -> str:
+    return json.dumps(_finite(data), indent=2, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 import gymnasium
@@ -224,6 +225,20 @@ class LoopVectorEnv:
             f"worker {self._worker_index}, env {slot}, episode {place.episode} with seed {place.seed}, "
             f"step {place.length}"
         )
+
+
+def waits_for(frame: FrameType | None) -> str:
+    """Returns which env slot of a `LoopVectorEnv` a thread waits for, "" if it waits for none.
+
+    Args:
+        frame: Where the thread is. The slot is read off its frames, so that no step has to note it.
+    """
+    while frame is not None:
+        if frame.f_code in (LoopVectorEnv.step.__code__, LoopVectorEnv._reset_slot.__code__):
+            env: LoopVectorEnv = frame.f_locals["self"]
+            return env._where(frame.f_locals["slot"])
+        frame = frame.f_back
+    return ""
 
 
 def _row_splitter(space: gymnasium.Space[Any]) -> Callable[[Tree], Iterator[Any]]:

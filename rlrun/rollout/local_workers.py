@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Sampler
 from rlrun.rollout.sampler_configs import SamplerConfigs
+from rlrun.rollout.worker_config import LOCAL_INDEX
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
-
-LOCAL_INDEX = 0
-"""Index of the worker in the trial's own process."""
 
 
 class LocalWorkers:

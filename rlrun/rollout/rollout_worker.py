@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import INFERENCE, PhaseClock, untimed
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.rollout.step_watch import StepWatch
+from rlrun.rollout.worker_config import LOCAL_INDEX, WorkerConfig
 
 
 class RolloutWorker:
@@ -48,11 +50,14 @@ class RolloutWorker:
             EpisodeSeeds(config.seed, config.worker_index),
             first_episodes=[config.first_fragment * config.fragment_length] * config.num_envs,
         )
+        name = f"env {config.env.id}: worker {config.worker_index}"
+        self._watch = StepWatch(name, env, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
+        self._watched: AbstractContextManager[None] = self._watch or nullcontext()
         self._recorder = LockstepRecorder(
             env,
             policy,
             behavior,
-            env_name=f"env {config.env.id}: worker {config.worker_index}",
+            env_name=name,
             length=config.fragment_length,
             max_replay_s=config.env.max_replay_s,
         )
@@ -87,7 +92,8 @@ class RolloutWorker:
         clock = PhaseClock() if self._measures else None
         timed = untimed if clock is None else clock.timed
         noise = {policy: timed(INFERENCE, draw)(self._fragment) for policy, draw in self._noise.items()}
-        recorded = self._recorder.record(noise, timed)
+        with self._watched:
+            recorded = self._recorder.record(noise, timed)
         recorded_at = time.perf_counter()
         seen = {
             policy: self._postprocess(policy, batch, recorded.filled[policy])
@@ -140,11 +146,14 @@ class RolloutWorker:
         for policy, behavior in self.behaviors.items():
             self._rewards[policy].load_state(state["rewards"][policy])
             behavior.load_state(state["behaviors"][policy])
-        began_anew = self._recorder.load_state(state["slots"])
+        with self._watched:
+            began_anew = self._recorder.load_state(state["slots"])
         for policy, slots in began_anew.items():
             self._rewards[policy].begin_anew(slots)
         return sum(int(slots.sum()) for slots in began_anew.values())
 
     def close(self) -> None:
         """Frees what the envs hold."""
+        if self._watch is not None:
+            self._watch.close()
         self._recorder.close()

@@ -12,12 +12,13 @@ from rlrun.errors import CheckpointError
 from rlrun.rollout.aggregated_workers import AggregatedWorkers
 from rlrun.rollout.aggregator import Aggregation, JoinedRollouts
 from rlrun.rollout.counts import RolloutCounts
-from rlrun.rollout.local_workers import LOCAL_INDEX, LocalWorkers
+from rlrun.rollout.local_workers import LocalWorkers
 from rlrun.rollout.remote_workers import RemoteWorkers
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Postprocessing
 from rlrun.rollout.sampler_configs import SamplerConfigs
 from rlrun.rollout.sampling_actors import Supervision
+from rlrun.rollout.worker_config import LOCAL_INDEX
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights

@@ -7,9 +7,13 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+from rlrun.rollout.step_watch import interrupt_wanted
+
 
 class Interrupts:
     """Notes the first SIGINT, SIGTERM or SIGHUP while open; the second ends the run at once with KeyboardInterrupt.
+
+    So does the first in an iteration whose envs hang in this process, since its end would never come.
 
     Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
 
@@ -25,6 +29,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         """Starts to listen."""
+        interrupt_wanted.clear()
         self.listen()
         return self
 
@@ -48,3 +53,4 @@ class Interrupts:
         if self.received:
             raise KeyboardInterrupt
         self.received = signal.Signals(number).name
+        interrupt_wanted.set()

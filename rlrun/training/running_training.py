@@ -233,6 +233,7 @@ def _worker_set(
         clip_rewards=config.clip_rewards,
         normalize_rewards=config.normalize_rewards,
         num_workers=max(config.num_workers, 1),
+        timeout_s=config.worker_timeout_s,
     )
     return WorkerSet(
         algorithm.worker_config(worker),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,3 +95,20 @@ def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path)
     done = rlrun(tmp_path, "status", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["message"] == "Missing argument 'RUN'."
+
+
+def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
+    file = spec(tmp_path, env="strange_envs:Hangs")
+    done = rlrun(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=2")
+    assert done.returncode == 4
+    place = r"worker 0, env 0, episode 14 with seed \d+, step 19"
+    assert re.search(rf"env strange_envs:Hangs: worker 0: has taken no step for \d s \({place}\)", done.stderr)
+    assert re.search(rf"env strange_envs:Hangs raised in step\(\) \({place}\)", done.stderr)
+    assert "took no step within 2 s (worker_timeout_s)" in done.stderr
+
+
+def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path) -> None:
+    file = spec(tmp_path, env="strange_envs:HangsUntilStopped")
+    done = rlrun(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=60")
+    assert done.returncode == 130, done.stderr
+    assert "SIGINT: stopped; go on with: rlrun resume runs/strange" in done.stderr

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import TrainingFailed
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_once
 from rlrun.policy.policy import Policy
@@ -226,6 +227,8 @@ def gradient_of(
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
         loss = objective.loss(policy.outputs(views, batch, target_views(policy, parameters)), batch, scheduled)
+    if not isinstance(loss, Loss):
+        raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")
     (gradient,) = torch.autograd.grad(loss.total, leaf)
     return gradient, loss
 

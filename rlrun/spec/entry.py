@@ -155,6 +155,11 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
         return None, [Mistake(("algorithm",), str(error))]
     if not issubclass(found, Algorithm):
         return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.algorithm.Algorithm")]
+    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
+    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
+        what = "there is none" if settings is None else f"it is {shown(settings)}"
+        told = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), told)]
     return found, []
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.envs.make import spaces_of
 from rlrun.errors import CompilerMissing
 from rlrun.functional.seeding import child_seed
+from rlrun.training.plugin_results import demand, objectives_of
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -67,7 +68,10 @@ class AlgorithmLearnerFactory:
 
     def policy(self) -> Policy:
         """Returns the policy with its first parameters."""
-        return self.algorithm.policy(self.spaces, child_seed(self.seed, "parameters"))
+        from rlrun.policy.policy import Policy
+
+        policy = self.algorithm.policy(self.spaces, child_seed(self.seed, "parameters"))
+        return demand(policy, Policy, self.algorithm, "policy")
 
     def __call__(
         self,
@@ -91,7 +95,7 @@ class AlgorithmLearnerFactory:
         policy = self.policy()
         return LocalLearner(
             policy,
-            algorithm.objectives(policy),
+            objectives_of(algorithm, policy),
             device=available_device(config.num_gpus),
             update_executor=self.update_executor,
             identity=self._identity(),

@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from rlrun.flow.clock import Clock
+from rlrun.flow.flow import Flow
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.rollout.rollout import DEFAULT_POLICY
@@ -17,6 +18,7 @@ from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
 from rlrun.training.episode_metrics import EpisodeMetrics
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
+from rlrun.training.plugin_results import demand
 from rlrun.training.training_warnings import TrainingWarnings
 
 if TYPE_CHECKING:
@@ -211,7 +213,8 @@ def assemble(
         workers=PolicyWorkers(workers, DEFAULT_POLICY),
         clock=Clock(schedules, workers.counts, start_learner, algorithm.clock_unit),
     )
-    flow = algorithm.learn(algorithm.collect(trainee), trainee)
+    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
+    flow = demand(algorithm.learn(collected, trainee), Flow, algorithm, "learn")
     learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
     if update_executor == "compiled" and learns_elsewhere:
         announce(COMPILED_ELSEWHERE)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ppo import PPO
+from rlrun.learner.objective import Objective
 
 
 class ExitsInLoss(PPO):
@@ -27,3 +29,49 @@ class ExitsInPolicy(PPO):
 
     def policy(self, spaces: Any, seed: int) -> Any:
         sys.exit(0)
+
+
+class WithoutConfig(Algorithm[Any]):
+    """Names no class of settings."""
+
+
+class LossReturnsDict(PPO):
+    """Returns from its loss a mapping in place of a Loss."""
+
+    def loss(self, outputs: Any, batch: Any, scheduled: Any) -> Any:
+        return {"loss": 1.0}
+
+
+class ObjectivesReturnNone(PPO):
+    """Forgets to return its objectives."""
+
+    def objectives(self, policy: Any) -> Any:
+        return None
+
+
+class PolicyReturnsNone(PPO):
+    """Forgets to return its policy."""
+
+    def policy(self, spaces: Any, seed: int) -> Any:
+        return None
+
+
+class LearnReturnsNone(PPO):
+    """Forgets to return its dataflow."""
+
+    def learn(self, items: Any, trainee: Any) -> Any:
+        return None
+
+
+class CollectReturnsNone(PPO):
+    """Forgets to return its stream."""
+
+    def collect(self, trainee: Any) -> Any:
+        return None
+
+
+class WithoutParameters(PPO):
+    """Its objective is over parameters that there are not."""
+
+    def objectives(self, policy: Any) -> Any:
+        return [Objective("loss", self.loss, parameters="nowhere.")]

@@ -10,6 +10,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from rlrun.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = str(Path(__file__).parent)
@@ -112,3 +115,26 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path) -> None:
     done = rlrun(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=60")
     assert done.returncode == 130, done.stderr
     assert "SIGINT: stopped; go on with: rlrun resume runs/strange" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("plugin", "exit_code", "told"),
+    [
+        ("WithoutConfig", 2, "'strange_plugins:WithoutConfig' needs a class attribute Config, a class derived from"),
+        ("LossReturnsDict", 4, "the loss of objective loss must return a Loss, not dict"),
+        ("ObjectivesReturnNone", 4, "ObjectivesReturnNone.objectives() must return a list, not NoneType"),
+        ("PolicyReturnsNone", 4, "PolicyReturnsNone.policy() must return a Policy, not NoneType"),
+        ("LearnReturnsNone", 4, "LearnReturnsNone.learn() must return a Flow, not NoneType: is a return statement"),
+        ("CollectReturnsNone", 4, "CollectReturnsNone.collect() must return a Flow, not NoneType"),
+        ("WithoutParameters", 4, "WithoutParameters.objectives(): objective loss: no parameter's name begins with"),
+    ],
+)
+def test_a_mistake_of_a_plugin_is_told_as_the_plugins(
+    tmp_path: Path, plugin: str, exit_code: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    file = spec(tmp_path, algorithm=f"strange_plugins:{plugin}")
+    done = CliRunner().invoke(cli, ["train", "-f", str(file), "--runs-dir", str(tmp_path / "runs")])
+    assert done.exit_code == exit_code, done.stderr
+    assert told in done.stderr
+    assert "bug in rlrun" not in done.stderr

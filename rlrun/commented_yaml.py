@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -22,6 +22,14 @@ def commented_yaml(model: type[ConfigModel]) -> str:
     The text parses back to the defaults. A required field stands as a comment, since it has no default.
     """
     return "\n".join(_field_lines(model, indent="")) + "\n"
+
+
+def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
+    """Yields a few settings with their defaults and comments, for a text in which they stand indented."""
+    for name in names:
+        field = model.model_fields[name]
+        yield from _comment_lines(field, indent)
+        yield f"{indent}{name}: {_flow_yaml(field.get_default(call_default_factory=True))}"
 
 
 def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:

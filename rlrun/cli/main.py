@@ -33,6 +33,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report": "rlrun.cli.report:report",
     },
     "Write a spec": {
+        "examples": "rlrun.cli.examples:examples",
+        "init": "rlrun.cli.init:init",
         "validate": "rlrun.cli.validate:validate",
         "config": "rlrun.cli.config:config",
         "metrics": "rlrun.cli.metrics:metrics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,16 +18,32 @@ if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState
 
 
+SORT_KEYS = {"age": "age_s", "name": "name", "best": "best_return", "steps": "env_steps"}
+"""What runs can be sorted by, and the key of their data; all but the name from the newest, best or longest on."""
+
+
 @click.command()
+@click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="The order.")
+@click.option("--status", metavar="STATUS", help="Only runs with a trial of this status, such as running or error.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
+@click.option("--delete", metavar="NAME", help="Delete this run with all its trials, after asking.")
+@click.option("--yes", is_flag=True, help="With --delete: do not ask.")
 @runs_dir_option
 @json_option("the runs")
-def runs(runs_dir: Path, as_json: bool) -> None:
+def runs(
+    sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path, as_json: bool
+) -> None:
     """List the runs: status, trials, best return, env steps, age."""
+    if delete is not None:
+        _delete(delete, runs_dir, asks=not yes)
+        return
     from rlrun.cli.targets import run_names
     from rlrun.runs.run_state import read_run_state
 
     found = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
-    found.sort(key=lambda run: float(run["age_s"]))
+    if status is not None:
+        found = [run for run in found if status.upper() in {trial["status"] for trial in run["trials"]}]
+    found = sorted(found, key=lambda run: _place(run, sort))[:limit]
     if as_json:
         print_json(found)
         return
@@ -48,6 +65,32 @@ def runs(runs_dir: Path, as_json: bool) -> None:
     for run in found:
         for problem in _problems(run):
             click.echo(f"{run['name']}: {problem}", err=True)
+
+
+def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
+    """Returns a run's place in an order; those without a value come last."""
+    value = run[SORT_KEYS[sort]]
+    return value is None, value if value is None or sort in ("age", "name") else -value
+
+
+def _delete(name: str, runs_dir: Path, *, asks: bool) -> None:
+    """Deletes a run's directory; its copy in a storage stays.
+
+    Raises:
+        UsageError: If there is no such run, or a process is running it.
+    """
+    from rlrun.cli.targets import run_named
+    from rlrun.errors import UsageError
+    from rlrun.runs.run_state import driver_of
+
+    directory = run_named(name, runs_dir)
+    driver = driver_of(directory)
+    if driver is not None:
+        raise UsageError(f"{directory} is being run by process {driver}; end that first")
+    if asks:
+        click.confirm(f"Delete {directory} with its checkpoints?", abort=True)
+    shutil.rmtree(directory)
+    click.echo(f"Deleted {directory}.", err=True)
 
 
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _in_words(state: RunState, text: str) -> str:
     is_over = state.driver is None and state.is_over
     driver = "over" if is_over else "nobody runs it" if state.driver is None else f"run by process {state.driver}"
     age = duration(max(0.0, time.time() - state.changed))
-    return f"{state.experiment or state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
+    return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
 
 def _notes(state: RunState) -> list[str]:

@@ -34,8 +34,9 @@ def run_named(target: str, runs_dir: Path) -> Path:
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
         raise UsageError(f"{target} is a trial; name its run: {found.parent}")
-    problem = "is not a run" if found is not None else "does not exist"
-    raise UsageError(f"{target} {problem}{did_you_mean(target, run_names(runs_dir))}")
+    if found is not None:
+        raise UsageError(f"{target} is not a run{did_you_mean(target, run_names(runs_dir))}")
+    raise UsageError(_missing(target, runs_dir))
 
 
 def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
@@ -69,7 +70,7 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     """
     found = existing(target, runs_dir)
     if found is None:
-        raise CheckpointError(f"{target} does not exist{did_you_mean(target, run_names(runs_dir))}")
+        raise CheckpointError(_missing(target, runs_dir))
     if (found / RUN_FILE).is_file():
         return _of_trial(_only_trial(found, target), best=best)
     if (found / TRIAL_FILE).is_file():
@@ -136,6 +137,12 @@ def run_names(runs_dir: Path) -> list[str]:
 def trial_directories(run: Path) -> list[Path]:
     """Returns the directories of a run's trials, sorted by name, which begins with the trial's number."""
     return sorted(path.parent for path in run.glob(f"*/{TRIAL_FILE}"))
+
+
+def _missing(target: str, runs_dir: Path) -> str:
+    """Says that nothing has a name: where it was looked for, and what is near."""
+    near = did_you_mean(target, run_names(runs_dir))
+    return f"{target} does not exist, neither here ({Path.cwd()}) nor in {runs_dir.absolute()}{near}"
 
 
 def _only_trial(run: Path, target: str) -> Path:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("specs", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE]...")
 @spec_files_option(required=False)
 @algorithm_and_env_options
 @set_option
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @runs_dir_option
 @json_option("the trials and their results")
 def train(
+    specs: tuple[Path, ...],
     files: tuple[Path, ...],
     algorithm: str | None,
     env: str | None,
@@ -56,13 +58,16 @@ def train(
 ) -> None:
     """Train what spec files describe, or an algorithm on an env.
 
+    A FILE that is not there may name a spec that comes with rlrun (`rlrun examples`).
+
     \b
-    rlrun train -f configs/cartpole/ppo.yaml --set config.lr=1e-3
+    rlrun train my.yaml --set config.lr=1e-3
+    rlrun train cartpole/ppo
     rlrun train --algorithm ppo --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
-    experiments = named_experiments(files, algorithm, env, overrides, max_trials)
+    experiments = named_experiments((*specs, *files), algorithm, env, overrides, max_trials)
     if dry_run:
         from rlrun.cli.dry_run import print_plan
 

@@ -90,13 +90,13 @@ def shipped_experiment(
         SpecError: If there is no such algorithm or env, or an override is wrong.
         EnvironmentUnusable: If a package that the env needs is missing.
     """
-    for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
-        document = _experiments_of(read_document(path))
-        for name, entry in document.data.items():
-            if _is_tuned_for(entry, algorithm, env):
-                document.data = {name: entry}
-                (experiment,) = _check([document], overrides, [], max_trials=max_trials)
-                return experiment
+    tuned = tuned_spec(algorithm, env)
+    if tuned is not None:
+        document = _experiments_of(read_document(tuned))
+        entries = [(name, entry) for name, entry in document.data.items() if _is_tuned_for(entry, algorithm, env)]
+        document.data = dict(entries[:1])
+        (experiment,) = _check([document], overrides, [], max_trials=max_trials)
+        return experiment
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
     origin = (
@@ -115,13 +115,33 @@ def shipped_configs() -> list[Path]:
     return sorted((checkout if beside else package / "configs").glob("*/*.yaml"))
 
 
+def _shipped_config(name: Path) -> Path | None:
+    """Returns the spec that comes with rlrun under a name: ``cartpole/ppo``, or ``configs/cartpole/ppo.yaml``."""
+    wanted = name.parts[1:] if name.parts[:1] == ("configs",) else name.parts
+    return next(
+        (path for path in shipped_configs() if wanted in (path.parts[-2:], (path.parent.name, path.stem))), None
+    )
+
+
+def tuned_spec(algorithm: str, env: str) -> Path | None:
+    """Returns the spec file that comes with rlrun for an algorithm on an env, None if there is none."""
+    for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
+        if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
+            return path
+    return None
+
+
 def spec_files(paths: Sequence[Path | str]) -> list[Path]:
     """Returns the spec files that paths mean: a folder means its YAML files, sorted, and not those of its folders.
 
-    A folder without any is returned as it is, so that reading it says what is wrong.
+    A path that is not there, such as ``cartpole/ppo``, may name a spec that comes with rlrun. A folder without any is
+    returned as it is, so that reading it says what is wrong.
     """
     found: list[Path] = []
     for path in map(Path, paths):
+        if not os.path.exists(path) and (shipped := _shipped_config(path)) is not None:
+            found.append(shipped)
+            continue
         is_folder = os.path.isdir(path)  # unlike Path.is_dir, no name is too long for it
         inside = [file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern)] if is_folder else []
         found += sorted(inside) or [path]

@@ -96,7 +96,7 @@ def test_a_run_with_several_trials_names_them(tmp_path: Path) -> None:
 
 def test_a_wrong_name_is_answered_with_the_nearest_run(tmp_path: Path) -> None:
     make_trial(tmp_path / "cartpole-ppo", "000", [10.0])
-    with pytest.raises(CheckpointError, match=r"cartpole-pop does not exist; did you mean 'cartpole-ppo'\?"):
+    with pytest.raises(CheckpointError, match=r"cartpole-pop does not exist, neither here .*'cartpole-ppo'\?"):
         checkpoint_named("cartpole-pop", tmp_path, best=False)
     with pytest.raises(UsageError, match=r"did you mean 'cartpole-ppo'\?"):
         run_named("cartpole-pop", tmp_path)

@@ -1,0 +1,57 @@
+"""``rlrun examples [TEXT]``: the specs that come with rlrun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option
+from rlrun.cli.tables import stdout_width, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REACH = "must reach"
+
+
+@click.command()
+@click.argument("text", required=False)
+@json_option("the specs")
+def examples(text: str | None, as_json: bool) -> None:
+    """List the specs that come with rlrun.
+
+    That is their algorithms, envs, and what they must reach.
+    TEXT keeps those with it in a column. `rlrun train cartpole/ppo` trains one.
+    """
+    from rlrun.spec.load import shipped_configs
+
+    found = [row for path in shipped_configs() for row in _rows(path)]
+    wanted = (text or "").lower()
+    found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
+    if as_json:
+        print_json(found)
+    elif found:
+        headings = list(found[0])
+        click.echo(table(headings, [list(row.values()) for row in found], stdout_width()))
+    else:
+        click.echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Returns what there is to say of a file's experiments; nothing is checked, so that no env's package is needed."""
+    from rlrun.spec.yaml_source import read_document
+
+    rows = []
+    for entry in read_document(path).data.values():
+        env = entry["env"]
+        expected = {name: value for name, value in entry.get("expect", {}).items() if name not in ("seeds", "passes")}
+        row = {
+            "spec": f"{path.parent.name}/{path.stem}",
+            "algorithm": entry["algorithm"],
+            "env": env["id"] if isinstance(env, dict) else env,
+            REACH: ", ".join(f"{name} {value:,}" for name, value in expected.items()),
+        }
+        rows.append(row)
+    return rows

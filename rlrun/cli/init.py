@@ -1,0 +1,61 @@
+"""``rlrun init ENV [ALGORITHM]``: a spec to begin with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from rlrun.cli.options import complete_algorithms
+
+TEMPLATE = """\
+# {algorithm} on {env}. `rlrun train {file}` trains it, `rlrun validate {file}` checks it.
+{name}:
+  algorithm: {algorithm}  # `rlrun algorithms` lists them
+  env: {env}  # or my_module:MyEnv, from this file's folder
+  seeds: 1  # 3 for a result that one can trust: a trial for each
+  stop: {{env_steps: 100_000}}
+  # What is not written here has its default: `rlrun config {algorithm}` prints all settings with what they mean.
+  # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
+  config:
+{settings}
+  # evaluation: {{every: 10, episodes: 20}}  # deterministic episodes, every 10 iterations
+  # checkpoint: {{every: 10, at_end: true}}
+  # expect: {{episode_return_mean: 475}}  # what `rlrun regress` holds it to
+"""
+
+SETTINGS = ("lr", "gamma", "num_workers", "num_envs_per_worker")
+"""The settings that most are changed first."""
+
+
+@click.command()
+@click.argument("env")
+@click.argument("algorithm", default="ppo", shell_complete=complete_algorithms)
+def init(env: str, algorithm: str) -> None:
+    """Write a commented spec for an env into the current folder.
+
+    It is the one that comes with rlrun for them, where there is one. ALGORITHM
+    is ppo unless it is named.
+    """
+    from rlrun.commented_yaml import setting_lines
+    from rlrun.errors import UsageError
+    from rlrun.registry import algorithm_class, known_algorithm
+    from rlrun.spec.load import parse_experiments, tuned_spec
+
+    algorithm = known_algorithm(algorithm)
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
+    parse_experiments({name: {"algorithm": algorithm, "env": env, "stop": {"env_steps": 1}}})
+    file = Path(f"{name}.yaml")
+    tuned = tuned_spec(algorithm, env)
+    if tuned is not None:
+        text = tuned.read_text()
+    else:
+        settings = "\n".join(setting_lines(algorithm_class(algorithm).Config, SETTINGS, "    "))
+        text = TEMPLATE.format(name=name, algorithm=algorithm, env=env, file=file, settings=settings)
+    try:
+        with file.open("x") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(f"{file} exists; remove it first, or edit it") from None
+    click.echo(f"Wrote {file}. Train it: rlrun train {file}", err=True)

@@ -1,0 +1,124 @@
+"""The commands by which one comes to a spec, and those that tidy up the runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+from rlrun.spec.load import load_experiments, shipped_configs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def rlrun(*words: object, stdin: str = "") -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words], input=stdin)
+
+
+def write_run(name: str, status: str, best: float | None) -> None:
+    """Writes the files of a run as another process leaves them."""
+    trial = Path("runs") / name / "000-seed=0"
+    trial.mkdir(parents=True)
+    (trial.parent / "run.json").write_text(
+        json.dumps({"version": 1, "experiment": "e", "trials": ["000-seed=0"], "import_paths": []})
+    )
+    record = {"name": "000-seed=0", "status": status, "seed": 0, "params": {}, "best_return": best, "env_steps": 10}
+    (trial / "trial.json").write_text(json.dumps(record))
+
+
+def names(*words: str) -> list[str]:
+    return [run["name"] for run in json.loads(rlrun("runs", "--json", *words).stdout)]
+
+
+def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() -> None:
+    for name in ("cartpole/ppo", "cartpole/ppo.yaml", "configs/cartpole/ppo.yaml"):
+        result = rlrun("train", name, "--dry-run", "--json")
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout)[0]["name"] == "cartpole-ppo"
+    assert rlrun("train", "-f", "cartpole/ppo", "--dry-run").exit_code == 0
+
+
+def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
+    Path("cartpole").mkdir()
+    Path("cartpole/ppo.yaml").write_text("mine: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 1}}\n")
+    assert [experiment.name for experiment in load_experiments(["cartpole/ppo.yaml"])] == ["mine"]
+
+
+def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> None:
+    rows = json.loads(rlrun("examples", "--json").stdout)
+    assert {row["spec"] for row in rows} == {f"{path.parent.name}/{path.stem}" for path in shipped_configs()}
+    (row,) = json.loads(rlrun("examples", "cartpole/ppo_dict", "--json").stdout)
+    assert row["algorithm"] == "ppo"
+    assert {row["env"] for row in json.loads(rlrun("examples", "pendulum", "--json").stdout)} == {
+        "Pendulum-v1",
+        "InvertedPendulum-v5",
+    }
+
+
+def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
+    assert rlrun("init", "Acrobot-v1", "sac").exit_code == 0
+    (experiment,) = load_experiments(["acrobot-v1-sac.yaml"])
+    assert (experiment.name, experiment.algorithm, experiment.env.id) == ("acrobot-v1-sac", "sac", "Acrobot-v1")
+    again = rlrun("init", "Acrobot-v1", "sac")
+    assert again.exit_code == 2
+    assert "acrobot-v1-sac.yaml exists" in again.stderr
+
+
+def test_init_writes_the_shipped_spec_where_there_is_one() -> None:
+    assert rlrun("init", "CartPole-v1").exit_code == 0
+    assert Path("cartpole-v1-ppo.yaml").read_text() == (ROOT / "configs/cartpole/ppo.yaml").read_text()
+
+
+def test_runs_are_sorted_filtered_and_limited() -> None:
+    for name, status, best in (("a", "TERMINATED", 1.0), ("b", "ERROR", None), ("c", "TERMINATED", 3.0)):
+        write_run(name, status, best)
+    assert names("--sort", "name") == ["a", "b", "c"]
+    assert names("--sort", "best") == ["c", "a", "b"]
+    assert names("--sort", "best", "--limit", "1") == ["c"]
+    assert names("--status", "error") == ["b"]
+
+
+def test_a_run_is_deleted_after_asking() -> None:
+    write_run("a", "TERMINATED", 1.0)
+    assert rlrun("runs", "--delete", "a", stdin="n\n").exit_code == 1
+    assert names() == ["a"]
+    assert rlrun("runs", "--delete", "a", stdin="y\n").exit_code == 0
+    assert names() == []
+    assert rlrun("runs", "--delete", "a", "--yes").exit_code == 2
+
+
+def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: Path) -> None:
+    write_run("second-try", "TERMINATED", 1.0)
+    assert rlrun("status", "second-try").stdout.startswith("second-try: over")
+    missing = rlrun("status", "secnd-try")
+    assert missing.exit_code == 2
+    assert f"neither here ({tmp_path}) nor in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr
+
+
+def test_a_wheel_holds_the_shipped_specs(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("rlrun", "configs"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), "."]
+    subprocess.run(command, cwd=source, env=os.environ, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("rlrun/configs/")]
+    assert {f"{path.parent.name}/{path.name}" for path in shipped_configs()} <= {
+        name.removeprefix("rlrun/configs/") for name in held
+    }

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import sysconfig
 import traceback
 import types
 from collections.abc import Iterable
@@ -173,6 +174,8 @@ def _import(module_name: str, what: str) -> types.ModuleType:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise UserCodeError(_import_failure(module_name, what, error)) from error
         near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
+        if not near and "." not in error.name:
+            near = f"; run from the folder of {error.name}.py, or put the spec file there"
         raise UsageError(
             f"the {what}'s module '{module_name}' is not found: there is no '{error.name}'{near}"
         ) from None
@@ -192,10 +195,12 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:
-    """Returns the names of the modules beside one that does not exist."""
+    """Returns the names of the modules beside one that does not exist; at the top level the user's own alone."""
     parent = module_name.rpartition(".")[0]
     spec = importlib.util.find_spec(parent) if parent else None
-    paths = (spec.submodule_search_locations or []) if spec else sys.path
+    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    own = [path for path in sys.path if not path.startswith(installed)]
+    paths = (spec.submodule_search_locations or []) if spec else own
     return [found.name for found in pkgutil.iter_modules(paths)]
 
 

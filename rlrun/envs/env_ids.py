@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterable
 
 import gymnasium
@@ -46,7 +47,8 @@ def find_spec(env_id: str) -> EnvSpec:
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
-        raise UsageError(f"there is no env '{env_id}'{nearest_id(name, gymnasium.registry)}")
+        hint = nearest_id(name, gymnasium.registry) if colon else _unimported(name)
+        raise UsageError(f"there is no env '{env_id}'{hint or nearest_id(name, gymnasium.registry)}")
     spec: EnvSpec = gymnasium.registry[name]
     return spec
 
@@ -103,6 +105,19 @@ def nearest_id(wrong: str, ids: Iterable[str]) -> str:
 
     alike = [env_id for env_id in known if name in (_parts(env_id)[0], _parts(env_id)[0].rpartition("/")[2])]
     return f"; did you mean '{max(alike, key=nearness)}'?" if alike else did_you_mean(wrong, known)
+
+
+def _unimported(env_id: str) -> str:
+    """Says how to name an env of an installed package that registers its envs when it is imported.
+
+    The package is the one that the id begins with, as MiniGrid-Empty-5x5-v0 does; "" if there is none.
+    """
+    package = re.split("[-/]", env_id)[0].lower()
+    if not package.isidentifier() or package in sys.stdlib_module_names or package in sys.modules:
+        return ""
+    if not _is_installed(package):
+        return ""
+    return f" before its package is imported; write {package}:{env_id}"
 
 
 def _parts(env_id: str) -> tuple[str, int]:

@@ -21,6 +21,7 @@ from rlrun.spec.expansion import count, filled
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
 from rlrun.spec.metric_checks import check_metrics
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, ConfigPart, check_mutations
+from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
@@ -70,6 +71,9 @@ def check_entry(
     config: Section[AlgorithmConfig] | None = None
     if algorithm is not None:
         written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
+        written, wrong = with_run_length(written, data.get("stop"), algorithm.clock_unit)
+        mistakes += wrong
+        data = {**data, "config": written}
         config = check_section(algorithm.Config, written, ("config",))
         mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
         mistakes += check_metrics(data, algorithm(config.value or algorithm.Config()))

@@ -156,12 +156,16 @@ def make_importable(directory: Path) -> None:
 
 
 def _experiments_of(document: Document) -> Document:
-    """Returns a document after checking that it maps names to entries."""
+    """Returns a document after checking that it maps names to entries.
+
+    A key that begins with a dot (``.common``) is no experiment: what stands under it is there for YAML's anchors.
+    """
     place = document.place(())
     if not isinstance(document.data, Mapping):
         found = "a list" if isinstance(document.data, list) else shown(document.data)
         what = f"must be a mapping of experiment names to experiments, not {found}"
         raise SpecError([*document.problems, place.problem("", what)])
+    document.data = {key: entry for key, entry in document.data.items() if not re.match(r"\.\w", str(key))}
     nameless = [key for key, entry in document.data.items() if key in ENTRY_KEYS and not isinstance(entry, Mapping)]
     if nameless:
         what = "an experiment needs a name: write a line with it first (my-experiment:) and indent the rest below it"

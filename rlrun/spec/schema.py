@@ -15,11 +15,13 @@ from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import MAX_TRIALS, RunSettings
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.one_of import OneOf
+from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
 from rlrun.spec.tuning import SchedulerConfig, SearcherConfig
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
+_END_OF_RUN = {"const": END, "description": "Where the run stops."}
 _KEPT_OUTSIDE = ("description", "default")
 
 
@@ -51,6 +53,7 @@ def json_schema() -> dict[str, Any]:
         "description": "Experiments by name.",
         "type": "object",
         "minProperties": 1,
+        "patternProperties": {r"^\.\w": {"description": "No experiment: a place for YAML's anchors."}},
         "additionalProperties": {"$ref": "#/$defs/Experiment"},
         "$defs": {
             "Experiment": _experiment(settings, references[EnvConfig, "validation"], by_algorithm),
@@ -157,6 +160,9 @@ def _eased(schema: Any, *, spaces: bool) -> Any:
         result["properties"] = {
             name: _alternative(value, _SPACE) if spaces else value for name, value in properties.items()
         }
+    if "prefixItems" in result and schema["prefixItems"][0].get("type") == "integer":  # a point of a schedule
+        first, *others = result["prefixItems"]
+        result["prefixItems"] = [_alternative(first, _END_OF_RUN), *others]
     if result.get("type") in ("integer", "number"):
         return _alternative(result, _GROUPED_DIGITS)
     return result

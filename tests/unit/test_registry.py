@@ -54,6 +54,15 @@ def test_a_wrong_module_gets_the_nearest(lab: Path) -> None:
     )
 
 
+def test_a_wrong_module_gets_no_name_of_the_standard_library(lab: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_object("my_lib:X", "algorithm")
+    assert str(caught.value) == (
+        "the algorithm's module 'my_lib' is not found: there is no 'my_lib'; "
+        "run from the folder of my_lib.py, or put the spec file there"
+    )
+
+
 def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path) -> None:
     (lab / "lab_package").mkdir()
     (lab / "lab_package" / "__init__.py").write_text("")

@@ -353,3 +353,18 @@ def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env
     with pytest.raises(UsageError, match="unexpected keyword argument 'episode_length'; did you mean 'episode_len'"):
         check_single_env(config)
     check_single_env(config.replace(kwargs={"episode_len": 3}))
+
+
+def test_an_id_of_a_package_that_was_not_imported_is_answered_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strangegrid.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('StrangeGrid-Empty-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        check_env(EnvConfig(id="StrangeGrid-Empty-v0"))
+    told = "there is no env 'StrangeGrid-Empty-v0' before its package is imported; write "
+    assert str(caught.value) == f"{told}strangegrid:StrangeGrid-Empty-v0"
+    check_env(EnvConfig(id="strangegrid:StrangeGrid-Empty-v0"))

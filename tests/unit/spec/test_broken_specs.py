@@ -254,7 +254,7 @@ ENTRIES = [
         [
             (
                 "spec.yaml:2:14: try.algorithm: the algorithm's module 'no_such_lab' is not found: there "
-                "is no 'no_such_lab'"
+                "is no 'no_such_lab'; run from the folder of no_such_lab.py, or put the spec file there"
             )
         ],
     ),

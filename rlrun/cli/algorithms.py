@@ -7,6 +7,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -28,7 +29,5 @@ def algorithms(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    click.echo(
-        table(["algorithm", "what it does"], [[each["name"], each["summary"]] for each in found], stdout_width())
-    )
-    click.echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")
+    echo(table(["algorithm", "what it does"], [[each["name"], each["summary"]] for each in found], stdout_width()))
+    echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")

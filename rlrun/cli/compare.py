@@ -12,6 +12,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.report.comparison import Comparison, Side
@@ -60,7 +61,7 @@ def compare(
     if as_json:
         print_json({**asdict(comparison), "notes": [*comparison.notes, *remarks]})
     else:
-        click.echo(comparison_text(comparison, remarks))
+        echo(comparison_text(comparison, remarks))
 
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:

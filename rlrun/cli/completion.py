@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from rlrun.cli.terminal import echo
+
 HOW_TO = {
     "bash": '# Put this into ~/.bashrc:  eval "$(rlrun completion bash)"',
     "zsh": '# Put this into ~/.zshrc:  eval "$(rlrun completion zsh)"',
@@ -23,4 +25,4 @@ def completion(ctx: click.Context, shell: str) -> None:
         raise click.UsageError(f"click has no completion for {shell}")
     group = ctx.find_root().command
     script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
-    click.echo(f"{HOW_TO[shell]}\n{script}")
+    echo(f"{HOW_TO[shell]}\n{script}")

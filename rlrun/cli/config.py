@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rlrun.cli.options import complete_algorithms
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -17,4 +18,4 @@ def config(algorithm: str) -> None:
     from rlrun.commented_yaml import commented_yaml
     from rlrun.registry import algorithm_class
 
-    click.echo(commented_yaml(algorithm_class(algorithm).Config).rstrip("\n"))
+    echo(commented_yaml(algorithm_class(algorithm).Config).rstrip("\n"))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -63,7 +64,7 @@ def demonstrate(
         demonstrations, returns = recorded(acts, world, episodes, seed)
     demonstrations.save(output)
     steps = demonstrations.num_steps
-    click.echo(
+    echo(
         f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, "
         f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean"
     )

@@ -8,6 +8,7 @@ import click
 
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -43,7 +44,7 @@ def _examine(runs_dir: Path, *, start_ray: bool, as_json: bool) -> None:
         found.append(finding)
         if not as_json:
             advice = f"  ({finding.advice})" if finding.advice else ""
-            click.echo(f"{finding.verdict:<8}{finding.subject:<17}{finding.value}{advice}")
+            echo(f"{finding.verdict:<8}{finding.subject:<17}{finding.value}{advice}")
     if as_json:
         print_json([finding.to_data() for finding in found])
     missing = [finding.subject for finding in found if finding.verdict == "missing"]

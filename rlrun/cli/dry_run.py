@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from rlrun.cli.json_document import print_json
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -23,9 +22,9 @@ def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
         print_json([_described(experiment) for experiment in experiments])
         return
     for experiment in experiments:
-        click.echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")
+        echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")
     trials = sum(experiment.num_trials for experiment in experiments)
-    click.echo(f"{counted(trials, 'trial')} in all.")
+    echo(f"{counted(trials, 'trial')} in all.")
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:

@@ -9,6 +9,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -33,4 +34,4 @@ def envs(text: str | None, as_json: bool) -> None:
         print_json([asdict(env) for env in found])
         return
     rows = [[env.id, env.backend, "usable" if env.usable else f"needs {env.install}"] for env in found]
-    click.echo(table(["env", "backend", "here"], rows, stdout_width()))
+    echo(table(["env", "backend", "here"], rows, stdout_width()))

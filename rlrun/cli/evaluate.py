@@ -10,6 +10,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.rollout.evaluation import EvaluationResult
@@ -52,7 +53,7 @@ def evaluate(
     if as_json:
         print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})
     else:
-        click.echo(f"{checkpoint}\n{evaluation_text(result)}")
+        echo(f"{checkpoint}\n{evaluation_text(result)}")
 
 
 def evaluation_text(result: EvaluationResult) -> str:

@@ -9,6 +9,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,9 +35,9 @@ def examples(text: str | None, as_json: bool) -> None:
         print_json(found)
     elif found:
         headings = list(found[0])
-        click.echo(table(headings, [list(row.values()) for row in found], stdout_width()))
+        echo(table(headings, [list(row.values()) for row in found], stdout_width()))
     else:
-        click.echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
+        echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from dataclasses import asdict
 import click
 
 from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.terminal import echo
 from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
 
 BUG = 1
@@ -50,13 +51,13 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
         _silence_stdout()
         raise click.exceptions.Exit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
-        click.echo("\nInterrupted.", err=True)
+        echo("\nInterrupted.", err=True)
         if document is not None:
             document.fail("Interrupted.", Interrupted.exit_code, [])
         raise click.exceptions.Exit(Interrupted.exit_code) from None
     except (Exception, SystemExit) as error:
         code, text = explain(error)
-        click.echo(text, err=True)
+        echo(text, err=True)
         if document is not None:
             problems = [asdict(problem) for problem in error.problems] if isinstance(error, SpecError) else []
             document.fail(text.removeprefix("Error: "), code, problems)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.options import Command, complete_algorithms
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -54,5 +55,5 @@ def named_experiments(
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)
-    click.echo(f"{experiment.name}: {experiment.origin}", err=True)
+    echo(f"{experiment.name}: {experiment.origin}", err=True)
     return [experiment]

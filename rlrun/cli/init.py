@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from rlrun.cli.options import complete_algorithms
+from rlrun.cli.terminal import echo
 
 TEMPLATE = """\
 # {algorithm} on {env}. `rlrun train {file}` trains it, `rlrun validate {file}` checks it.
@@ -58,4 +59,4 @@ def init(env: str, algorithm: str) -> None:
             stream.write(text)
     except FileExistsError:
         raise UsageError(f"{file} exists; remove it first, or edit it") from None
-    click.echo(f"Wrote {file}. Train it: rlrun train {file}", err=True)
+    echo(f"Wrote {file}. Train it: rlrun train {file}", err=True)

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from rlrun.cli.progress import RunProgress, TrialProgress, whole_seconds
+from rlrun.cli.terminal import plain
 from rlrun.cli.trial_table import drawn_run
 
 REFRESHES_PER_S = 2
@@ -54,7 +55,7 @@ class LiveView:
 
     def say(self, text: str) -> None:
         """Writes a line above the view."""
-        self._console.print(text)
+        self._console.print(plain(text))
 
     def close(self) -> None:
         """Takes the view off the screen. Can be called twice."""

@@ -12,6 +12,7 @@ import click
 
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.terminal import echo
 from rlrun.errors import did_you_mean
 
 # Section of the help -> command -> where it lives. Command files import click and nothing heavier at import time.
@@ -102,7 +103,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     if wanted and not ctx.resilient_parsing:
         from rlrun.checkpoint.manifest import rlrun_version
 
-        click.echo(f"rlrun {rlrun_version()}")
+        echo(f"rlrun {rlrun_version()}")
         ctx.exit()
 
 

@@ -9,6 +9,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import complete_algorithms, json_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 
 @click.command()
@@ -30,4 +31,4 @@ def metrics(algorithm: str, as_json: bool) -> None:
         print_json([dataclasses.asdict(metric) for metric in reported])
         return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
-    click.echo(table(["metric", "unit", "what it says"], rows, stdout_width()))
+    echo(table(["metric", "unit", "what it says"], rows, stdout_width()))

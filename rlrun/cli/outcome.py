@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
 from rlrun.cli.tables import duration, stdout_width, table
+from rlrun.cli.terminal import echo
 from rlrun.runs.outcome import failure_of, is_complete, resume_command, shown_path
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
     if as_json:
         print_json([trial_data(trial) for trial in trials])
     else:
-        click.echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
-        click.echo()
-        click.echo("\n".join(next_steps(trials)))
+        echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
+        echo()
+        echo("\n".join(next_steps(trials)))
     failure = failure_of(trials)
     if failure is not None:
         raise failure

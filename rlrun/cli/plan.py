@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_files_option
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorInfo
@@ -50,10 +51,10 @@ def plan(
         raise click.UsageError(f"a drawing shows one plan, and the files hold {len(plans)} experiments")
     drawn = "\n".join(_drawn(name, described, form, titled=bool(files)) for name, described in plans)
     if output is None:
-        click.echo(drawn)
+        echo(drawn)
         return
     output.write_text(drawn + "\n", encoding="utf-8")
-    click.echo(f"Drawn: {output}")
+    echo(f"Drawn: {output}")
 
 
 def _drawn(name: str, described: Sequence[OperatorInfo], form: Form, *, titled: bool) -> str:

@@ -13,6 +13,7 @@ import click
 
 from rlrun.cli.options import axis_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.report.curves import Curve
@@ -63,7 +64,7 @@ def plot(
     if any(view.goal[0] != metric for view in views):
         views = read_runs(paths, [metric])
     for problem in (problem for view in views for problem in view.problems):
-        click.echo(f"left out: {problem}", err=True)
+        echo(f"left out: {problem}", err=True)
     groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]
     found = [curve_of(group, metric, AXES[axis], mode=mode) for group in groups]
     curves = [curve for curve in found if curve is not None]
@@ -71,9 +72,9 @@ def plot(
         raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet")
     if output is not None:
         draw_picture(curves, metric, "seconds" if axis == "time" else axis, output, mode=mode)
-        click.echo(f"Drawn: {output}")
+        echo(f"Drawn: {output}")
     if output is None or terminal:
-        click.echo(_terminal_plot(curves, metric, axis, mode))
+        echo(_terminal_plot(curves, metric, axis, mode))
 
 
 def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) -> str:

@@ -12,6 +12,7 @@ import click
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import OutputFile, json_option, set_option, spec_files_option
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
@@ -56,19 +57,19 @@ def profile(
     from rlrun.trial.trial_training import training_of
 
     trial = _first_trial(files, algorithm, env, overrides)
-    running = training_of(trial, announce=lambda text: click.echo(text, err=True))
+    running = training_of(trial, announce=lambda text: echo(text, err=True))
     with running, _user_code_explained(type(running.algorithm)):
-        click.echo("starting, and compiling if need be: this is not measured", err=True)
+        echo("starting, and compiling if need be: this is not measured", err=True)
         warm_up_s = warm_up(running)
-        click.echo(f"measuring for {seconds:g} s", err=True)
+        echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
         if as_json:
             print_json(profile_data(trial, measured, warm_up_s))
         else:
-            click.echo("\n".join(profile_lines(trial, measured, warm_up_s)))
+            echo("\n".join(profile_lines(trial, measured, warm_up_s)))
         if trace is not None:
             write_trace(measured, trace)
-            click.echo(f"Trace: {trace}", err=True)
+            echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
         raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the above is what was measured until then.")
 
@@ -93,5 +94,5 @@ def _first_trial(
     first, *others = named_experiments(files, algorithm, env, overrides)
     trial = first.first_trial()
     if others or first.num_trials > 1:
-        click.echo(f"{first.name}, {trial.name}: the first of the trials; the others are not run", err=True)
+        echo(f"{first.name}, {trial.name}: the first of the trials; the others are not run", err=True)
     return trial

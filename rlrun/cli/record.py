@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.terminal import echo
 
 # Suffix -> the modules that write it; all of them come with the extra `video`.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
@@ -68,7 +69,7 @@ def record(
     finally:
         partial.unlink(missing_ok=True)
     returns = ", ".join(f"{value:.1f}" for value in recorded["returns"])
-    click.echo(f"{output}: {recorded['frames']} frames, returns {returns}")
+    echo(f"{output}: {recorded['frames']} frames, returns {returns}")
 
 
 def _recorded(request: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.exits import explained_errors
+from rlrun.cli.terminal import echo
 from rlrun.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def main(request: str) -> None:
         wanted = json.loads(request)
         checkpoint, output, runs_dir = (Path(wanted.pop(name)) for name in ("checkpoint", "output", "runs_dir"))
         returns, frames = record(checkpoint, output, runs_dir, **wanted)
-        click.echo(json.dumps({"frames": frames, "returns": returns}))
+        echo(json.dumps({"frames": frames, "returns": returns}))
 
 
 if __name__ == "__main__":

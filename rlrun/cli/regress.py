@@ -11,6 +11,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option, set_option, spec_files_option
 from rlrun.cli.tables import duration, stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.regression.baseline import Baseline
@@ -102,7 +103,7 @@ def regress(
     if as_json:
         print_json([verdict_data(verdict) for verdict in verdicts])
     else:
-        click.echo(verdicts_text(verdicts))
+        echo(verdicts_text(verdicts))
     _raise_misses(verdicts)
 
 
@@ -195,7 +196,7 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
             click.echo(f"warning: {verdict.experiment}: {verdict.warning}", err=True)
         for case in verdict.cases:
             if case.error:
-                click.echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)
+                echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)
     missed = [f"{verdict.experiment}: {verdict.message}" for verdict in verdicts if not verdict.passed]
     if missed:
         raise TargetMissed("\n".join(missed))

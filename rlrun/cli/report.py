@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.options import runs_dir_option
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.tuning import Mode
@@ -51,5 +52,5 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
         raise UsageError(f"{output}: a report is written as .html")
     problems = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
     for problem in problems:
-        click.echo(f"left out: {problem}", err=True)
-    click.echo(f"Written: {output} ({output.stat().st_size / 1e6:.1f} MB)")
+        echo(f"left out: {problem}", err=True)
+    echo(f"Written: {output} ({output.stat().st_size / 1e6:.1f} MB)")

@@ -13,6 +13,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration, stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState
@@ -48,7 +49,7 @@ def runs(
         print_json(found)
         return
     if not found:
-        click.echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
+        echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
         return
     rows = [
         [
@@ -61,10 +62,10 @@ def runs(
         ]
         for run in found
     ]
-    click.echo(table(["run", "status", "trials", "best", "env steps", "last change"], rows, stdout_width(), ["trials"]))
+    echo(table(["run", "status", "trials", "best", "env steps", "last change"], rows, stdout_width(), ["trials"]))
     for run in found:
         for problem in _problems(run):
-            click.echo(f"{run['name']}: {problem}", err=True)
+            echo(f"{run['name']}: {problem}", err=True)
 
 
 def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
@@ -90,7 +91,7 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> None:
     if asks:
         click.confirm(f"Delete {directory} with its checkpoints?", abort=True)
     shutil.rmtree(directory)
-    click.echo(f"Deleted {directory}.", err=True)
+    echo(f"Deleted {directory}.", err=True)
 
 
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -53,7 +54,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _trials_table(view, metric, mode, whole=whole),
     ]
     parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
-    click.echo("\n\n".join(part for part in parts if part))
+    echo("\n\n".join(part for part in parts if part))
 
 
 def _heading(run: RunView) -> str:

@@ -12,6 +12,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.cli.progress import RunProgress
@@ -43,7 +44,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         _watch(directory)
     state = read_run_state(directory)
     while watches and state.driver is not None:
-        click.echo(_in_words(state, progress_of(state).summary(time.time())))
+        echo(_in_words(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
     if as_json:
@@ -145,18 +146,18 @@ def _print(state: RunState) -> None:
 
     run, now = progress_of(state), time.time()
     left = run.left_text(now) if state.driver is not None else ""
-    click.echo(_in_words(state, left))
+    echo(_in_words(state, left))
     trials = shown_first(run.trials.values())
     columns = columns_of(run, trials, now) if trials else []
     if trials and sys.stdout.isatty():
         console = Console(highlight=False, markup=False)
         console.print(drawn_table(that_fit(columns, console.width), [trial.status for trial in trials]))
     elif trials:
-        click.echo(text_table(columns))
+        echo(text_table(columns))
     leader = run.leader()
     for line in (run.counts_text(), "" if leader is None else str(leader), *_notes(state)):
         if line:
-            click.echo(line)
+            echo(line)
 
 
 def _watch(directory: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from rlrun.cli.terminal import echo
 from rlrun.errors import CheckpointError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
         try:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
         except UsageError as error:  # a checkpoint is whole without it
-            click.echo(f"{error}; goes on without it", err=True)
+            echo(f"{error}; goes on without it", err=True)
     return Training.restore(checkpoint, trust=trust, eager=True)
 
 
@@ -172,5 +171,5 @@ def _of_trial(trial: Path, *, best: bool) -> Path:
         reasons = "".join(f"\n  {skipped.reason}" for skipped in scan.skipped)
         raise CheckpointError(f"{trial} has no {'whole ' if reasons else ''}checkpoint{reasons}")
     for skipped in scan.skipped:
-        click.echo(f"skipped {skipped.reason}", err=True)
+        echo(f"skipped {skipped.reason}", err=True)
     return scan.newest

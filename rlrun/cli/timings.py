@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from rlrun.cli.json_document import print_json
+from rlrun.cli.terminal import echo, plain
 from rlrun.cli.watch import copy_of_stderr
 from rlrun.errors import UsageError
 
@@ -64,20 +63,20 @@ def tune(spec: Path, *, as_json: bool) -> None:
     stderr = copy_of_stderr()
     for timing in _timings(trial):
         timings.append(timing)
-        click.echo(
+        told = (
             f"num_workers {timing.num_workers}, num_envs_per_worker {timing.num_envs_per_worker}: "
-            f"{timing.env_steps_per_s:,.0f} env steps/s",
-            file=stderr,
+            f"{timing.env_steps_per_s:,.0f} env steps/s"
         )
+        print(plain(told), file=stderr, flush=True)
     timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
     if as_json:
         print_json([vars(timing) for timing in timings])
         return
     best = timings[0]
-    click.echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")
-    click.echo(f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}")
+    echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")
+    echo(f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}")
     if trial.config.rollout_fragment_length is not None:
-        click.echo("  rollout_fragment_length: null  # what fills a batch")
+        echo("  rollout_fragment_length: null  # what fills a batch")
 
 
 def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]]:

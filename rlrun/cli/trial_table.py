@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rlrun.cli.progress import RunProgress, TrialProgress, shown_first, whole_seconds
 from rlrun.cli.tables import GAP, cell_text
+from rlrun.cli.terminal import plain
 
 BAR_WIDTH = 12
 LONGEST_SETTING = 24
@@ -133,7 +134,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
     table.add_row(*(Text(column.heading) for column in columns), style="dim")
     for place, status in enumerate(statuses):
         cells = [
-            Text(column.cells[place], style=STYLES.get(status, "") if column.heading in ("status", "") else "")
+            Text(plain(column.cells[place]), style=STYLES.get(status, "") if column.heading in ("status", "") else "")
             for column in columns
         ]
         table.add_row(*cells, style="" if status == "RUNNING" else "dim")
@@ -170,7 +171,7 @@ def drawn_run(
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
+    return Text(plain(text), style=style, overflow="ellipsis", no_wrap=True)
 
 
 def _setting(trial: TrialProgress, name: str) -> str:

@@ -10,6 +10,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -32,7 +33,7 @@ def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: in
         return
     tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
     rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]
-    click.echo(table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width()))
+    echo(table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width()))
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.progress import RunProgress, TrialProgress
 from rlrun.cli.tables import counted
+from rlrun.cli.terminal import plain
 from rlrun.runs.events import (
     RunEvent,
     RunFinished,
@@ -113,7 +114,7 @@ class RunWatcher:
     def _write_line(self, line: str) -> None:
         # A log that nobody reads any more (a closed pipe) is no reason to end a training run.
         with suppress(BrokenPipeError):
-            print(line, file=self._stream, flush=True)
+            print(plain(line), file=self._stream, flush=True)
 
     def _close_view(self) -> None:
         if self._view is not None:

@@ -91,7 +91,7 @@ def main() -> None:
     gathered = min(options.gathered, room)
     found: dict[str, Any] = {"about": about(room)}
     print("\n".join(f"{name}: {value}" for name, value in found["about"].items()), flush=True)
-    prepare_environment()
+    prepare_environment(loopback=True)
     start(max([*numbers, gathered, os.cpu_count() or 1]), object_store_bytes(), quiet=True)
     if "stubs" in parts:
         found["stubs"] = stubs(numbers, options.seconds, FRAGMENTS_PER_BATCH)

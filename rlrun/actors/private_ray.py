@@ -1,14 +1,21 @@
-"""Starts a Ray of one's own on this machine: no telemetry, no dashboard, a token against other users."""
+"""Starts a Ray of one's own on this machine: no telemetry, no dashboard, reachable from this machine and user alone."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import sys
+import tempfile
 from pathlib import Path
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Fragments pass through the object store a few at a time; Ray's default is 30 % of the memory."""
+
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""By "0" Ray is told to be no part of a cluster, whatever the system: it then has the address 127.0.0.1."""
+
+_folder: tempfile.TemporaryDirectory[str] | None = None
+"""Sockets and logs of the Ray that was started here; nobody else may look in. Ray wants a short path to it."""
 
 
 def start_unless_running(num_cpus: int) -> bool:
@@ -20,7 +27,7 @@ def start_unless_running(num_cpus: int) -> bool:
     Returns:
         Whether it was started here.
     """
-    prepare_environment()
+    prepare_environment(loopback=True)
     import ray
 
     if ray.is_initialized():
@@ -29,17 +36,22 @@ def start_unless_running(num_cpus: int) -> bool:
     return True
 
 
-def prepare_environment() -> None:
+def prepare_environment(*, loopback: bool) -> None:
     """Says what Ray reads when it is imported: nothing is sent home, and its token is on.
 
-    Ray listens on all interfaces. It reads its mode of authentication once: set later, the driver and its workers would
-    disagree; left alone, Ray turns its token on by itself for what it starts. What the user has set is left.
+    Ray reads its mode of authentication once: set later, the driver and its workers would disagree; left alone, Ray
+    turns its token on by itself for what it starts. What the user has set is left.
+
+    Args:
+        loopback: Whether it is for this machine alone: Ray then listens on the loopback interface, and else on all.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
     os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if loopback:
+            os.environ.setdefault(LOOPBACK_VARIABLE, "0")
 
 
 def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
@@ -55,14 +67,33 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     if not has_token():
         # A token in the environment reaches Ray's processes and nobody else's, and writes nothing into the user's home.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    global _folder
+    _folder = tempfile.TemporaryDirectory(prefix="rlrun-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
     ray.init(
         address="local",
+        _temp_dir=f"{_folder.name}/ray",  # which Ray opens to everyone
         num_cpus=num_cpus,
         include_dashboard=False,
         object_store_memory=object_store_bytes,
         logging_level="ERROR" if quiet else "INFO",
         log_to_driver=not quiet,
     )
+
+
+def stop() -> None:
+    """Stops or leaves the Ray of this process, and removes the folder of the one that was started here."""
+    import ray
+
+    global _folder
+    ray.shutdown()
+    if _folder is not None:
+        _folder.cleanup()
+        _folder = None
+
+
+def is_bound_to_this_machine() -> bool:
+    """Whether Ray was imported for this machine alone, which a process cannot take back."""
+    return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
 
 
 def has_token() -> bool:

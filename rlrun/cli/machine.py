@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from rlrun.actors.private_ray import LOOPBACK_VARIABLE
 from rlrun.cluster.resources import machine_cpus
 
 GIB = 1024**3
@@ -152,7 +153,11 @@ def _ports() -> Finding:
             socket.create_server(("127.0.0.1", 0)) as server,
             socket.create_connection(server.getsockname(), timeout=5),
         ):
-            return Finding("ports", "ok", "processes can listen and be reached on 127.0.0.1; Ray takes free ones")
+            if os.environ.get(LOOPBACK_VARIABLE, "0") != "0":
+                told = "a run's own Ray is open on all interfaces, behind its token"
+                return Finding("ports", "note", told, f"unset {LOOPBACK_VARIABLE}")
+            told = "processes can listen and be reached on 127.0.0.1, where a run's own Ray takes free ports; none else"
+            return Finding("ports", "ok", told)
     except OSError as error:
         advice = "Ray cannot start; use num_workers: 0 and --executor local"
         return Finding("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)

@@ -84,7 +84,7 @@ class RaySession:
         """
         if self._started:
             return
-        _prepare_environment()
+        _prepare_environment(loopback=self._address is None)
         import ray
 
         if ray.is_initialized():
@@ -110,9 +110,7 @@ class RaySession:
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
         if self._is_ours:
-            import ray
-
-            ray.shutdown()
+            private_ray.stop()
         self._started = self._is_ours = False
 
 
@@ -133,10 +131,10 @@ def belongs_to_ray() -> bool:
     return bool(ray.is_initialized())
 
 
-def _prepare_environment() -> None:
+def _prepare_environment(*, loopback: bool) -> None:
     for name, value in SWITCHES.items():
         os.environ.setdefault(name, value)
-    private_ray.prepare_environment()
+    private_ray.prepare_environment(loopback=loopback)
 
 
 def warn_if_open_to_everyone() -> None:
@@ -196,6 +194,10 @@ def demand_cluster(address: str) -> None:
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         raise UsageError(
             "a cluster is joined with its token only: unset RAY_AUTH_MODE, which is disabled, and set RAY_AUTH_TOKEN"
+        )
+    if private_ray.is_bound_to_this_machine():
+        raise UsageError(
+            "this process has had a Ray for this machine alone, and cannot join a cluster any more: use a new process"
         )
     if not private_ray.has_token():
         raise UsageError(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.actors import private_ray
 from rlrun.actors.actor_place import Call
-from rlrun.actors.private_ray import start_unless_running
 from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.all_reduce import AllReduce, PeerLost
@@ -79,7 +79,7 @@ class LearnerGroup:
         self.last_batch: SampleBatch | None = None
         self._ranks = range(num_learners)
         needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_workers)
-        self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
+        self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
         shards: tuple[ShardConfig, ...] = ()
         if num_parameter_servers:
             shards = shard_configs(policy, objectives, num_parameter_servers, num_learners, timeout_s)
@@ -270,9 +270,7 @@ class LearnerGroup:
             self._servers.close()
         self._meeting.close()
         if self._owns_ray:
-            import ray
-
-            ray.shutdown()
+            private_ray.stop()
         self._owns_ray = False
 
     def _call_all(self, method: str, *arguments: Any) -> list[Any]:

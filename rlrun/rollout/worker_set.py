@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rlrun.actors.private_ray import start_unless_running
+from rlrun.actors import private_ray
 from rlrun.errors import CheckpointError
 from rlrun.rollout.aggregated_workers import AggregatedWorkers
 from rlrun.rollout.aggregator import Aggregation, JoinedRollouts
@@ -225,9 +225,7 @@ class WorkerSet:
         for operators in self._configs.postprocessing.values():
             operators.close()
         if self._owns_ray:
-            import ray
-
-            ray.shutdown()
+            private_ray.stop()
         self._started, self._owns_ray = None, False
 
     def _workers(self) -> StartedWorkers:
@@ -235,7 +233,7 @@ class WorkerSet:
         if self._started is None:
             if self.num_workers:
                 needed = math.ceil(self.num_workers * self._supervision.num_cpus)
-                self._owns_ray = start_unless_running(max(needed, os.cpu_count() or 1))
+                self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
             self._started = self._made()
         return self._started
 

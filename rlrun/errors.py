@@ -21,19 +21,34 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """What a command ends with; docs/running.md lists them."""
+
+    OK = 0
+    BUG = 1
+    USAGE_OR_SPEC = 2
+    TARGET_MISSED = 3
+    TRAINING_FAILED = 4
+    CHECKPOINT_REFUSED = 5
+    ENVIRONMENT_UNUSABLE = 6
+    DISK_OR_MEMORY = 7
+    INTERRUPTED = 130
 
 
 class RlrunError(Exception):
     """Whatever rlrun itself raises; its text is one message for the user, without a traceback."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = ExitCode.BUG
 
 
 class UsageError(RlrunError):
     """The command or call cannot mean anything as given."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE_OR_SPEC
 
 
 @dataclass(frozen=True)
@@ -75,13 +90,13 @@ class CompilerMissing(UsageError):
 class TargetMissed(RlrunError):
     """A run ended below what its spec expects of it."""
 
-    exit_code = 3
+    exit_code = ExitCode.TARGET_MISSED
 
 
 class TrainingFailed(RlrunError):
     """Training failed; where a user's own code raised, its traceback is in the message."""
 
-    exit_code = 4
+    exit_code = ExitCode.TRAINING_FAILED
 
 
 class RayEnded(TrainingFailed):
@@ -91,7 +106,7 @@ class RayEnded(TrainingFailed):
 class CheckpointError(RlrunError):
     """A checkpoint that cannot be used."""
 
-    exit_code = 5
+    exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class CheckpointCorrupt(CheckpointError):
@@ -105,13 +120,13 @@ class CheckpointRefused(CheckpointError):
 class EnvironmentUnusable(RlrunError):
     """An env that does not exist here or lacks an extra; the message names the pip command."""
 
-    exit_code = 6
+    exit_code = ExitCode.ENVIRONMENT_UNUSABLE
 
 
 class OutOfResources(RlrunError):
     """The disk or the memory is full; the message says where, how much is needed and how much is free."""
 
-    exit_code = 7
+    exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
@@ -121,7 +136,7 @@ class DiskFull(OutOfResources):
 class Interrupted(RlrunError):
     """The user interrupted the run; what was saved is named in the message."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

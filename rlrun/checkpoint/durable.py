@@ -137,6 +137,9 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
     except OSError as error:
         if error.errno not in FULL_DISK_ERRNOS:
             raise
+        if error.errno == errno.EFBIG:
+            told = f"about {megabytes(bytes_needed())} are needed, more than a file may hold here: raise `ulimit -f`"
+            raise DiskFull(f"{path}: {error.strerror}: {told}") from error
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
         raise DiskFull(
             f"{path}: {error.strerror}: about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"

@@ -18,9 +18,8 @@ import click
 
 from rlrun.cli.json_document import JsonDocument
 from rlrun.cli.terminal import echo
-from rlrun.errors import Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
+from rlrun.errors import ExitCode, Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
 
-BUG = 1
 CLOSED_PIPE = 141
 
 # The user's own paths can be wrong in these ways whatever the code does; any other OSError is a bug of ours.
@@ -88,7 +87,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     if isinstance(error, SystemExit):  # click ends a command otherwise
         return TrainingFailed.exit_code, f"Error: code outside rlrun wanted to end the process:\n{trace}"
     return (
-        BUG,
+        ExitCode.BUG,
         f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
     )
 

@@ -1,0 +1,16 @@
+"""The exit codes that the documentation lists are those that commands end with."""
+
+import re
+from pathlib import Path
+
+from rlrun.errors import ExitCode
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "running.md"
+
+
+def test_the_documented_exit_codes_are_those_of_the_code_in_the_same_words() -> None:
+    _, _, section = PAGE.read_text().partition("## Exit codes")
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|$", section, re.MULTILINE)
+    words = {code: code.name.lower().replace("_", " ") for code in ExitCode}
+    documented = {int(code): re.sub(r"^(a|an) |:.*$", "", meaning) for code, meaning in rows}
+    assert documented == {int(code): word for code, word in words.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
@@ -14,10 +14,12 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
+from rlrun.metric import Metric
 from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class A2C(Algorithm[A2CConfig]):
 
     Config = A2CConfig
     policy_family = "actor_critic"
-    learner_metrics = POLICY_GRADIENT_METRICS
+    learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
@@ -64,8 +66,10 @@ class A2C(Algorithm[A2CConfig]):
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
         config = self.config
-        batches = fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda)).combine(
-            ConcatBatches(config.train_batch_size)
+        batches = (
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(MeasureValues())
         )
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithms.a2c import A2C, A2CConfig
+from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
 @defaults(entropy_coeff=0.01)
@@ -37,6 +48,13 @@ class A3C(A2C):
 
     Config = A3CConfig
     config: A3CConfig
+    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, *VALUE_METRICS)
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """A2C's, which also measures the values: what travels from a worker are gradients and statistics alone."""
+        loss = super().loss(outputs, batch, scheduled)
+        measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
+        return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """The gradient of a fragment at the weights that acted."""

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithms.impala import Impala, ImpalaConfig
-from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.training import AddTargetOutputs, UpdateTargetNetwork
+from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -47,7 +48,7 @@ class APPO(Impala):
     Config = APPOConfig
     config: APPOConfig
     has_target_network = True
-    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION, MEAN_RATIO)
+    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION, MEAN_RATIO, *VALUE_METRICS)
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
@@ -92,6 +93,7 @@ class APPO(Impala):
                 "kl": kl,
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
                 "mean_ratio": masked_mean(log_ratios.exp(), valid),
+                **value_statistics(outputs.values, targets, valid),
             },
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS
+from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -14,6 +14,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.replay_recent import ReplayRecent
 from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -76,7 +77,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     Config = ImpalaConfig
     policy_family = "actor_critic"
-    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO)
+    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
@@ -105,6 +106,7 @@ class Impala(Algorithm[ImpalaConfig]):
                 "value_loss": value_loss,
                 "entropy": entropy,
                 "mean_ratio": masked_mean(log_ratios.exp(), valid),
+                **value_statistics(outputs.values, targets, valid),
             },
         )
 

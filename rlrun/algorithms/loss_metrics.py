@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.value_estimates import explained_variance
 from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 GRAD_NORM = Metric("grad_norm", "", "Norm of the gradient before it is clipped")
 ENTROPY = Metric("entropy", "nats", "Mean entropy of the action distribution")
@@ -23,3 +30,18 @@ TD_METRICS = (
     Metric("td_error", "", "Mean absolute TD error"),
     GRAD_NORM,
 )
+
+
+def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str, Tensor]:
+    """Returns a loss's statistics for `VALUE_METRICS`.
+
+    Args:
+        values: Values of the observations, [S, L].
+        targets: What they should be, [S, L].
+        valid: 1 where a cell counts and 0 elsewhere, [S, L].
+    """
+    values = values.detach()
+    return {
+        "value_mean": masked_mean(values, valid),
+        "explained_variance": explained_variance(values, targets, valid),
+    }

@@ -15,6 +15,7 @@ from rlrun.flow.operators.advantages import Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
@@ -70,7 +71,7 @@ class PG(Algorithm[PGConfig]):
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
         config = self.config
-        batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True))
+        batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (

@@ -16,6 +16,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
@@ -126,6 +127,7 @@ class PPO(Algorithm[PPOConfig]):
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
             .combine(ConcatBatches(config.train_batch_size))
+            .for_each(MeasureValues())
             .for_each(Standardize("advantages"))
             .for_each(
                 TrainOnBatch(

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
+from rlrun.flow.operators.value_estimates import NO_VALUES, VALUE_METRICS, value_metrics, value_moments
+from rlrun.functional.moments import Moments
 from rlrun.functional.schedules import values_at
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Replica(TypedDict):
         steps: Valid steps that all workers together learned from.
         weights_version: Version of the weights that acted.
         digest: Digest of the worker's parameters, the same for all workers.
+        values: Moments of the values in the worker's own batch and of their targets, see `value_moments`.
         flat: Its parameters [P]; from one worker only, since all have the same.
         learner: Its optimizer's tensors, counters, minibatch order and statistics; from that worker only.
     """
@@ -38,6 +41,7 @@ class Replica(TypedDict):
     steps: int
     weights_version: int
     digest: int
+    values: dict[str, object]
     flat: NDArray[np.float32] | None
     learner: dict[str, Any]
 
@@ -128,7 +132,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             self._goes_on_from = weights.learning
 
     def __call__(self, item: SampleBatch) -> Replica:
-        """Learns from a batch [T, B]."""
+        """Learns from a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
             raise RuntimeError("a worker learns from weights on, and none have arrived")
         learner, weights = self._started(), self._weights
@@ -154,6 +158,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             steps=int(steps),
             weights_version=weights.version,
             digest=zlib.crc32(flat.tobytes()),
+            values=value_moments(item).state(),
             flat=flat if self._is_first else None,
             learner={
                 "optimizer": learner.optimizer_state(),
@@ -223,6 +228,7 @@ class MirrorReplicas(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
         self._statistics: list[dict[str, float]] = []
+        self._values = NO_VALUES
 
     def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
         """Mirrors one worker's replica.
@@ -232,6 +238,7 @@ class MirrorReplicas(Operator):
         """
         worker, replica = item
         learner = self.trainee.learner
+        self._values = self._values.merged(Moments.from_state(replica["values"]))
         if replica["flat"] is not None:
             self.trainee.lag.add(learner.weights_version, np.array(replica["weights_version"]))
             learner.load_flat(replica["flat"])
@@ -243,11 +250,15 @@ class MirrorReplicas(Operator):
             raise TrainingFailed(f"the parameters of rollout worker {worker} are no longer those of the others")
         return [replica] if worker == self.trainee.workers.indices[-1] else []
 
+    declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)
+
     def metrics(self) -> dict[str, float]:
-        """Returns the means of the statistics of the workers' losses since the last call."""
+        """Returns what was measured since the last call: means of the losses' statistics, and of the values."""
         taken, self._statistics = self._statistics, []
+        values, self._values = self._values, NO_VALUES
         names = taken[0] if taken else {}
-        return {f"learner/{name}": float(np.mean([statistics[name] for statistics in taken])) for name in names}
+        means = {f"learner/{name}": float(np.mean([statistics[name] for statistics in taken])) for name in names}
+        return {**means, **value_metrics(values)}
 
 
 def standardized_together(

@@ -111,6 +111,7 @@ def test_the_plan_reads_like_the_algorithm():
         "parallel_rollouts",
         "ComputeAdvantages",
         "ConcatBatches",
+        "MeasureValues",
         "Standardize",
         "TrainOnBatch",
         "MergeFilters",

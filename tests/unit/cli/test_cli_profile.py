@@ -36,6 +36,7 @@ PLANNED = [
     "parallel_rollouts",
     "ComputeAdvantages",
     "ConcatBatches",
+    "MeasureValues",
     "Standardize",
     "TrainOnBatch",
     "MergeFilters",
@@ -293,7 +294,7 @@ def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path) -> None:
     assert "not measured\nmeasuring for 0.2 s\n" in done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "cartpole-ppo, 000-seed=0: ppo on CartPole-v1"
-    assert [line.split()[0] for line in lines[4:13]] == ["operator", *PLANNED, "waiting"]
+    assert [line.split()[0] for line in lines[4:14]] == ["operator", *PLANNED, "waiting"]
     assert any(line.startswith("local worker") for line in lines)
     assert lines[-1] == "policy lag: 0 batches on average, at most 0"
     assert list(tmp_path.iterdir()) == []

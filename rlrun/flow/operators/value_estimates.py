@@ -1,0 +1,69 @@
+"""Quality of the values with which batches were collected."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Operator
+from rlrun.functional.moments import Moments
+from rlrun.functional.value_estimates import explained_part
+from rlrun.metric import Metric
+
+VALUE_METRICS = (
+    Metric("value_mean", "", "Mean value of the observations learned from, before the update"),
+    Metric(
+        "explained_variance",
+        "",
+        "1 - Var(targets - values) / Var(targets) over the steps learned from, with the values before the update: "
+        "1 is perfect, 0 no better than a constant; 0 too if the targets are constant",
+    ),
+)
+"""What is reported of values; below `learner/`, whoever measures it."""
+
+
+class MeasureValues(Operator):
+    """Reports the mean of the values and the part of their targets' variance that they explain.
+
+    It is that of all batches of an iteration together, with the values as they were when the batch was collected.
+    """
+
+    def __init__(self) -> None:
+        self._moments = NO_VALUES
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch as it is."""
+        self._moments = self._moments.merged(value_moments(item))
+        return item
+
+    declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what there is to tell of the batches since the last call."""
+        moments, self._moments = self._moments, NO_VALUES
+        return value_metrics(moments)
+
+
+NO_VALUES = Moments.empty((3,))
+"""What `value_moments` returns of no steps."""
+
+
+def value_moments(batch: SampleBatch) -> Moments:
+    """Returns the moments of values, their targets, and targets minus values, over the valid steps of a batch, [3].
+
+    Args:
+        batch: `values` [T, B] or [T + 1, B], `value_targets` and `valid` [T, B].
+    """
+    valid = batch["valid"]
+    values = batch["values"][: len(valid)][valid].astype(np.float64)
+    targets = batch["value_targets"][valid].astype(np.float64)
+    return Moments.of(np.stack([values, targets, targets - values], -1), 1)
+
+
+def value_metrics(moments: Moments) -> dict[str, float]:
+    """Returns the metrics that moments of values tell; none of no steps."""
+    if not moments.count:
+        return {}
+    (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance
+    explained = explained_part(target_mean, variance, error_variance)
+    return {"learner/value_mean": float(value_mean), "learner/explained_variance": float(explained)}

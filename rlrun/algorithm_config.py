@@ -28,7 +28,9 @@ class LearningSettings(ConfigModel):
     max_grad_norm: PositiveFloat | None = 0.5
     """Bound of the gradient's norm; null for none."""
     normalize_observations: bool = False
-    """Whether observations are shifted and scaled by their running mean and standard deviation."""
+    """Whether observations are shifted and scaled by their running mean and standard deviation: all Boxes that enter
+    the network as vectors, integers too, but those with `model.observations: {KEY: {bounds: ...}}`. Images and one-hot
+    parts stay as they are."""
     normalize_rewards: bool = False
     """Whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None

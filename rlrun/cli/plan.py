@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorInfo
+    from rlrun.training.training import Training
 
 Form = Literal["text", "mermaid", "svg"]
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
@@ -40,7 +41,9 @@ def plan(
 ) -> None:
     """Draw the dataflow of an algorithm.
 
-    Of ALGORITHM with its default settings, or of each experiment in spec files.
+    Of ALGORITHM with its default settings, or of each experiment in spec
+    files; as text of those also how each part of an observation enters the
+    network.
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
@@ -49,7 +52,7 @@ def plan(
     plans = _plans(algorithm, files, overrides)
     if form != "text" and len(plans) > 1:
         raise click.UsageError(f"a drawing shows one plan, and the files hold {len(plans)} experiments")
-    drawn = "\n".join(_drawn(name, described, form, titled=bool(files)) for name, described in plans)
+    drawn = "\n".join(_drawn(plan, form, titled=bool(files)) for plan in plans)
     if output is None:
         echo(drawn)
         return
@@ -57,7 +60,16 @@ def plan(
     echo(f"Drawn: {output}")
 
 
-def _drawn(name: str, described: Sequence[OperatorInfo], form: Form, *, titled: bool) -> str:
+class _Plan(NamedTuple):
+    """A dataflow, and the training that it is of."""
+
+    name: str
+    described: Sequence[OperatorInfo]
+    training: Training
+
+
+def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
+    name, described, training = plan
     if form == "svg":
         from rlrun.flow.plan_drawing import plan_svg
 
@@ -68,22 +80,29 @@ def _drawn(name: str, described: Sequence[OperatorInfo], form: Form, *, titled: 
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
     from rlrun.flow.plan import plan_text
 
-    return (f"# {name}\n" if titled else "") + plan_text(described)
+    return f"# {name}\n{plan_text(described)}\n{_observations(training)}" if titled else plan_text(described)
 
 
-def _plans(
-    algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]
-) -> list[tuple[str, Sequence[OperatorInfo]]]:
-    """Returns what is to be drawn, with names; of an experiment it is the first trial."""
+def _observations(training: Training) -> str:
+    """Returns how each part of an observation enters the network, a line each."""
+    if module := training.algorithm.config.model.module:
+        return f"observations: as they are, to {module}"
+    return "\n".join(f"observations{f' {path}' if path else ''}: {how}" for path, how in training.observation_parts())
+
+
+def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:
+    """Returns what is to be drawn; of an experiment it is the first trial."""
     if algorithm is not None:
         from rlrun.registry import algorithm_class
         from rlrun.spec.metric_checks import ANY_ENV
         from rlrun.training.training import Training
 
         found = algorithm_class(algorithm)
-        return [(algorithm, Training(ANY_ENV, found(found.Config())).plan().describe())]
+        training = Training(ANY_ENV, found(found.Config()))
+        return [_Plan(algorithm, training.plan().describe(), training)]
     from rlrun.spec.load import load_experiments
     from rlrun.trial.trial_training import training_of
 
     trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    return [(trial.experiment, training_of(trial).plan().describe()) for trial in trials]
+    trainings = [(trial.experiment, training_of(trial)) for trial in trials]
+    return [_Plan(name, training.plan().describe(), training) for name, training in trainings]

@@ -32,7 +32,7 @@ def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Seque
 
 
 class DenseEncoder(nn.Module):
-    """Numbers as they are, bytes between 0 and 1, choices as one-hot vectors; without parameters."""
+    """Numbers as they are or between 0 and 1, choices as one-hot vectors; without parameters."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -44,6 +44,11 @@ class DenseEncoder(nn.Module):
         if self.leaf.kind == "vector":
             numbers = observations.reshape(len(observations), self.width).float()
             return (numbers - self.leaf.low) * self.leaf.scale if self.leaf.is_scaled else numbers
+        if self.leaf.kind == "one_hot":
+            first, number = self.leaf.starts[0], self.leaf.sizes[0]
+            values = torch.arange(first, first + number, device=observations.device)
+            same = observations.reshape(len(observations), math.prod(self.leaf.shape), 1).long() == values
+            return same.reshape(len(observations), self.width).float()
         integers = observations.reshape(len(observations), -1, 1)
         parts = [
             integers[:, i] == torch.arange(start, start + size, device=integers.device)
@@ -66,25 +71,28 @@ class ImageEncoder(nn.Module):
         self.leaf = leaf
         self.layers = layers
         with torch.no_grad():
-            features = self.layers(torch.zeros(1, *channels_first_shape(leaf))).numel()
+            features = self.layers(torch.zeros(1, *leaf.channels_height_width)).numel()
         self.dense = nn.Sequential(nn.Linear(features, width), nn.ReLU())
         self.width = width
 
     def forward(self, images: Tensor) -> Tensor:
         """Encodes images [N, *shape] as [N, width]."""
-        pixels = images.permute(0, 3, 1, 2) if self.leaf.channels_last else images
+        pixels = self._channels_first(images)
         # A CPU's convolutions take a quarter less time to learn if a pixel's channels lie side by side, and a tenth
         # more to act.
         layout = torch.channels_last if torch.is_grad_enabled() else torch.contiguous_format
         numbers = pixels.to(torch.float32, memory_format=layout)
+        if self.leaf.low:
+            numbers = numbers - self.leaf.low
         features: Tensor = self.dense(self.layers(numbers * self.leaf.scale).flatten(1))
         return features
 
-
-def channels_first_shape(leaf: ObservationLeaf) -> tuple[int, int, int]:
-    """Returns an image's shape as (channels, height, width)."""
-    first, second, third = leaf.shape
-    return (third, first, second) if leaf.channels_last else (first, second, third)
+    def _channels_first(self, images: Tensor) -> Tensor:
+        """Returns images as [N, channels, height, width]."""
+        if len(self.leaf.shape) == 2:
+            return images.unsqueeze(1)
+        pixels = images.movedim(-1, -3) if self.leaf.channels_last else images
+        return pixels.flatten(1, 2) if len(self.leaf.shape) == 4 else pixels
 
 
 def nature_layers(channels: int) -> nn.Sequential:
@@ -131,13 +139,13 @@ def encoder(leaf: ObservationLeaf, conv: Conv) -> DenseEncoder | ImageEncoder:
     """
     if leaf.kind != "image":
         return DenseEncoder(leaf)
-    channels = channels_first_shape(leaf)[0]
+    channels, height, width = leaf.channels_height_width
     if conv == "nature":
-        _, height, width = channels_first_shape(leaf)
         if min(height, width) < NATURE_MIN_PIXELS:
             raise UsageError(
                 f"images of {height} x {width} pixels are too small for the convolutions of model.conv: nature, which "
-                f"take {NATURE_MIN_PIXELS} x {NATURE_MIN_PIXELS} and more; set it to impala"
+                f"take {NATURE_MIN_PIXELS} x {NATURE_MIN_PIXELS} and more; set it to impala, or "
+                "model.observations: {KEY: {encode_as: vector}} if that is no image"
             )
         return ImageEncoder(leaf, nature_layers(channels), IMAGE_FEATURES[conv])
     return ImageEncoder(leaf, impala_layers(channels), IMAGE_FEATURES[conv])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from rlrun.config import ConfigModel, PositiveInt, fixed
 
@@ -13,6 +13,26 @@ Activation = Literal["tanh", "relu", "elu", "silu"]
 Conv = Literal["nature", "impala"]
 
 CoreKind = Literal["lstm", "gru"]
+
+Encoding = Literal["vector", "one_hot", "image"]
+
+
+class ObservationConfig(ConfigModel):
+    """How one Box of an observation enters the network; what is left out follows from the space."""
+
+    encode_as: Encoding | None = None
+    """As numbers side by side, as a one-hot vector for each integer, or through convolutions: `vector`, `one_hot` or
+    `image`. null takes what is likely by shape, type and bounds."""
+    bounds: tuple[float, float] | None = None
+    """The least and the greatest number that occurs, where the space's bounds are not the true ones. They come to 0 and
+    1, or are the first and the last of the one-hot values. [0, 1] leaves numbers as they are; null takes the space's
+    bounds."""
+
+    @model_validator(mode="after")
+    def _bounds_ascend(self) -> ObservationConfig:
+        if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
+            raise ValueError(f"bounds must ascend, not {list(self.bounds)}")
+        return self
 
 
 class ModelConfig(ConfigModel):
@@ -27,6 +47,9 @@ class ModelConfig(ConfigModel):
     the recurrent state; null for none. A value net with layers of its own has one of its own."""
     core_width: PositiveInt = 64
     """Numbers that it puts out, its hidden state; an LSTM keeps as many to itself."""
+    observations: dict[str, ObservationConfig] = Field(default_factory=dict)
+    """How parts of an observation enter the network where the default is not right, by key: `image`, or `inner/0` in a
+    nested one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints how each part does."""
     conv: Conv = "nature"
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
     shared_value: bool = False
@@ -51,6 +74,12 @@ class ModelConfig(ConfigModel):
     def _core_behind_own_layers(self) -> ModelConfig:
         if self.core is not None and self.module is not None:
             raise ValueError("recurrent networks are built by rlrun; leave out core, or module")
+        return self
+
+    @model_validator(mode="after")
+    def _observations_of_own_layers(self) -> ModelConfig:
+        if self.observations and self.module is not None:
+            raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
         return self
 
 

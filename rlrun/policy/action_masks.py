@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 
@@ -26,14 +27,20 @@ ActionMask = NDArray[Any]
 """Which actions are allowed, [B, A] of 0 and 1; of several choices side by side."""
 
 
-def policy_leaves(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> ObservationTree:
+def policy_leaves(
+    observation_space: gymnasium.Space[Any],
+    action_space: gymnasium.Space[Any],
+    model: ModelConfig,
+    *,
+    normalize_observations: bool,
+) -> ObservationTree:
     """Returns the tree of `ObservationLeaf` of what a policy observes, in which an action mask is one of its actions.
 
     Raises:
         UsageError: If a part of an observation cannot enter a network, or a mask is not one of the actions.
     """
     check_action_mask(observation_space, action_space)
-    return observation_leaves(observation_space)
+    return observation_leaves(observation_space, model.observations, normalize=normalize_observations)
 
 
 def masked(outputs: Floats, mask: ActionMask) -> Floats:

@@ -59,7 +59,9 @@ class ActorCriticPolicy(Policy):
         Raises:
             UsageError: If a space is of a kind that no network or policy takes.
         """
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.is_masked = is_masked(self.leaves)
         self.action_space = make_action_space(action_space)
         self.normalize_observations = normalize_observations

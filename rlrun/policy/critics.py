@@ -107,7 +107,9 @@ class CriticsPolicy(Policy):
         elites: int,
         uniform_steps: int,
     ) -> None:
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.action_space = DeterministicBoxActions(bounded_box(action_space, "a policy of critics"), squashes=False)
         self.normalize_observations = normalize_observations
         self.iterations = iterations

@@ -93,7 +93,9 @@ class DeterministicPolicy(Policy):
         draws_noise: bool,
         records_values: bool = False,
     ) -> None:
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.action_space = DeterministicBoxActions(bounded_box(action_space, "a deterministic policy"))
         self.normalize_observations = normalize_observations
         self.draws_noise = draws_noise

@@ -19,10 +19,10 @@ EPSILON = 1e-8
 
 
 class ObservationFilter:
-    """Shifts and scales the floating-point parts of observations to mean 0 and variance 1.
+    """Shifts and scales the vectors of observations to mean 0 and variance 1, those of integers too.
 
     The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from
-    it. Images and integers pass as they are, and so does everything before the first statistics arrive.
+    it. Images and choices pass as they are, and so does everything before the first statistics arrive.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
@@ -30,9 +30,7 @@ class ObservationFilter:
 
     def __init__(self, leaves: Any) -> None:
         names = {id(leaf): name for name, leaf in named_leaves(leaves)}
-        self.names = map_tree(
-            lambda leaf: f"observations/{names[id(leaf)]}" if leaf.kind == "vector" and leaf.is_float else "", leaves
-        )
+        self.names = map_tree(lambda leaf: f"observations/{names[id(leaf)]}" if leaf.is_normalized else "", leaves)
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:

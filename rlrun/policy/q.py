@@ -150,7 +150,9 @@ class QPolicy(Policy):
         records_values: bool = False,
     ) -> None:
         self.action_space = discrete_actions(action_space)
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.is_masked = is_masked(self.leaves)
         self.normalize_observations = normalize_observations
         self.returns = returns or ReturnModel()

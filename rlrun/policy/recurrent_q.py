@@ -103,7 +103,9 @@ class RecurrentQPolicy(Policy):
         seed: int,
     ) -> None:
         self.action_space = discrete_actions(action_space)
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.normalize_observations = normalize_observations
         with seeded(seed):
             self.module = NetworkModule(recurrent_q_spec(self.leaves, model, self.action_space.num_outputs))

@@ -186,7 +186,9 @@ class SoftPolicy(Policy):
         uniform_steps: int,
         initial_alpha: float,
     ) -> None:
-        self.leaves = policy_leaves(observation_space, action_space)
+        self.leaves = policy_leaves(
+            observation_space, action_space, model, normalize_observations=normalize_observations
+        )
         self.normalize_observations = normalize_observations
         self.uniform_steps = uniform_steps
         self.model = model

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
-from rlrun.envs.make import check_same_spaces
+from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError
+from rlrun.nn.observation_leaves import described_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
@@ -132,6 +134,18 @@ class Training:
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared; like `plan` it starts nothing."""
         return metric_table(self.algorithm, self.plan())
+
+    def observation_parts(self) -> list[tuple[str, str]]:
+        """Returns (path, how it enters the network) of each part of an observation; like `plan` it starts nothing.
+
+        Raises:
+            UsageError: A part cannot enter a network.
+            EnvironmentUnusable: The env cannot be made here.
+        """
+        config, spaces = self.algorithm.config, spaces_of(self.env)
+        return described_leaves(
+            policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
+        )
 
     def close(self) -> None:
         """Ends the workers and learners; the next call would start everything anew."""

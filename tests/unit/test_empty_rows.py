@@ -392,7 +392,7 @@ def test_returns_and_lengths_of_episodes(world: World) -> None:
 @given(world=worlds)
 def test_moments_of_observations(world: World) -> None:
     space = gymnasium.spaces.Box(-np.inf, np.inf, (FRAMES,), np.float32)
-    observation_filter = ObservationFilter(observation_leaves(space))
+    observation_filter = ObservationFilter(observation_leaves(space, {}, normalize=True))
     for batch, cuts, where in fragments_of(world):
         filled = np.zeros(batch["valid"].shape, np.bool_)
         for slot, rows in enumerate(where):

@@ -170,6 +170,11 @@ def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path) ->
     assert (described["trials"], described["scheduler"], described["searcher"]) == (1, None, None)
 
 
+def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path) -> None:
+    spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-1] == "observations: vector of 4, as it is"
+
+
 def test_a_plan_can_be_printed_of_what_a_searcher_will_make() -> None:
     result = rlrun("plan", "-f", "spec.yaml")
     assert result.exit_code == 0, result.stderr

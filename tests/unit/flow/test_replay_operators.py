@@ -86,7 +86,11 @@ def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learni
     assert np.cumsum(counts).tolist() == [0, 1, 2, 4]  # half of the steps after the first 4, rounded down
 
 
-def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_present_statistics(trainee):
+def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_present_statistics(make_trainee):
+    config = DQNConfig(
+        model={"hiddens": [4]}, num_envs_per_worker=2, rollout_fragment_length=3, normalize_observations=True
+    )
+    trainee, *_ = make_trainee(DQN(config))
     replay = replay_of((0,))
     StoreToReplay(replay)((0, fragment(0)))
     settings = {"minibatch_size": 3, "training_intensity": 1.0, "learning_starts": 0}

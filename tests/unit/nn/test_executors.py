@@ -34,7 +34,7 @@ HEADS = {
 
 def made(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8)):
     model = ModelConfig(hiddens=hiddens, activation="elu")
-    spec = network_spec(observation_leaves(space), model, *towers, core=core, vectors=vectors)
+    spec = network_spec(observation_leaves(space, {}, normalize=False), model, *towers, core=core, vectors=vectors)
     with seeded(3):
         module = NetworkModule(spec)
     initialize([module], module, orthogonal=False, seed=3)

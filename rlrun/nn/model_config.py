@@ -63,8 +63,8 @@ class ModelConfig(ConfigModel):
     """Whether continuous actions are explored with noise that is a function of the observation and stays the same for
     some steps (gSDE, arXiv:2005.05719), by policies that draw their actions."""
     sde_sample_freq: PositiveInt | None = None
-    """Steps after which that function is drawn anew; null for once in a fragment, or in a few short ones that together
-    come to 32 steps."""
+    """Steps of each env after which that function is drawn anew, whatever the length of fragments; null for once in a
+    fragment, or in a few short ones that together come to 32 steps."""
     module: str | None = None
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action

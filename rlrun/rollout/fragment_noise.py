@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from rlrun.functional.seeding import generator
 from rlrun.policy.behavior import BehaviorPolicy
 
+Floats = NDArray[np.float32]
+
 DRAWN_TOGETHER = 32
 """Steps, over all env slots, for which short fragments draw their noise together: a generator of its own for each would
 take longer than the steps."""
@@ -15,6 +17,9 @@ take longer than the steps."""
 
 class FragmentNoise:
     """Draws the noise of a policy's fragments, which depends on their number alone.
+
+    Noise of the network that stays for some steps does so across fragments. It is that of an earlier fragment then,
+    drawn once more where a run goes on from a checkpoint.
 
     Args:
         behavior: Whose noise.
@@ -30,13 +35,45 @@ class FragmentNoise:
         self._worker_index = worker_index
         self._length = length
         self._slots = slots
-        self._fragments = max(DRAWN_TOGETHER // (length * slots), 1)
-        self._drawn: tuple[int, NDArray[np.float32]] | None = None
+        self._block_length = length * max(DRAWN_TOGETHER // (length * slots), 1)
+        self._drawn: tuple[int, Floats] | None = None
+        self._held: tuple[int, Floats] | None = None
+        self._every = behavior.exploration.network_noise_every
 
-    def __call__(self, fragment: int) -> NDArray[np.float32]:
+    def __call__(self, fragment: int) -> Floats:
         """Returns the noise [T, B, ...] of the fragment with this number."""
-        block, place = divmod(fragment, self._fragments)
+        block, first = divmod(fragment * self._length, self._block_length)
         if self._drawn is None or self._drawn[0] != block:
-            draws = generator(self._seed, "noise", self._worker_index, block)
-            self._drawn = block, self._behavior.noise(draws, self._fragments * self._length, self._slots)
-        return self._drawn[1][place * self._length : (place + 1) * self._length]
+            noise = self._draw(block)
+            if self._every is not None and self._block_length % self._every:
+                self._hold(block, noise, self._every)
+            self._drawn = block, noise
+        return self._drawn[1][first : first + self._length]
+
+    def _draw(self, block: int) -> Floats:
+        """Draws the noise of a block of fragments, in which the network's own begins with the first step."""
+        draws = generator(self._seed, "noise", self._worker_index, block)
+        return self._behavior.noise(draws, self._block_length, self._slots)
+
+    def _hold(self, block: int, noise: Floats, every: int) -> None:
+        """Moves the network's own noise, in place, to steps that are multiples of `every` from the first fragment on.
+
+        It is numbered from there. The i-th that begins in a block is the i-th drawn for it.
+        """
+        own = noise[..., : self._behavior.exploration.network_noise]
+        first = block * self._block_length
+        begins = -(-first // every)
+        numbers = np.arange(first, first + self._block_length) // every
+        moved = own[np.maximum(numbers - begins, 0) * every]
+        if numbers[0] < begins:
+            moved[numbers < begins] = self._begun_before(int(numbers[0]), every)
+        own[:] = moved
+        self._held = int(numbers[-1]), moved[-1]
+
+    def _begun_before(self, number: int, every: int) -> Floats:
+        """Returns the network's own noise of a number, [B, ...]."""
+        if self._held is None or self._held[0] != number:
+            block = number * every // self._block_length
+            place = number - -(-block * self._block_length // every)
+            return self._draw(block)[place * every, :, : self._behavior.exploration.network_noise]
+        return self._held[1]

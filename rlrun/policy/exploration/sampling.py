@@ -61,11 +61,14 @@ class StateDependentNoise(Exploration):
     def __init__(self, actions: StochasticActions, features: int, num_actions: int, every: int | None) -> None:
         self.actions = actions
         self.network_noise = features * num_actions
-        self.every = every
+        self.network_noise_every = every
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws matrices [T, B, F * D], the same ones for some steps, and behind them the actions' own noise."""
-        every = min(self.every or length, length)
+        """Draws matrices [T, B, F * D], the same ones for some steps, and behind them the actions' own noise.
+
+        The first one begins with the first step; `FragmentNoise` lets that of the steps before go on.
+        """
+        every = min(self.network_noise_every or length, length)
         drawn = generator.standard_normal((-(-length // every), slots, self.network_noise), np.float32)
         return np.concatenate(
             [np.repeat(drawn, every, axis=0)[:length], self.actions.noise(generator, (length, slots))], -1
@@ -110,6 +113,7 @@ class UniformUntil(Exploration):
         self.actions = actions
         self.env_steps = env_steps
         self.network_noise = inner.network_noise
+        self.network_noise_every = inner.network_noise_every
         self._is_uniform = env_steps > 0
 
     def load(self, weights: Weights) -> None:

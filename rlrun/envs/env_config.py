@@ -44,6 +44,9 @@ class EnvConfig(ConfigModel):
     wrappers: tuple[WrapperConfig, ...] = ()
     """Wrappers around each single environment, the innermost first; they need the loop backend."""
 
+    reset_options: dict[str, Any] = Field(default_factory=dict)
+    """What each episode begins with: handed to the environment's `reset(options=...)`. It needs the loop backend."""
+
     backend: Backend = "auto"
     """How envs are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
     has one and nothing forbids it, else loop)."""
@@ -64,6 +67,15 @@ class EnvConfig(ConfigModel):
         if self.wrappers and self.backend in ("vector", "envpool"):
             raise ValueError(
                 f"wrappers go around single environments, which backend {self.backend} has none of; "
+                "use backend loop, or auto"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reset_options_need_single_envs(self) -> EnvConfig:
+        if self.reset_options and self.backend in ("vector", "envpool"):
+            raise ValueError(
+                f"reset_options are for the reset of single environments, which backend {self.backend} has none of; "
                 "use backend loop, or auto"
             )
         return self

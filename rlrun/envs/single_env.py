@@ -14,6 +14,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlrun.envs.action_masks import with_action_masks
+from rlrun.envs.begin_with import BeginWith
 from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.spaces import check_spaces
@@ -53,7 +54,8 @@ def make_single_env(
         env = _wrapped(env, wrapper, config.id, where)
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
-    return with_action_masks(env)
+    env = with_action_masks(env)
+    return BeginWith(env, config.reset_options) if config.reset_options else env
 
 
 def check_single_env(config: EnvConfig) -> None:

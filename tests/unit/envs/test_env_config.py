@@ -34,6 +34,11 @@ def test_import_paths_are_all_that_would_be_imported() -> None:
         ({"id": "x", "kwarg": {}}, "env.kwarg: unknown key 'kwarg'; did you mean 'kwargs'?"),
         ({"kwargs": {}}, "env.id: is missing"),
         ({"id": "x", "wrappers": ["a"], "backend": "envpool"}, "env: wrappers go around single environments"),
+        ({"id": "x", "reset_options": {"a": 1}, "backend": "vector"}, "env: reset_options are for"),
+        (
+            {"id": "x", "reset_options": {"a": 1}, "backend": "envpool"},
+            "env: reset_options are for",
+        ),
         ({"id": "x", "wrappers": [3]}, "env.wrappers.0: must be a mapping"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, PositiveInt, fixed
+from rlrun.config import ConfigModel, PositiveInt, defaults, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
@@ -57,8 +57,10 @@ class ModelConfig(ConfigModel):
     orthogonal_init: bool = True
     """Whether weights start orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's own way."""
     log_std_init: float = 0.0
-    """First logarithm of the standard deviation of continuous actions, in units of the action bounds; of the entries of
-    the noise matrix with use_sde."""
+    """First logarithm of the standard deviation of continuous actions, in units of half the range between the bounds:
+    0 is a standard deviation of 8 where actions lie between -8 and 8. One in the env's own units is
+    log(std / half_range); without bounds both are the same. With use_sde it is that of the entries of the noise
+    matrix."""
     use_sde: bool = False
     """Whether continuous actions are explored with noise that is a function of the observation and stays the same for
     some steps (gSDE, arXiv:2005.05719), by policies that draw their actions."""
@@ -99,7 +101,12 @@ class ActionValueModelConfig(QModelConfig):
     """The network that takes observations and actions, and that of a deterministic actor."""
 
 
+@defaults(log_std_init=-3.0)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("networks that take actions are built by rlrun", module=None)
 class SoftModelConfig(FeedForwardModelConfig):
-    """The networks of a stochastic actor and of its Q functions."""
+    """The networks of a stochastic actor and of its Q functions.
+
+    `log_std_init` counts with use_sde alone, as the standard deviations are outputs of the network otherwise. Entries
+    of 1 would shift the mean by the norm of all features, which saturates every action at first.
+    """

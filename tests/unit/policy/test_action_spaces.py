@@ -52,6 +52,13 @@ def test_entropy_is_the_mean_of_minus_log_p(space):
     assert surprise.mean() == pytest.approx(entropy, abs=5 * surprise.std() / np.sqrt(N))
 
 
+def test_a_standard_deviation_in_the_env_s_units_is_divided_by_half_the_range():
+    model = make_action_space(Box(-8, 8, (1,)))
+    outputs = np.array([[0.0, np.log(1 / 8)]], np.float32).repeat(N, 0)
+    drawn = model.to_env(model.sample(outputs, model.noise(np.random.default_rng(4), (N,))))
+    assert drawn.std() == pytest.approx(1.0, abs=0.01)
+
+
 def test_a_discrete_action_is_drawn_as_often_as_its_probability_says():
     model = make_action_space(Discrete(3))
     outputs = np.log(np.array([[0.2, 0.5, 0.3]], np.float32)).repeat(N, 0)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.algorithms.sac import SACConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
@@ -145,6 +146,11 @@ def test_a_soft_actor_s_outputs_are_the_learner_s_and_its_actions_are_within_the
 def test_a_soft_actor_acts_uniformly_first():
     actions = collected(loaded(soft(uniform_steps=10)), observations_of(1001, 10))["actions"]
     np.testing.assert_allclose(np.quantile(actions, [0, 0.25, 0.5, 0.75, 1]), [-1, -0.5, 0, 0.5, 1], atol=0.03)
+
+
+def test_by_default_the_entries_of_sac_s_matrix_are_small():
+    assert SACConfig(model={"use_sde": True}).model.log_std_init == -3.0
+    assert ModelConfig(use_sde=True).log_std_init == 0.0
 
 
 @pytest.mark.parametrize("family", [actor_critic, soft])

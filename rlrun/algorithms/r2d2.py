@@ -32,9 +32,13 @@ MAX_SHARE = 0.9
 """What a sequence's largest error counts in its priority; the rest is the mean's (paper, section 2.3)."""
 
 
-@defaults(lr=5e-4, training_intensity=0.025, n_step=3, target_update_interval=100)
+@defaults(lr=5e-4, training_intensity=0.1, n_step=3, target_update_interval=100)
 class R2D2Config(OffPolicyConfig):
     """Settings of R2D2.
+
+    A `training_intensity` of 0.1 replays 64 steps for each env step, with 32 sequences of 20 steps. The paper's learner
+    replays 0.4, 5 minibatches of 64 sequences of 80 steps a second beside 256 actors with 260 env steps a second each
+    (section 2.3). It has billions of env steps for its updates; who has fewer needs more updates for each.
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.

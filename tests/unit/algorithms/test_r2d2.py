@@ -176,7 +176,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
     assert [[result[name] for name in names] for result in found] == [
         [result[name] for name in names] for result in expected
     ]
-    assert expected[-1]["sgd_steps"] == (expected[-1]["env_steps"] - 100) // 40
+    assert expected[-1]["sgd_steps"] == (expected[-1]["env_steps"] - 100) // 10
 
 
 def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> None:

@@ -79,6 +79,11 @@ class Operator(ABC):
         """Returns what the result of an iteration reports of it, none by default."""
         return {}
 
+    @property
+    def unsaved(self) -> str:
+        """What a checkpoint made now lacks of it, so that a run goes on otherwise; "" as by default if nothing."""
+        return ""
+
     def pending(self) -> Pending | None:
         """Returns what has to happen before an item is worth pulling for it; None, as by default, if nothing has."""
         return None
@@ -274,6 +279,10 @@ class Flow(Iterator[T_co]):
         for node, path in places.items():
             if node.stateful:
                 node.load_state(state["operators"][path])
+
+    def unsaved(self) -> list[str]:
+        """Returns what a state made now lacks: a run that goes on from it does not do so bit for bit."""
+        return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
         """Returns what the operators have results report of them."""

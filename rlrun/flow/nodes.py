@@ -65,6 +65,11 @@ Polled = Delivered | Pending | Ended
 class Memory(Protocol):
     """The part of an operator that a checkpoint keeps."""
 
+    @property
+    def unsaved(self) -> str:
+        """What a checkpoint made now lacks of it; "" if nothing."""
+        ...
+
     def state(self) -> dict[str, Any]:
         """Returns it."""
         ...
@@ -120,6 +125,11 @@ class Node(ABC):
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint keeps of it."""
         return {}
+
+    @property
+    def unsaved(self) -> str:
+        """What a checkpoint made now lacks of it; "" if nothing."""
+        return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on with what `state` returned; there is nothing to go on with by default."""
@@ -184,6 +194,11 @@ class OperatorNode(Node):
     def state(self) -> dict[str, Any]:
         """Returns the operator's memory."""
         return {} if self.memory is None else {"operator": self.memory.state()}
+
+    @property
+    def unsaved(self) -> str:
+        """What a checkpoint made now lacks of the operator's memory."""
+        return "" if self.memory is None else self.memory.unsaved
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives the operator its memory back."""

@@ -150,6 +150,11 @@ class DemonstratedReplay:
         if self._demonstrated is not None:
             self._demonstrated.update_priorities(-1 - indices[~own], priorities[~own])
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints hold what was collected; demonstrations are read again."""
+        return self._collected.is_saved
+
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and how demonstrations are drawn, without the demonstrations."""
         return {

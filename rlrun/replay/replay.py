@@ -100,6 +100,11 @@ class Replay(Protocol):
         """Returns what the result of an iteration reports."""
         ...
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether `state` holds all that is needed to go on bit for bit."""
+        ...
+
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and the state of the draws."""
         ...
@@ -151,6 +156,11 @@ class Experience(Protocol):
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities of rows that were sampled, [S]; none where a loss gives none."""
+        ...
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `state` holds all that is needed to go on bit for bit."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -214,6 +224,11 @@ class LocalReplay:
     def metrics(self) -> dict[str, float]:
         """Returns how much memory, or disk, is set aside."""
         return {GIGABYTES.name: self.experience.num_bytes / 1e9}
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints hold the experience."""
+        return self.experience.is_saved
 
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept, and the state of the draws."""

@@ -309,6 +309,11 @@ class ReplayShards:
         """Returns the Ray references, and the moment, of which one has to come before there is news."""
         return self._started().awaited()
 
+    @property
+    def is_saved(self) -> bool:
+        """Never: minibatches under way are drawn anew."""
+        return False
+
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept; minibatches under way are not."""
         actors = self._started()

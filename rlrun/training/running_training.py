@@ -47,6 +47,7 @@ class RunningTraining:
         acting: Acts and is evaluated in this process.
         iteration: Iterations so far.
         time_total_s: Seconds that they took.
+        unsaved: What the checkpoint lacked that it goes on from.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class RunningTraining:
         self.acting = ActingPolicy(trainee)
         self.iteration = 0
         self.time_total_s = 0.0
+        self.unsaved: tuple[str, ...] = ()
         self._episodes = EpisodeMetrics()
         self._warnings = TrainingWarnings(announce, trainee.workers, env_slots)
         self._seconds: dict[str, float] = {}
@@ -106,7 +108,12 @@ class RunningTraining:
 
     def sections(self) -> dict[str, Any]:
         """Returns a checkpoint's sections."""
-        own = {"iteration": self.iteration, "time_total_s": self.time_total_s, "episodes": self._episodes.state()}
+        own = {
+            "iteration": self.iteration,
+            "time_total_s": self.time_total_s,
+            "episodes": self._episodes.state(),
+            "unsaved": self.flow.unsaved(),
+        }
         return {
             "training": checkpointing.section("training", own),
             "workers": checkpointing.section("workers", self.workers.state()),
@@ -126,6 +133,7 @@ class RunningTraining:
         self.trainee.learner.load_state(checkpointing.section_state(own, "learner"))
         state = checkpointing.section_state(sections, "training")
         self.iteration, self.time_total_s = int(state["iteration"]), float(state["time_total_s"])
+        self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
         self.broadcast()
         if content.format_version == 1:

@@ -48,6 +48,7 @@ class Training:
         seed: Root seed.
         update_executor: How updates are computed; None before that is decided.
         env_slots_restarted: Env slots that a restored training could not bring back exactly.
+        unsaved: What the checkpoint lacked that a restored training goes on from, so that its numbers differ.
         is_restored_in_part: Whether it was restored from an older format, of which env places, replay and dataflow are
             not read.
     """
@@ -67,6 +68,7 @@ class Training:
         self.update_executor: UpdateExecutor | None = None
         self.env_slots_restarted = 0
         self.is_restored_in_part = False
+        self.unsaved: tuple[str, ...] = ()
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
@@ -299,6 +301,7 @@ class Training:
             demand_compiler()
         self.env_slots_restarted = self._started().load(content)
         self.is_restored_in_part = content.format_version == 1
+        self.unsaved = self._started().unsaved
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters, to start another run from them.

@@ -27,6 +27,7 @@ class Resumption:
         lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
         is_in_part: Whether the checkpoint is of an older format, which is read in part.
         after_crash: Whether the process before ended without a word, while it also stepped the envs.
+        unsaved: What the checkpoint lacks, by the parts that know.
     """
 
     checkpoint: Path | None
@@ -37,11 +38,12 @@ class Resumption:
     lost_compiler: bool = False
     is_in_part: bool = False
     after_crash: bool = False
+    unsaved: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
         """Whether it goes on bit for bit as if nothing had happened."""
-        return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part)
+        return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part or self.unsaved)
 
     @property
     def message(self) -> str:
@@ -56,6 +58,7 @@ class Resumption:
             reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
         if self.lost_compiler:
             reasons.append("updates are not compiled any more")
+        reasons += self.unsaved
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(

@@ -104,4 +104,5 @@ class StartingPoint:
             training.env_slots_restarted,
             lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
             is_in_part=training.is_restored_in_part,
+            unsaved=training.unsaved,
         )

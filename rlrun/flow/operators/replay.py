@@ -74,6 +74,11 @@ class StoreToReplay(StatefulOperator):
         """Returns everything that is kept."""
         return self.replay.state()
 
+    @property
+    def unsaved(self) -> str:
+        """The experience, unless checkpoints hold it."""
+        return "" if self.replay.is_saved else "the replay buffer is not saved whole"
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self.replay.load_state(state)

@@ -73,6 +73,13 @@ class SendWeights(StatefulOperator):
         """Returns pairs of worker and the version that it was last sent."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
+    @property
+    def unsaved(self) -> str:
+        """The weights of workers that act with older ones: they go on with the present ones."""
+        version = self.trainee.learner.weights_version
+        lag = any(sent != version for sent in self._sent.values())
+        return "workers acted with older weights than those they go on with" if lag else ""
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._sent = dict(state["sent"])

@@ -128,6 +128,11 @@ class AsyncRollouts(RolloutSource):
         for rollout in self.workers.arrived():
             self.receive(rollout)
 
+    @property
+    def unsaved(self) -> str:
+        """The fragments that remote workers are at."""
+        return "fragments under way are collected anew" if self.workers.num_workers else ""
+
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives the waiting batches back; what was in flight is asked for again."""
         super().load_state(state)

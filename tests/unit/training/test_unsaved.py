@@ -1,0 +1,51 @@
+"""Whether a restored training goes on bit for bit is said by the parts whose state a checkpoint may lack."""
+
+import numpy as np
+import pytest
+
+from rlrun.python_api import A3C, DQN, PPO, R2D2, Impala
+
+SMALL = {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 100, "model": {"hiddens": [8]}, "compile": False}
+REPLAYED = {**SMALL, "learning_starts": 50, "minibatch_size": 8}
+SEQUENCES = {"capacity": 1000, "burn_in": 2, "length": 4, "stride": 2}
+
+
+def restored(tmp_path, algorithm, settings):
+    """Returns what the checkpoint lacked, and whether the restored training has learned the same to the last bit."""
+    with algorithm("CartPole-v1", settings, seed=1) as one:
+        for _ in range(3):
+            one.train()
+        one.save(tmp_path / "checkpoint")
+        one.train()
+        flat = one.training.trainee.learner.flat()
+    with algorithm.restore(tmp_path / "checkpoint") as other:
+        other.train()
+        return other.training.unsaved, np.array_equal(other.training.trainee.learner.flat(), flat)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        (PPO, {**SMALL, "train_batch_size": 64}),
+        (PPO, {**SMALL, "train_batch_size": 64, "asynchronous": True}),
+        (A3C, SMALL),
+        (DQN, {**REPLAYED, "replay": {"capacity": 1000}}),
+        (R2D2, {**REPLAYED, "replay": SEQUENCES}),
+    ],
+)
+def test_with_the_local_worker_and_a_saved_replay_nothing_is_lacking(tmp_path, algorithm, settings):
+    assert restored(tmp_path, algorithm, settings) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "lacking"),
+    [
+        (DQN, {**REPLAYED, "replay": {"save_in_checkpoints": False}}, "the replay buffer is not saved"),
+        (R2D2, {**REPLAYED, "replay": {**SEQUENCES, "save_in_checkpoints": False}}, "the replay buffer is not saved"),
+        (Impala, {**SMALL, "train_batch_size": 80}, "workers acted with older weights"),
+    ],
+)
+def test_what_is_lacking_is_said_by_whoever_knows(tmp_path, algorithm, settings, lacking):
+    (said,), is_equal = restored(tmp_path, algorithm, settings)
+    assert said.startswith(lacking)
+    assert not is_equal

@@ -12,7 +12,8 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.terminal import echo
-from rlrun.runs.outcome import failure_of, is_complete, resume_command, shown_path
+from rlrun.runs.outcome import failure_of, resume_command, shown_path
+from rlrun.runs.trial_status import is_complete
 
 if TYPE_CHECKING:
     from rlrun.runs.trial_result import TrialResult

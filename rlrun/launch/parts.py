@@ -16,10 +16,11 @@ from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.runs.interrupts import Interrupts
-from rlrun.runs.outcome import call_failure, is_over
+from rlrun.runs.outcome import call_failure
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.runs.run_upload import copied
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import NetworkSpec
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.numpy_network import NumpyNetwork
 from rlrun.nn.torch_network import TorchActingNetwork, TorchNetwork
-from rlrun.policy.behavior import ActingNetwork
 from rlrun.policy.flat_parameters import FlatParameters
 
 

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from rlrun.policy.behavior import ActingNetwork, Heads
 
 ActionMask = NDArray[Any]
 """Which actions are allowed, [B, A] of 0 and 1; of several choices side by side."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.moments import Moments
+from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
@@ -20,42 +20,6 @@ from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import ParameterNoise
 from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.weights import Weights
-
-Heads = dict[str, Floats]
-
-
-class ActingNetwork(Protocol):
-    """A network that takes one step at a time."""
-
-    @property
-    def state_size(self) -> int:
-        """Numbers of recurrent state; 0 without a core."""
-        ...
-
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
-        ...
-
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        state: Floats | None = None,
-        episode_starts: NDArray[np.bool_] | None = None,
-        noise: Floats | None = None,
-    ) -> tuple[Heads, Floats | None]:
-        """Takes one step.
-
-        Args:
-            inputs: `obs`, a tree of [B, ...], and further inputs [B, width].
-            state: Recurrent state before it, [B, state_size].
-            episode_starts: In which rows an episode begins with it, [B]: no state from before reaches it. None for
-                none.
-            noise: The network's own noise, [B, ...]; None for none.
-
-        Returns:
-            What every head puts out, [B, K], and the recurrent state behind the step.
-        """
-        ...
 
 
 class Recording(Protocol):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.cross_entropy_method import greedy_actions
 from rlrun.functional.seeding import generator
+from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import ActingNetwork, Heads
 
 
 class CrossEntropySearch:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import ActingNetwork, Heads
 from rlrun.policy.return_model import ReturnModel
 
 

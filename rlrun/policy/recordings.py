@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
-from rlrun.policy.behavior import ActingNetwork, BehaviorPolicy, Heads
+from rlrun.policy.behavior import BehaviorPolicy
 
 
 class LogProbsAndValues:

@@ -19,9 +19,9 @@ from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
 from rlrun.runs.events import RunEvent, RunFinished, Watcher
-from rlrun.runs.outcome import is_complete
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_complete
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training

@@ -25,8 +25,8 @@ from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
 from rlrun.report.reading import AXES, DEFAULT_METRIC, RunView
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
-from rlrun.runs.outcome import is_over
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_over
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.trial_names import short_names
 from rlrun.spec.tuning import Mode

@@ -1,4 +1,4 @@
-"""How trials and runs have ended: the one place that says what is complete, what has failed and what is left.
+"""How runs have ended: the one place that says what has failed and what is left (`trial_status` says it of a trial).
 
 Complete is a trial that has come to its end, by its stop criteria or because a scheduler ended it. Failed is one that
 training has ended. Whatever else it is, a trial is left over, and a run with such a trial is no success.
@@ -6,56 +6,16 @@ training has ended. Whatever else it is, a trial is left over, and a run with su
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from rlrun.errors import DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
-from rlrun.trial.trial_directory import TrialRecord, TrialStatus
-
-if TYPE_CHECKING:
-    from rlrun.runs.trial_result import TrialResult
-
-Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
-"""How a trial stands. Beside what trial.json says: KILLED, it has begun and not ended, and no process runs it; DAMAGED,
-trial.json is missing or cannot be understood."""
-
+from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_complete, is_over
 
 NoFaultOfATrial = DiskFull | RayEnded
 """What ends trials that would all fail for the same reason: they save if they can, and go on in a later call."""
-
-
-def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
-    """Returns how a trial stands by its record and by what is known of the processes.
-
-    A driver that goes on with a run leaves the records of trials that wait for a place as it found them.
-
-    Args:
-        record: What trial.json says.
-        is_claimed: Whether a process on this machine runs the trial.
-        has_driver: Whether a process runs the run.
-    """
-    if record.status == "INTERRUPTED" and has_driver:
-        return "PENDING"
-    if record.status == "PAUSED" and not has_driver:
-        return "KILLED"
-    if record.status != "RUNNING" or is_claimed:
-        return record.status
-    if not has_driver:
-        return "KILLED"
-    return "PENDING" if record.host in ("", platform.node()) else "RUNNING"
-
-
-def is_complete(status: Status) -> bool:
-    """Whether a trial has come to its end."""
-    return status == "TERMINATED"
-
-
-def is_over(status: Status) -> bool:
-    """Whether a plain `rlrun resume` leaves a trial as it is: it is complete, or has failed."""
-    return is_complete(status) or status == "ERROR"
 
 
 def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:

@@ -25,8 +25,8 @@ from typing import Literal
 from rlrun.checkpoint.durable import remove_directory, write_file
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, SpecError, UsageError, did_you_mean
-from rlrun.runs.outcome import is_complete, is_over
 from rlrun.runs.trial_result import TrialResult, read_trial
+from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import RESULT_FILE

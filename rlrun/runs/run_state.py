@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlrun.errors import RlrunError
-from rlrun.runs.outcome import is_over
 from rlrun.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
 from rlrun.runs.trial_result import TrialResult, changed_at, read_trial
+from rlrun.runs.trial_status import is_over
 from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.store import CheckpointStore, Scan
 from rlrun.errors import RlrunError, UsageError
-from rlrun.runs.outcome import Status, status_of
+from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
 from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rlrun.errors import DiskFull, Interrupted, RayEnded, TrainingFailed
-from rlrun.runs.outcome import Status, call_failure, failure_of, is_complete, is_over, resume_command, shown_path
+from rlrun.runs.outcome import call_failure, failure_of, resume_command, shown_path
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import Status, is_complete, is_over
 
 RUN = Path("/runs/pole")
 LEFT = "go on with: rlrun resume /runs/pole"

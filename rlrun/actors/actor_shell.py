@@ -121,6 +121,12 @@ class ActorShell:
         except (Exception, SystemExit) as error:
             return Failure.of(error)
 
+    def leave(self) -> None:
+        """Ends the actor's process."""
+        from ray.actor import exit_actor
+
+        exit_actor()
+
     def tell(self, method: str, *arguments: Any) -> None:
         """Calls a method of the object and keeps what it raises for the next answer."""
         answer = self.ask(method, *arguments)

@@ -196,6 +196,9 @@ class SupervisedActors:
         if closed:
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
         for shell in shells:
+            # Ray may lose a kill where a process has the port of one before it; the actor would keep its CPUs for ever.
+            shell.leave.options(num_returns=0).remote()
+        for shell in shells:
             ray.kill(shell)
         self._places, self._watched, self._look_at = {}, {}, math.inf
 

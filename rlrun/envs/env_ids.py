@@ -138,4 +138,5 @@ def _lacks(package: str, env_id: str) -> EnvironmentUnusable:
 
 
 def _is_installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+    found = importlib.util.find_spec(module)
+    return found is not None and found.origin is not None  # a mere folder of that name is no package

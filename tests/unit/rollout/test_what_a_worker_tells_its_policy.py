@@ -5,6 +5,7 @@ import numpy as np
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
@@ -14,6 +15,7 @@ class Remembering(BehaviorPolicy):
     """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
 
     def __init__(self):
+        self.exploration = EpsilonGreedy(2)
         self.age = None
         self.place = None
 

@@ -69,7 +69,7 @@ def test_a_compiled_run_without_a_compiler_asks_and_goes_on_if_told_to(
         loop.step()
         checkpoint = loop.save()
     content = read_checkpoint(checkpoint)
-    write_checkpoint(checkpoint, replace(content, manifest={**content.manifest, "compiled": True}))
+    write_checkpoint(checkpoint, replace(content, manifest={**content.manifest, "update_executor": "compiled"}))
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(CompilerMissing, match="there is no C"):

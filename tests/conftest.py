@@ -1,8 +1,30 @@
-"""Before anything imports ray: a token of our own, so that Ray writes none into the user's home."""
+"""What every test has: a token of our own for Ray, and no trace of a user's modules that an earlier test imported."""
 
 import os
 import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+
+# Before anything imports ray: so that Ray writes no token into the user's home.
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _without_users_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forgets what a test imported from examples/ or a temporary folder: the next one may give its own that name."""
+    modules, import_path = set(sys.modules), sys.path.copy()
+    yield
+    sys.path[:] = import_path
+    users = (f"{EXAMPLES}{os.sep}", f"{tmp_path_factory.getbasetemp()}{os.sep}")
+    for name in sys.modules.keys() - modules:
+        spec = sys.modules[name].__spec__
+        places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
+        if any(f"{place}{os.sep}".startswith(users) for place in places):
+            del sys.modules[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -45,3 +46,34 @@ class ActingNetwork(Protocol):
             What every head puts out, [B, K], and the recurrent state behind the step.
         """
         ...
+
+
+class TransformedOutputs(ABC):
+    """A network whose head `outputs` is put out in another form.
+
+    Args:
+        network: The network.
+    """
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.network = network
+        self.state_size = network.state_size
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.network.load(flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Takes one step."""
+        heads, after = self.network(inputs, state, episode_starts, noise)
+        return {**heads, "outputs": self.transformed(heads["outputs"], inputs)}, after
+
+    @abstractmethod
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Returns the network's outputs [B, K] for inputs in the other form, [B, ...]."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
-from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.policy.action_spaces.action_space import Actions, Floats
@@ -65,28 +65,9 @@ def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:
     return result
 
 
-class MaskedOutputs:
-    """A network whose outputs are masked by the action masks of what it observes.
+class MaskedOutputs(TransformedOutputs):
+    """A network whose outputs are masked by the action masks of what it observes."""
 
-    Args:
-        network: The network.
-    """
-
-    def __init__(self, network: ActingNetwork) -> None:
-        self.network = network
-        self.state_size = network.state_size
-
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
-        self.network.load(flat)
-
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        state: Floats | None = None,
-        episode_starts: NDArray[np.bool_] | None = None,
-        noise: Floats | None = None,
-    ) -> tuple[Heads, Floats | None]:
-        """Takes one step."""
-        heads, after = self.network(inputs, state, episode_starts, noise)
-        return {**heads, "outputs": masked(heads["outputs"], inputs["obs"][ACTION_MASK])}, after
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Returns masked outputs [B, A]."""
+        return masked(outputs, inputs["obs"][ACTION_MASK])

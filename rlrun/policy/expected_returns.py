@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.nn.acting import ActingNetwork, TransformedOutputs
 from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.return_model import ReturnModel
 
 
-class ExpectedReturns:
+class ExpectedReturns(TransformedOutputs):
     """A network that puts out what describes the actions' returns, as one that puts out their means.
 
     Args:
@@ -22,21 +19,9 @@ class ExpectedReturns:
     """
 
     def __init__(self, network: ActingNetwork, returns: ReturnModel) -> None:
-        self.network = network
+        super().__init__(network)
         self.returns = returns
-        self.state_size = network.state_size
 
-    def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
-        self.network.load(flat)
-
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        state: Floats | None = None,
-        episode_starts: NDArray[np.bool_] | None = None,
-        noise: Floats | None = None,
-    ) -> tuple[Heads, Floats | None]:
-        """Takes one step."""
-        heads, after = self.network(inputs, state, episode_starts, noise)
-        return {**heads, "outputs": self.returns.means(heads["outputs"])}, after
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Returns mean returns [B, A]."""
+        return self.returns.means(outputs)

@@ -137,14 +137,6 @@ def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
     return check_section(EnvConfig, env, ("env",), env_mistakes)
 
 
-def _no_mapping(name: str, data: Any) -> str:
-    if name in ENTRY_KEYS:
-        return (
-            f"an experiment needs a name: write it on a line of its own (my-experiment:) and indent '{name}' below it"
-        )
-    return f"must be a mapping with {', '.join(ENTRY_KEYS[:3])}, stop, not {shown(data)}"
-
-
 def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
     name = data.get("algorithm")
     if "algorithm" not in data:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.checkpoint.format import Content
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.flow.flow import Flow
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.behavior import BehaviorPolicy
 

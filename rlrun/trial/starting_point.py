@@ -64,11 +64,11 @@ class StartingPoint:
         Raises:
             CheckpointError: If the trial's file says other settings than the checkpoint was made with.
         """
-        if exploit is None or exploit.parent is None or exploit.generation <= self.generation:
-            if exploit is None:
-                self._refuse_other_settings(trial)
-            return trial
-        return trial.replace(config=type(trial.config).parse(self.content.spec["config"]))
+        if exploit is None:
+            self._refuse_other_settings(trial)
+        elif exploit.parent is not None and exploit.generation > self.generation:
+            return trial.replace(config=type(trial.config).parse(self.content.spec["config"]))
+        return trial
 
     def _refuse_other_settings(self, trial: TrialSpec) -> None:
         """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""

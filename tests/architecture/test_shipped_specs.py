@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +18,6 @@ SPECS = [*CONFIGS, *sorted((ROOT / "examples").rglob("*.yaml"))]
 
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-@pytest.fixture(autouse=True)
-def _without_a_trace_of_the_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forgets the modules of examples/ again, whose names a test of another file may give to its own."""
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "my_lab"]:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize("path", SPECS, ids=relative)

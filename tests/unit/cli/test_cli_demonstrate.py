@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +27,7 @@ def demonstrate(*words: object) -> Result:
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Works in examples/, and puts the import path back to what it was."""
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+    """Works in examples/."""
     monkeypatch.chdir(ROOT / "examples")
 
 

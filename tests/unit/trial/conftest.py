@@ -1,7 +1,6 @@
 """Small trials on real PPO, and a user's own algorithms that go wrong."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +116,11 @@ def curve() -> Callable[[Path], list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Puts a user's algorithms beside the spec, as `my_lab:Name`."""
     folder = tmp_path / "lab"
     folder.mkdir()
     path = folder / "my_lab.py"
     path.write_text(USERS_FILE)
     monkeypatch.syspath_prepend(folder)
-    yield path
-    sys.modules.pop("my_lab", None)
+    return path

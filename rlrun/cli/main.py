@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "demonstrate": "rlrun.cli.demonstrate:demonstrate",
         "plot": "rlrun.cli.plot:plot",
         "report": "rlrun.cli.report:report",
+        "diagnose": "rlrun.cli.diagnose:diagnose",
     },
     "Write a spec": {
         "examples": "rlrun.cli.examples:examples",
@@ -46,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "What is here": {
         "algorithms": "rlrun.cli.algorithms:algorithms",
         "envs": "rlrun.cli.envs:envs",
+        "env": "rlrun.cli.env:env",
         "doctor": "rlrun.cli.doctor:doctor",
         "completion": "rlrun.cli.completion:completion",
     },

@@ -20,14 +20,26 @@ if TYPE_CHECKING:
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @set_option
 @max_trials_option
+@click.option("--env", "make_envs", is_flag=True, help="Make each env once, and the policy that is to learn in it.")
 @json_option("the experiments")
-def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, as_json: bool) -> None:
-    """Check spec files and list all their mistakes."""
+def validate(
+    files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, make_envs: bool, as_json: bool
+) -> None:
+    """Check spec files and list all their mistakes.
+
+    Whether an algorithm can learn in an env is known from the env's spaces: it is
+    asked with --env only.
+    """
     from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments
 
     most = MAX_TRIALS if max_trials is None else max_trials
-    experiments = [_described(experiment) for experiment in load_experiments(files, overrides, max_trials=most)]
+    loaded = load_experiments(files, overrides, max_trials=most)
+    if make_envs:
+        from rlrun.launch.checks import check_envs
+
+        check_envs(loaded)
+    experiments = [_described(experiment) for experiment in loaded]
     if as_json:
         print_json(experiments)
         return

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.cluster.ray_session import belongs_to_ray, cluster_capacity, demand_cluster
 from rlrun.cluster.resources import check_fits, machine_capacity
-from rlrun.errors import UsageError
+from rlrun.envs.make import check_same_spaces
+from rlrun.errors import RlrunError, UsageError
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.learner_factory import demand_compiler
+from rlrun.trial.trial_training import training_of
 
 
 def check_name(name: str, experiments: Sequence[Experiment]) -> None:
@@ -55,6 +57,29 @@ def check_packages(experiments: Sequence[Experiment]) -> None:
     for experiment in experiments:
         if experiment.searcher is not None:
             check_installed(experiment.searcher.kind)
+
+
+def check_envs(experiments: Sequence[Experiment]) -> None:
+    """Makes each env once, and the policy that is to learn in it.
+
+    Raises:
+        RlrunError: What is wrong with the only experiment that cannot run.
+        UsageError: What is wrong with each of several.
+    """
+    wrong: list[tuple[str, RlrunError]] = []
+    for experiment in experiments:
+        trials = experiment.trials() or [experiment.first_trial()]
+        for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
+            try:
+                training_of(trial).check()
+                if trial.evaluation is not None and trial.evaluation.env is not None:
+                    check_same_spaces(trial.evaluation.env, trial.env)
+            except RlrunError as error:
+                wrong.append((experiment.name, error))
+    if len(wrong) == 1:
+        raise wrong[0][1]
+    if wrong:
+        raise UsageError("\n".join(f"{name}: {error}" for name, error in wrong))
 
 
 def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:

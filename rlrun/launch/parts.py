@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlrun.cluster.ray_session import RaySession, warn_if_open_to_everyone
-from rlrun.errors import UsageError
+from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.launch.local_executor import run_locally
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
@@ -22,6 +22,9 @@ from rlrun.runs.run_upload import copied
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
+
+CANNOT_START = (UsageError, EnvironmentUnusable)
+"""What a trial raises whose spec cannot run: once the spec is right it begins anew, and there is nothing to keep."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,9 @@ def run_all(
     fault = next((active.fault for active in actives if active.fault is not None), None)
     left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
     failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+    for active in actives:
+        if not active.resumed and active.errors and all(isinstance(e, CANNOT_START) for e in active.errors.values()):
+            active.directory.discard_if_unbegun()
     if failure is not None:
         raise failure
     for active, trials in zip(actives, ends, strict=True):

@@ -29,7 +29,7 @@ from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import RESULT_FILE
+from rlrun.trial.results import read_last_row
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 
 RUN_FILE = "run.json"
@@ -317,11 +317,8 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_unbegun(self) -> None:
-        """Removes the directory if none of its trials has ever begun."""
-        if all(
-            self.record(name).status == "PENDING" and not (self.path / name / RESULT_FILE).exists()
-            for name in self.table.trials
-        ):
+        """Removes the directory if none of its trials has ever come to a result."""
+        if all(read_last_row(self.path / name) is None for name in self.table.trials):
             remove_directory(self.path)
 
     @contextmanager

@@ -127,6 +127,16 @@ class Training:
             check_same_spaces(env, self.env)
         return evaluate(self._started().acting.behavior(), env or self.env, episodes, seed, explore=explore)
 
+    def check(self) -> None:
+        """Makes the env and the policy once, and nothing else.
+
+        Raises:
+            UsageError: The algorithm cannot learn in this env.
+            EnvironmentUnusable: The env cannot be made here.
+            EnvError: The env's own code raised.
+        """
+        self.algorithm.policy(spaces_of(self.env), self.seed)
+
     def plan(self) -> Flow[Any]:
         """Returns the dataflow for printing; it starts nothing and is not to be pulled."""
         return assemble(

@@ -11,6 +11,7 @@ import pytest
 import rlrun
 from rlrun.cluster.ray_session import warn_if_open_to_everyone
 from rlrun.errors import CheckpointError, SpecError, UsageError
+from rlrun.launch.checks import check_envs
 from rlrun.launch.parts import Part, is_left
 from rlrun.launch.run import resume, run
 from rlrun.runs.run_directory import RunDirectory
@@ -59,6 +60,23 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dic
     with pytest.raises(UsageError, match=message):
         run(**arguments, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a Q policy chooses among a finite number of actions"):
+        run({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}}, runs_dir=tmp_path, executor="local")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_learn_in_its_env_is_told_before_a_run() -> None:
+    swing = parse_experiments({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}})
+    sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
+    judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
+    check_envs(sound)
+    with pytest.raises(UsageError, match=r"^a Q policy chooses among a finite number of actions"):
+        check_envs([*sound, *swing])
+    with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: its observations are"):
+        check_envs([*swing, *parse_experiments({"judged": judged})])
 
 
 def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path) -> None:

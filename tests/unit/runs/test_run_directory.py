@@ -157,9 +157,11 @@ def test_only_one_process_runs_a_run(tmp_path: Path) -> None:
         assert (run.path / ".lock").read_text() == str(os.getpid())
 
 
-def test_a_run_that_has_never_begun_can_be_discarded_and_no_other(tmp_path: Path) -> None:
+def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) -> None:
     fresh, begun = new_run(tmp_path), new_run(tmp_path)
-    begun.mark(TRIALS[3], "INTERRUPTED")
+    fresh.mark(TRIALS[3], "ERROR")
+    (begun.path / TRIALS[3]).mkdir(exist_ok=True)
+    (begun.path / TRIALS[3] / "result.json").write_text('{"iteration": 1}\n')
     fresh.discard_if_unbegun()
     begun.discard_if_unbegun()
     assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]

@@ -1,0 +1,321 @@
+"""Steps an env by random actions as training would, and says what is found and what it means for learning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.data.tree import leaves, map_tree, named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import make_vector_env
+from rlrun.envs.random_actions import RandomActions
+from rlrun.envs.spaces import Spaces, first_bad_row
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+
+Verdict = Literal["ok", "note", "wrong"]
+
+SLOTS = 2
+REPEATED_STEPS = 200
+"""Steps that are taken a second time with the same seeds and actions."""
+MAX_REPLAY_S = 60.0
+LARGE_NUMBER = 20.0
+"""Observations beyond it slow learning down: networks begin with inputs of about 1 in mind."""
+LARGE_REWARD = 10.0
+"""A mean absolute reward beyond it makes values, and so a critic's gradients, large."""
+SMALL_REWARD = 1e-3
+
+_ACTION_SEED = 0
+
+
+@dataclass(frozen=True)
+class EnvFinding:
+    """Something that is known of an env now.
+
+    Attributes:
+        topic: What it is about.
+        verdict: "wrong" for what training or a resume will trip over, "note" for what learning may suffer from, "ok".
+        found: What was seen, with its numbers.
+        reason: What follows from it, "" where nothing does.
+        advice: What to do about it.
+    """
+
+    topic: str
+    verdict: Verdict
+    found: str
+    reason: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What a number of steps showed.
+
+    Attributes:
+        observations: [T + 1, B, ...], the first ones included.
+        actions: [T, B, ...].
+        rewards: [T, B].
+        begins: Whether the step began an episode and so was none, [T, B].
+        terminateds: [T, B].
+        truncateds: [T, B].
+        seconds: Wall time of the steps.
+        places: Where the env slots are in the end.
+    """
+
+    observations: Any
+    actions: list[Any]
+    rewards: NDArray[np.float64]
+    begins: NDArray[np.bool_]
+    terminateds: NDArray[np.bool_]
+    truncateds: NDArray[np.bool_]
+    seconds: float
+    places: list[EpisodePlace]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Steps of each episode that ended, slot by slot."""
+        found = []
+        for slot in range(self.rewards.shape[1]):
+            steps = 0
+            for t in range(len(self.rewards)):
+                steps = 0 if self.begins[t, slot] else steps + 1
+                if self.terminateds[t, slot] or self.truncateds[t, slot]:
+                    found.append(steps)
+        return found
+
+
+def check_by_stepping(config: EnvConfig, *, steps: int, seed: int = 0) -> list[EnvFinding]:
+    """Steps an env by random actions, and tries what training, resume and evaluation count on.
+
+    Args:
+        config: The env.
+        steps: Env steps to take in all.
+        seed: Root seed of its episodes.
+
+    Returns:
+        What was found, in the order in which a reader should take it in.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
+        EnvError: The env's own code raised, or returned what no env may return.
+    """
+    world = _make(config, seed)
+    try:
+        spaces = Spaces(world.observation_space, world.action_space)
+        played = _play(world, spaces, max(steps // SLOTS, 2))
+    finally:
+        world.close()
+    return [
+        *_spaces(world),
+        *_observations(spaces, played),
+        *_rewards(played),
+        *_episodes(played),
+        *_seeds(config, seed, played),
+        *_replay(config, seed, played),
+        *_speed(played),
+    ]
+
+
+def _make(config: EnvConfig, seed: int) -> VectorEnv:
+    return make_vector_env(config, SLOTS, EpisodeSeeds(seed, 0))
+
+
+def _play(world: VectorEnv, spaces: Spaces, length: int) -> _Played:
+    random = RandomActions(spaces, _ACTION_SEED)
+    seen = [map_tree(np.copy, world.reset())]
+    actions, steps = [], []
+    began = np.zeros(SLOTS, np.bool_)
+    begins = []
+    seconds = 0.0
+    for _ in range(length):
+        action = random.draw(seen[-1])
+        start = time.perf_counter()
+        observations, rewards, terminateds, truncateds, _ = world.step(action)
+        seconds += time.perf_counter() - start
+        seen.append(map_tree(np.copy, observations))
+        actions.append(action)
+        steps.append((rewards.copy(), terminateds.copy(), truncateds.copy()))
+        begins.append(began)
+        began = terminateds | truncateds
+    rewards, terminateds, truncateds = (np.array(column) for column in zip(*steps, strict=True))
+    observations = map_tree(lambda *rows: np.stack(rows), *seen)
+    return _Played(observations, actions, rewards, np.array(begins), terminateds, truncateds, seconds, world.places())
+
+
+def _spaces(world: VectorEnv) -> Iterator[EnvFinding]:
+    yield EnvFinding("observation space", "ok", str(world.observation_space))
+    space = world.action_space
+    if isinstance(space, Box) and not space.is_bounded():
+        reason = "a policy's actions are in units of half the range between bounds; sac, td3 and ddpg cannot act at all"
+        yield EnvFinding("action space", "note", f"{space} has no bounds", reason, "declare bounds")
+    else:
+        yield EnvFinding("action space", "ok", str(space))
+    yield EnvFinding("backend", "ok", world.name)
+
+
+def _observations(spaces: Spaces, played: _Played) -> Iterator[EnvFinding]:
+    bad = first_bad_row(spaces.observation, played.observations)
+    if bad is not None:
+        (t, slot), misfit = bad
+        found = f"{misfit} (env {slot}, after {t} steps)"
+        yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
+        return
+    outside = [*_outside(spaces.observation, played.observations)]
+    yield from outside
+    large = []
+    for path, rows in named_leaves(played.observations):
+        space = _leaf_space(spaces.observation, path)
+        if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and rows.size:
+            most = float(np.abs(rows).max())
+            if most > LARGE_NUMBER:
+                large.append(f"{f' of {path}' if path else ''} up to {most:.4g}")
+    if large:
+        reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
+        yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
+    elif not outside:
+        yield EnvFinding("observations", "ok", f"{played.rewards.size:,} steps: shape, type and bounds as declared")
+    constant = [path or "all of it" for path, rows in named_leaves(played.observations) if (rows == rows[:1]).all()]
+    if constant:
+        reason = "what never changes under random actions tells a policy nothing"
+        yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
+
+
+def _outside(space: gymnasium.Space[Any], rows: Any) -> Iterator[EnvFinding]:
+    for path, values in named_leaves(rows):
+        leaf = _leaf_space(space, path)
+        if isinstance(leaf, Box):
+            outside = (values < leaf.low) | (values > leaf.high)
+            if outside.any():
+                found = f"{path or 'one'} holds {values[outside].ravel()[0]:.6g}, which is outside {leaf}"
+                reason = "rlrun relies on bounds of whole numbers and images alone, other libraries may scale by all"
+                yield EnvFinding("observations", "note", found, reason, "declare the bounds that hold")
+
+
+def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
+    for key in path.split("/") if path else []:
+        parts: Any = space
+        space = parts[int(key)] if isinstance(space, gymnasium.spaces.Tuple) else parts[key]
+    return space
+
+
+def _rewards(played: _Played) -> Iterator[EnvFinding]:
+    rewards = played.rewards[~played.begins]
+    size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
+    found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
+    if not rewards.any():
+        reason = "random actions never meet a reward, and nothing is learned before one is met"
+        yield EnvFinding("rewards", "note", "all 0", reason, "help exploration, or shape the reward")
+    elif size > LARGE_REWARD:
+        reason, advice = (
+            "values and gradients grow with it",
+            "config.normalize_rewards: true on-policy, else scale",
+        )
+        yield EnvFinding("rewards", "note", found, reason, advice)
+    elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
+        yield EnvFinding("rewards", "note", found, "errors of values are tiny beside it", "scale rewards to about 1")
+    else:
+        yield EnvFinding("rewards", "ok", found)
+
+
+def _episodes(played: _Played) -> Iterator[EnvFinding]:
+    lengths = played.lengths
+    if not lengths:
+        found = f"none ended within {len(played.rewards):,} steps"
+        reason = "without an end there is no return to report or to judge by"
+        yield EnvFinding("episodes", "note", found, reason, "env.max_episode_steps: 1000, if it never ends")
+        return
+    both = int((played.terminateds & played.truncateds).sum())
+    ends = f"{int(played.terminateds.sum())} terminated, {int(played.truncateds.sum())} truncated"
+    found = f"{len(lengths)} of {min(lengths)} to {max(lengths)} steps; {ends}"
+    if max(lengths) == 1 and len(lengths) > 1:
+        yield EnvFinding("episodes", "note", found, "it is a bandit, or terminated is always True")
+    elif both:
+        reason = "such an end counts as terminated: no reward is expected behind it"
+        yield EnvFinding("episodes", "note", f"{found}, {both} of them both", reason)
+    else:
+        yield EnvFinding("episodes", "ok", found)
+
+
+def _seeds(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFinding]:
+    repeated, other = _make(config, seed), _make(config, seed + 1)
+    try:
+        if not repeated.seeds_episodes:
+            yield EnvFinding("seeds", "note", "single episodes cannot be seeded here", "a resume begins new episodes")
+            return
+        step = _first_difference(repeated, played)
+        if step is not None:
+            found = f"the same seeds and actions came to something else after {step} steps"
+            advice = "draw all randomness from self.np_random, which reset(seed=...) seeds"
+            yield EnvFinding("seeds", "wrong", found, "runs can neither be repeated nor resumed exactly", advice)
+        elif _first_difference(other, played) is None:
+            yield EnvFinding("seeds", "ok", "other seeds come to the same episodes: the env is deterministic")
+        else:
+            yield EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+    finally:
+        repeated.close()
+        other.close()
+
+
+def _first_difference(world: VectorEnv, played: _Played) -> int | None:
+    """Returns after how many steps another env shows something else under the same actions; None for never."""
+    if not _equal(world.reset(), map_tree(partial(_row, index=0), played.observations)):
+        return 0
+    for t in range(min(len(played.rewards), REPEATED_STEPS)):
+        observations, rewards, *_ = world.step(played.actions[t])
+        same = _equal(observations, map_tree(partial(_row, index=t + 1), played.observations))
+        if not same or not np.array_equal(rewards, played.rewards[t]):
+            return t + 1
+    return None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+def _row(rows: NDArray[Any], index: int) -> Any:
+    return rows[index]
+
+
+def _of_slot(actions: Any, slot: int, first: int) -> Any:
+    """Returns one slot's actions [T, B, ...] from a step on."""
+    return map_tree(lambda rows: rows[first:, slot], actions)
+
+
+def _replay(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFinding]:
+    """Brings a fresh env to where the played one ended, as a resume does."""
+    world = _make(config, seed)
+    try:
+        if not world.seeds_episodes:
+            return
+        length = len(played.rewards)
+        last = map_tree(lambda rows: rows[-1], played.observations)
+        actions = map_tree(lambda *rows: np.stack(rows), *played.actions)
+        taken = [_of_slot(actions, slot, length - place.length) for slot, place in enumerate(played.places)]
+        hashes = [observation_hash(map_tree(partial(_row, index=slot), last)) for slot in range(SLOTS)]
+        world.reset()
+        start = time.perf_counter()
+        _, exact = world.restore(played.places, taken, hashes, MAX_REPLAY_S)
+        seconds = time.perf_counter() - start
+    finally:
+        world.close()
+    if all(exact):
+        steps = sum(place.length for place in played.places)
+        yield EnvFinding("resume", "ok", f"{steps} actions replayed in {seconds:.2g} s, exactly")
+    else:
+        found = f"{SLOTS - sum(exact)} of {SLOTS} env slots came elsewhere when their actions were replayed"
+        reason = "it has state that seed and actions do not decide; a resume begins new episodes there"
+        yield EnvFinding("resume", "wrong", found, reason, "make reset(seed=...) set all of the env's state")
+
+
+def _speed(played: _Played) -> Iterator[EnvFinding]:
+    steps = played.rewards.size
+    rate = steps / max(played.seconds, 1e-9)
+    yield EnvFinding("speed", "ok", f"{rate:,.0f} steps/s in one process, {SLOTS} env slots")

@@ -1,0 +1,48 @@
+"""Actions each as likely as any other: what a policy is compared with, and what an env is tried with."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import MultiDiscrete
+
+from rlrun.data.action_masks import ACTION_MASK, has_action_mask
+from rlrun.data.tree import leaves
+from rlrun.envs.spaces import Spaces, empty_batch, row_writer
+
+Tree = Any
+
+
+class RandomActions:
+    """Draws actions uniformly, of the allowed ones where observations hold an action mask.
+
+    Numbers without bounds are drawn as Gymnasium draws them: from a normal or exponential distribution.
+
+    Args:
+        spaces: Observation and action space.
+        seed: Seed of the draws.
+    """
+
+    def __init__(self, spaces: Spaces, seed: int) -> None:
+        self._space: gymnasium.Space[Any] = copy.deepcopy(spaces.action)
+        self._space.seed(seed)
+        self._is_masked = has_action_mask(spaces.observation)
+
+    def draw(self, observations: Tree) -> Tree:
+        """Returns actions for the env, leaves [B, ...], for observations [B, ...]."""
+        slots = len(leaves(observations)[0])
+        actions = empty_batch(self._space, slots)
+        write = row_writer(self._space, actions)
+        for slot in range(slots):
+            write(slot, self._space.sample(self._mask(observations, slot) if self._is_masked else None))
+        return actions
+
+    def _mask(self, observations: Tree, slot: int) -> Any:
+        """Returns a slot's mask as Gymnasium's spaces take it."""
+        mask = np.asarray(observations[ACTION_MASK][slot], np.int8)
+        if isinstance(self._space, MultiDiscrete):
+            return tuple(np.split(mask, np.cumsum(self._space.nvec)[:-1]))
+        return mask

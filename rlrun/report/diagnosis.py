@@ -1,0 +1,405 @@
+"""Why a run does not learn: looks at what its trials report for what usually goes wrong, and says what to try.
+
+A finding is a number that is out of its usual range, with the reason why that matters. It is a suspicion and no proof.
+What is told of an end or a beginning of a run is the mean over a tenth of its rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.envs.env_check import EnvFinding
+from rlrun.report.configurations import configurations
+from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.runs.trial_result import TrialResult
+
+Floats = NDArray[np.float64]
+
+RETURN = "episode_return_mean"
+ENTROPIES = ("learner/entropy", "learner/actor/entropy")
+Q_MEANS = ("learner/q_mean", "learner/critics/q_mean")
+GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
+METRICS = (
+    *("env_steps", "sgd_steps", "episodes", RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
+    *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
+    *("learner/lr", "learner/epsilon", *ENTROPIES, *Q_MEANS, *GRADIENT_NORMS),
+)
+"""The columns of results that are looked at."""
+
+FEW_MINIBATCHES = 200
+"""Classic control takes some thousands; fewer than this hardly move a network."""
+LARGE_KL = 0.1
+"""Nats for each update. PPO learns with 0.01 to 0.03 (its paper's target is 0.01); the clipped loss is blind beyond."""
+LARGE_CLIP_FRACTION = 0.5
+SMALL_KL = 1e-5
+LITTLE_ENTROPY = 0.05
+"""Part of the first entropy that is left of a policy which tries nothing any more."""
+UNMOVED_ENTROPY = 0.98
+POOR_EXPLAINED_VARIANCE = 0.1
+LONG_ENOUGH = 10
+"""Rows after which a value function should have begun to explain something."""
+GREATLY_CLIPPED = 100.0
+"""Times by which gradients are cut."""
+LEAP = 1.0
+"""Nats by which no useful update moves a policy."""
+MOST_LAG = 10.0
+"""Updates: importance weights of older experience are mostly cut off."""
+IMPOSSIBLE_Q = 3.0
+"""Times the largest value that the rewards seen so far can add up to."""
+LOST = 0.5
+"""Part of what was gained over a random policy that is gone again at the end, or by which seeds differ."""
+STILL_EXPLORING = 0.5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a run that is out of its usual range.
+
+    Attributes:
+        name: What it is called.
+        found: Its numbers.
+        reason: Why it matters.
+        advice: The setting to try.
+        trials: Names of the trials in which it was found; () for the run as a whole.
+    """
+
+    name: str
+    found: str
+    reason: str
+    advice: str
+    trials: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one trial.
+
+    Attributes:
+        trial: The trial with the columns `METRICS`.
+        config: Its settings.
+        random: What a random policy reaches in its env; None if nobody knows.
+    """
+
+    trial: TrialResult
+    config: Mapping[str, Any]
+    random: EvaluationResult | None
+
+    def values(self, *names: str) -> Floats:
+        """Returns the finite values of the first of these metrics that is reported, row by row."""
+        for name in names:
+            found = self.trial.columns.values.get(name, np.empty(0))
+            if (there := found[np.isfinite(found)]).size:
+                return there
+        return np.empty(0)
+
+    def begin(self, *names: str) -> float:
+        """Returns the mean over the first tenth of the rows, NaN without any."""
+        values = self.values(*names)
+        return float(values[: max(1, len(values) // 10)].mean()) if values.size else math.nan
+
+    def end(self, *names: str) -> float:
+        """Returns the mean over the last tenth of the rows, NaN without any."""
+        values = self.values(*names)
+        return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
+
+    def usual(self, *names: str) -> float:
+        """Returns the median of the later half, NaN without any."""
+        values = self.values(*names)
+        return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
+
+    @property
+    def best(self) -> float:
+        """The best return, as the mean over a tenth of the rows; NaN without any."""
+        values = self.values(RETURN)
+        window = max(1, len(values) // 10)
+        return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan
+
+    @property
+    def baseline(self) -> float:
+        """The return of a policy that has learned nothing: a random one's, else the first of the run."""
+        return self.random.mean if self.random is not None else self.begin(RETURN)
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether its best return is above what random policies reach, by their standard deviation."""
+        return self.best > self.baseline + (self.random.std if self.random else 0.0)
+
+    @property
+    def lost(self) -> float:
+        """Part of the best gain over a random policy that is gone at the end."""
+        return min(1.0, (self.best - self.end(RETURN)) / (self.best - self.baseline)) if self.has_learned else 0.0
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it has learned and kept it: what is odd in it does no harm."""
+        return self.has_learned and self.lost < LOST
+
+
+def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
+    """Returns what is out of its usual range, the most likely causes first.
+
+    Args:
+        evidence: Of each trial that has rows.
+        env: What stepping the env showed.
+    """
+    unexplained = [one for one in evidence if not any(check(one) for check in CAUSES)]
+    found = []
+    for checks, trials in ((CAUSES, evidence), (SYMPTOMS, unexplained)):
+        for check in checks:
+            hits = [(hit, one.trial.name) for one in trials if (hit := check(one)) is not None]
+            if hits:
+                found.append(replace(hits[0][0], trials=tuple(name for _, name in hits)))
+    configs = [one.config for one in evidence]
+    return [*found, *_of_env(configs, env), *_seeds_disagree(evidence)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}"
+
+
+def _no_episode_ended(one: Evidence) -> Finding | None:
+    if one.values(RETURN).size:
+        return None
+    found = f"none of its {_number(one.end('env_steps'))} env steps ended an episode"
+    reason = (
+        "without ends there is no return to judge by, and nothing that an algorithm without bootstrapping learns from"
+    )
+    return Finding("no episode ends", found, reason, "env.max_episode_steps: 1000")
+
+
+def _nothing_learned_from(one: Evidence) -> Finding | None:
+    minibatches = one.values("sgd_steps")
+    if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
+        return None
+    found, steps = f"{minibatches[-1]:,.0f} minibatches in all", one.end("env_steps")
+    starts = one.config.get("learning_starts", 0)
+    if starts >= steps:
+        advice = f"config.learning_starts below {steps:,.0f} (it is {starts:,}), or a later stop"
+    else:
+        advice = "a later stop, a smaller config.minibatch_size, or more of them (num_epochs, training_intensity)"
+    return Finding("few updates", found, "a network hardly moves in so few", advice)
+
+
+def _rate_is_zero(one: Evidence) -> Finding | None:
+    rates = one.values("learner/lr")
+    if not rates.size or rates.max() > 1e-7:
+        return None
+    return Finding(
+        "no learning rate", f"lr {_number(float(rates.max()))}", "parameters do not move", "config.lr: 3.0e-4"
+    )
+
+
+def _no_gradient(one: Evidence) -> Finding | None:
+    norms = one.values(*GRADIENT_NORMS)
+    if not norms.size or norms.max() > 1e-8:
+        return None
+    reason = "all actions look alike: rewards do not differ, or the loss does not reach the network"
+    return Finding("no gradient", "the gradient's norm is 0", reason, "look at the env's rewards: rlrun env check")
+
+
+def _all_returns_alike(one: Evidence) -> Finding | None:
+    least, most = one.values("episode_return_min"), one.values("episode_return_max")
+    if not least.size or one.has_learned or one.end("episodes") < 10 or least.min() != most.max():
+        return None
+    found = f"every episode returned {_number(float(most.max()))}"
+    reason = "nothing that was done made a difference, so there is nothing to learn from yet"
+    advice = "more exploration (entropy_coeff, epsilon), demonstrations (r2d3), or a shaped reward"
+    return Finding("all returns alike", found, reason, advice)
+
+
+def _no_better_than_random(one: Evidence) -> Finding | None:
+    if one.random is None or one.has_learned or not one.values(RETURN).size:
+        return None
+    found = f"best {_number(one.best)}; random policy {_number(one.random.mean)}"
+    found += f" (standard deviation {_number(one.random.std)})"
+    reason = "it has learned nothing that shows"
+    return Finding("no better than random", found, reason, "the other findings, else a longer run")
+
+
+def _collapsed(one: Evidence) -> Finding | None:
+    if not one.has_learned or one.lost < LOST:
+        return None
+    found = f"best {_number(one.best)}, in the end {_number(one.end(RETURN))}"
+    reason = f"{one.lost:.0%} of the gain over a random policy is lost: updates are too large for what is left to learn"
+    advice = "a learning rate that falls, config.lr: [[0, 3.0e-4], [end, 0]]; until then checkpoint.best keeps the best"
+    return Finding("collapsed", found, reason, advice)
+
+
+def _policy_leaps(one: Evidence) -> Finding | None:
+    divergence, clipped = one.usual("learner/kl"), one.usual("learner/clip_fraction")
+    most = max(one.values("learner/kl"), default=0.0)
+    if one.is_well or not (divergence > LARGE_KL or clipped > LARGE_CLIP_FRACTION or most > LEAP):
+        return None
+    divergence = divergence if divergence > LARGE_KL else most
+    found = f"kl {_number(divergence)} nats an update"
+    if clipped > 0:
+        found += f", {clipped:.0%} of the steps clipped"
+    reason = "the data of an update says little about a policy so far from the one that collected it"
+    return Finding("policy leaps", found, reason, "config.lr three times smaller, fewer num_epochs, or kl_target: 0.02")
+
+
+def _policy_stands_still(one: Evidence) -> Finding | None:
+    divergence = one.usual("learner/kl")
+    if one.is_well or not divergence < SMALL_KL or _policy_leaps(one) or _gradients_cut(one):
+        return None
+    found = f"kl {_number(divergence)} nats an update"
+    return Finding("policy stands still", found, "updates change nothing that shows", "config.lr three times larger")
+
+
+def _entropy_collapsed(one: Evidence) -> Finding | None:
+    begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
+    if one.is_well or not begin > 0 or not end < LITTLE_ENTROPY * begin:
+        return None
+    found = f"{_number(end)} nats, {_number(begin)} at the beginning"
+    reason = "it takes the same actions always, and so cannot find better ones"
+    return Finding(
+        "entropy is gone", found, reason, "config.entropy_coeff: 0.01 (or three times its value), a smaller lr"
+    )
+
+
+def _entropy_unmoved(one: Evidence) -> Finding | None:
+    begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
+    weight = one.config.get("entropy_coeff")
+    is_short = len(one.values(*ENTROPIES)) < LONG_ENOUGH
+    if one.is_well or is_short or not end > UNMOVED_ENTROPY * begin > 0:
+        return None
+    if _policy_stands_still(one) or _gradients_cut(one):
+        return None
+    found = f"{_number(end)} nats, {_number(begin)} at the beginning"
+    reason = "it still takes any action: what it learns is too weak against the entropy bonus, or does not arrive"
+    has_bonus = isinstance(weight, int | float) and weight > 0
+    advice = f"config.entropy_coeff below {weight:g}" if has_bonus else "config.lr three times larger"
+    return Finding("entropy stays", found, reason, advice)
+
+
+def _values_explain_nothing(one: Evidence) -> Finding | None:
+    explained = one.usual("learner/explained_variance")
+    rows = len(one.values("learner/explained_variance"))
+    if one.is_well or rows < LONG_ENOUGH or not explained < POOR_EXPLAINED_VARIANCE or _policy_stands_still(one):
+        return None
+    reason = "advantages are then returns with all their noise"
+    advice = "config.normalize_rewards: true where rewards are large, vf_loss_coeff: 1.0, more num_epochs"
+    return Finding("values explain nothing", f"explained_variance {_number(explained)}", reason, advice)
+
+
+def _gradients_cut(one: Evidence) -> Finding | None:
+    norm, most = one.usual(*GRADIENT_NORMS), one.config.get("max_grad_norm")
+    if one.is_well or not isinstance(most, int | float) or not norm > GREATLY_CLIPPED * most:
+        return None
+    found = f"norm {_number(norm)}, cut to max_grad_norm {most:g}"
+    reason = "one loss is far larger than the other, most often that of values of large rewards"
+    return Finding(
+        "gradients are cut", found, reason, "config.normalize_rewards: true, clip_rewards, or smaller rewards"
+    )
+
+
+def _values_grow(one: Evidence) -> Finding | None:
+    values, most = (
+        one.values(*Q_MEANS),
+        np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max"))),
+    )
+    length = one.usual("episode_len_mean")
+    if not values.size or not most.size or not length > 0:
+        return None
+    gamma, clip = float(one.config.get("gamma", 0.99)), one.config.get("clip_rewards")
+    largest = float(most.max())
+    bound = max(largest, largest / length / (1 - gamma) if gamma < 1 else 0.0)
+    if isinstance(clip, int | float) and gamma < 1:
+        bound = clip / (1 - gamma)
+    bound = max(bound, 1e-6)
+    end = one.end(*Q_MEANS)
+    if abs(end) < IMPOSSIBLE_Q * bound:
+        return None
+    found = f"q_mean {_number(end)}; rewards so far add up to {_number(bound)} at most"
+    reason = "values are learned from values that are too large already, and grow without end"
+    advice = "config.lr ten times smaller, a slower target network (target_update_interval, tau), double: true"
+    return Finding("values grow", found, reason, advice)
+
+
+def _explores_still(one: Evidence) -> Finding | None:
+    epsilon = one.end("learner/epsilon")
+    if one.is_well or not epsilon > STILL_EXPLORING:
+        return None
+    found = f"epsilon {_number(epsilon)} at the end of the run"
+    reason = "most actions are still random ones; the returns of training are theirs"
+    return Finding("explores still", found, reason, "config.epsilon: [[0, 1.0], [10_000, 0.05]], or a later stop")
+
+
+def _lag(one: Evidence) -> Finding | None:
+    lag = one.usual("policy_lag_mean")
+    if one.is_well or not lag > MOST_LAG:
+        return None
+    found = f"experience is {_number(lag)} updates old"
+    reason = "it tells of policies that are gone"
+    return Finding(
+        "old experience", found, reason, "fewer config.num_workers, shorter fragments, larger train_batch_size"
+    )
+
+
+def _workers_lost(one: Evidence) -> Finding | None:
+    restarts = one.values("worker_restarts")
+    if not restarts.size or restarts.max() < 1:
+        return None
+    reason = "their envs began anew each time"
+    advice = "the run's log says why they died"
+    return Finding("workers were lost", f"{restarts.max():,.0f} were made anew", reason, advice)
+
+
+CAUSES: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _no_episode_ended,
+    _nothing_learned_from,
+    _rate_is_zero,
+    _no_gradient,
+    _all_returns_alike,
+    _workers_lost,
+)
+"""What is looked for in each trial first: it explains whatever else is odd in a trial."""
+
+SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _no_better_than_random,
+    _collapsed,
+    _values_grow,
+    _gradients_cut,
+    _policy_leaps,
+    _policy_stands_still,
+    _entropy_collapsed,
+    _entropy_unmoved,
+    _values_explain_nothing,
+    _explores_still,
+    _lag,
+)
+"""What is looked for in the trials without such a cause."""
+
+
+def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
+    """Returns what stepping the env showed, without what the settings take care of already."""
+    scales = all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs)
+    normalises = all(config.get("normalize_observations") for config in configs)
+    handled = {"rewards": scales, "observations": normalises}
+    return [
+        Finding(f"env: {one.topic}", one.found, one.reason, one.advice)
+        for one in env
+        if one.verdict == "wrong" or (one.verdict == "note" and not handled.get(one.topic, False))
+    ]
+
+
+def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
+    """Looks at trials that differ by their seed only."""
+    numbered = {one.trial.name: one for one in evidence if one.values(RETURN).size}
+    found = []
+    for group in configurations((one.trial, one.trial.configuration) for one in numbered.values()):
+        seeds = [numbered[trial.name] for trial in group]
+        ends = [one.end(RETURN) for one in seeds]
+        gain = max(ends, default=0.0) - seeds[0].baseline
+        if len(seeds) > 1 and seeds[int(np.argmax(ends))].has_learned and max(ends) - min(ends) > LOST * gain:
+            told = f"{len(seeds)} seeds end from {_number(min(ends))} to {_number(max(ends))}"
+            reason = "what one of them shows is luck: the settings work for some beginnings only"
+            advice = "a smaller config.lr, a larger train_batch_size, more exploration; judge by ten seeds"
+            found.append(Finding("seeds disagree", told, reason, advice, tuple(one.trial.name for one in seeds)))
+    return found

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import rlrun
+from rlrun.cli.main import cli
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of two seeds that cannot learn."""
+    folder = tmp_path_factory.mktemp("runs")
+    spec = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "config": {"lr": 0.0, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "compile": False},
+        "stop": {"env_steps": 2000},
+        "seeds": 2,
+    }
+    rlrun.run({"still": spec}, runs_dir=folder, executor="local")
+    return folder
+
+
+def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path) -> None:
+    done = invoke("diagnose", "still", "--runs-dir", runs)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "still: ppo on CartPole-v1, 2 trials"
+    assert "a random policy reaches" in lines[1]
+    assert lines[3:6] == [
+        "1. few updates: 72 minibatches in all (2 of 2 trials)",
+        "   why: a network hardly moves in so few",
+        "   try: a later stop, a smaller config.minibatch_size, or more of them (num_epochs, training_intensity)",
+    ]
+    assert lines[6] == "2. no learning rate: lr 0 (2 of 2 trials)"
+
+
+def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
+    done = invoke("diagnose", "still", "--runs-dir", runs, "--episodes", 5, "--json")
+    data = json.loads(done.stdout)
+    assert [one["name"] for one in data["findings"]] == ["few updates", "no learning rate"]
+    assert data["random_policy"]["episodes"] == 5
+
+
+def test_the_env_of_a_run_that_is_not_ones_own_is_not_made_without_trust(runs: Path, tmp_path: Path) -> None:
+    done = invoke("diagnose", runs / "still", "--runs-dir", tmp_path)
+    assert done.exit_code == 0
+    assert "a random policy" not in done.stdout
+    assert "--trust" in done.stderr
+    assert "a random policy" in invoke("diagnose", runs / "still", "--runs-dir", tmp_path, "--trust").stdout

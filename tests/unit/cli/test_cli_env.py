@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+from rlrun.errors import ExitCode
+
+
+def check(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["env", "check", *map(str, words), "--steps", "100"])
+
+
+def test_an_id_is_checked_and_told_who_can_learn_in_it() -> None:
+    done = check("CartPole-v1")
+    assert done.exit_code == 0
+    told = {line[8:].partition("  ")[0].strip(): line for line in done.stdout.splitlines()[1:]}
+    assert [*told] == [
+        *("observation space", "action space", "backend", "observations", "rewards"),
+        *("episodes", "seeds", "resume", "speed", "network", "algorithms"),
+    ]
+    assert " dqn," in told["algorithms"]
+    assert " td3" not in told["algorithms"]
+
+
+def test_each_env_of_a_spec_is_checked_once(tmp_path: Path) -> None:
+    spec = tmp_path / "two.yaml"
+    entry = "{algorithm: ppo, env: %s, seeds: 3, stop: {env_steps: 1}}"
+    spec.write_text(f"a: {entry % 'CartPole-v1'}\nb: {entry % 'Pendulum-v1'}\nc: {entry % 'CartPole-v1'}\n")
+    data = json.loads(check(spec, "--json").stdout)
+    assert [one["env"]["id"] for one in data] == ["CartPole-v1", "Pendulum-v1"]
+    notes = [one["topic"] for one in data[1]["findings"] if one["verdict"] != "ok"]
+    assert notes == ["episodes"]  # none of the pendulum's ends within 50 steps
+
+
+def test_something_wrong_ends_with_exit_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "report")
+    done = check("broken_worlds:Unseeded")
+    assert done.exit_code == ExitCode.ENVIRONMENT_UNUSABLE
+    assert "WRONG seeds" in done.stdout
+
+
+def test_a_wrong_id_names_the_nearest() -> None:
+    done = check("Cartpole-v1")
+    assert done.exit_code == ExitCode.USAGE_OR_SPEC
+    assert "did you mean 'CartPole-v1'?" in done.stderr

@@ -1,0 +1,60 @@
+"""CartPole with something wrong about it: envs for runs that cannot learn well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+
+class Endless(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Never says that an episode has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(CartPoleEnv())
+
+    def step(self, action: Any) -> Any:
+        """Begins anew unseen where the pole has fallen."""
+        observation, reward, terminated, _, info = self.env.step(action)
+        if terminated:
+            observation, _ = self.env.reset()
+        return observation, reward, False, False, info
+
+
+class Paying(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Pays so much for each step."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(gymnasium.make("CartPole-v1", disable_env_checker=True))
+        self.factor = factor
+
+    def step(self, action: Any) -> Any:
+        """Multiplies the reward."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, self.factor * float(reward), terminated, truncated, info
+
+
+class Far(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Shows numbers a thousand times too large."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1", disable_env_checker=True))
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+
+    def observation(self, observation: Any) -> Any:
+        """Multiplies what is seen."""
+        return 1000 * observation
+
+
+class Unseeded(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Adds noise that no seed decides."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1", disable_env_checker=True))
+        self.noise = np.random.default_rng()
+
+    def observation(self, observation: Any) -> Any:
+        """Adds the noise."""
+        return observation + self.noise.normal(0, 0.01, 4).astype(np.float32)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.envs.env_check import EnvFinding, check_by_stepping
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import spaces_of
+from rlrun.report.diagnosis import METRICS, Evidence, Finding, diagnose
+from rlrun.report.reading import read_run
+from rlrun.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.rollout.random_policy import RandomPolicy
+from rlrun.runs.trial_result import Columns, TrialResult
+from rlrun.trial.trial_directory import TrialDirectory
+
+RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # 20 with a standard deviation of 10
+
+PPO: dict[str, Any] = {"train_batch_size": 256, "minibatch_size": 64, "num_epochs": 4, "compile": False, "lr": 1e-3}
+DQN: dict[str, Any] = {
+    "compile": False,
+    "min_env_steps_per_iteration": 200,
+    "minibatch_size": 32,
+    "model": {"hiddens": [32, 32]},
+    "learning_starts": 200,
+    "epsilon": [[0, 1.0], [1000, 0.05]],
+}
+
+
+def names(findings: list[Finding]) -> list[str]:
+    return [finding.name for finding in findings]
+
+
+def trained(folder: Path, algorithm: str, env: Any, config: dict[str, Any], env_steps: int = 4000) -> list[Finding]:
+    """Trains, and returns what is found out about it."""
+    spec = {"algorithm": algorithm, "env": env, "config": config, "stop": {"env_steps": env_steps}, "seeds": 1}
+    rlrun.run({"patient": spec}, runs_dir=folder)
+    view = read_run(folder / "patient", METRICS)
+    (trial,) = view.trials
+    resolved = TrialDirectory(trial.directory).read_spec()
+    world = EnvConfig.parse(resolved["env"])
+    ends = trial.last_result["episode_return_mean"] is not None
+    random = evaluate(RandomPolicy(spaces_of(world)), world, 50, seed=0) if ends else None
+    return diagnose([Evidence(trial, resolved["config"], random)], check_by_stepping(world, steps=1000))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "config", "expected"),
+    [
+        pytest.param("ppo", "CartPole-v1", {}, [], id="nothing"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 0.0}, ["no learning rate"], id="rate of 0"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 1e-6}, ["policy stands still"], id="tiny rate"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 0.5}, ["policy leaps", "entropy is gone"], id="huge rate"),
+        pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["entropy stays"], id="entropy bonus"),
+        pytest.param("ppo", "broken_worlds:Endless", {}, ["no episode ends", "env: episodes"], id="no end"),
+        pytest.param(
+            "ppo",
+            {"id": "broken_worlds:Paying", "kwargs": {"factor": 1000.0}},
+            {},
+            ["gradients are cut", "env: rewards"],
+            id="large rewards",
+        ),
+        pytest.param(
+            "ppo",
+            {"id": "broken_worlds:Paying", "kwargs": {"factor": 0.0}},
+            {},
+            ["all returns alike", "env: rewards"],
+            id="no rewards",
+        ),
+        pytest.param("ppo", "broken_worlds:Far", {}, ["env: observations"], id="large observations"),
+        pytest.param("ppo", "broken_worlds:Unseeded", {}, ["env: seeds", "env: resume"], id="unseeded env"),
+        pytest.param("dqn", "CartPole-v1", {"learning_starts": 50_000}, ["few updates"], id="learning starts late"),
+        pytest.param("dqn", "CartPole-v1", {"epsilon": 1.0}, ["explores still"], id="epsilon of 1"),
+        pytest.param(
+            "dqn",
+            "CartPole-v1",
+            {"lr": 0.1, "target_update_interval": 1, "double": False},
+            ["values grow", "gradients are cut"],
+            id="no target network",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_run_that_was_broken_on_purpose_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    algorithm: str,
+    env: Any,
+    config: dict[str, Any],
+    expected: list[str],
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    found = trained(tmp_path, algorithm, env, {**(PPO if algorithm == "ppo" else DQN), **config})
+    assert [name for name in names(found) if name in expected] == expected
+    assert expected or not found
+    assert all(finding.found and finding.reason and finding.advice for finding in found)
+
+
+def seen(
+    rows: Mapping[str, list[float]], config: Mapping[str, Any] | None = None, name: str = "000", seed: int = 0
+) -> Evidence:
+    """Returns what a trial of configuration 0 with such columns is."""
+    values = {metric: np.array(column, np.float64) for metric, column in rows.items()}
+    trial = TrialResult(name, Path(name), "e", "TERMINATED", seed=seed, configuration=0)
+    trial.__dict__["columns"] = Columns(values, tuple(values))
+    return Evidence(trial, config or {}, RANDOM)
+
+
+def curve(*ends: float, **more: list[float]) -> dict[str, list[float]]:
+    """Returns columns with a curve through these returns, 10 rows for each."""
+    rows = [end for end in ends for _ in range(10)]
+    steps = [*map(float, range(len(rows)))]
+    return {"env_steps": steps, "sgd_steps": [1e4] * len(rows), "episode_return_mean": rows} | more
+
+
+def test_a_curve_that_falls_back_by_more_than_half_of_its_gain_has_collapsed() -> None:
+    assert names(diagnose([seen(curve(20.0, 220.0, 119.0))], [])) == ["collapsed"]
+    assert names(diagnose([seen(curve(20.0, 220.0, 121.0))], [])) == []
+
+
+def test_seeds_disagree_where_they_differ_by_more_than_half_of_the_best_gain() -> None:
+    good, bad = seen(curve(220.0), name="000"), seen(curve(119.0), name="001", seed=1)
+    (finding,) = diagnose([good, bad], [])
+    assert (finding.name, finding.trials) == ("seeds disagree", ("000", "001"))
+    assert finding.found == "2 seeds end from 119 to 220"
+    assert diagnose([good, seen(curve(121.0), name="001", seed=1)], []) == []
+
+
+def test_a_finding_names_the_trials_that_show_it() -> None:
+    few = curve(20.0, sgd_steps=[10.0] * 10)
+    (finding,) = diagnose([seen(few, name="000"), seen(few, name="001", seed=1)], [])
+    assert (finding.name, finding.trials) == ("few updates", ("000", "001"))
+
+
+def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
+    odd = {"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5, "policy_lag_mean": [20.0] * 10}
+    assert diagnose([seen(curve(220.0, **odd))], []) == []
+    found = names(diagnose([seen(curve(20.0, **odd))], []))
+    assert found == ["no better than random", "policy leaps", "entropy is gone", "old experience"]
+
+
+def test_values_are_bounded_by_what_rewards_add_up_to() -> None:
+    # 10 a step for 20 steps: no discounted sum is above 10 / (1 - 0.9) = 100, and no return above 200.
+    ends = {"episode_return_min": [200.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
+    just, above = [599.0] * 10, [601.0] * 10
+    assert diagnose([seen(curve(200.0, **ends, **{"learner/q_mean": just}), {"gamma": 0.9})], []) == []
+    assert names(diagnose([seen(curve(200.0, **ends, **{"learner/q_mean": above}), {"gamma": 0.9})], [])) == [
+        "values grow"
+    ]
+
+
+def test_workers_that_were_lost_and_values_that_explain_nothing_are_told() -> None:
+    lost = curve(220.0, worker_restarts=[0.0] * 9 + [3.0])
+    assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers were lost", "3 were made anew")]
+    blind = curve(20.0, **{"learner/explained_variance": [0.05] * 10})
+    assert names(diagnose([seen(blind)], [])) == ["no better than random", "values explain nothing"]
+
+
+def test_without_a_gradient_the_rewards_are_suspected() -> None:
+    (finding,) = diagnose([seen(curve(20.0, **{"learner/grad_norm": [0.0] * 10}))], [])
+    assert finding.name == "no gradient"
+
+
+def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
+    env = [EnvFinding("rewards", "note", "large"), EnvFinding("observations", "note", "large")]
+    scaled = {"normalize_rewards": True, "normalize_observations": True}
+    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: rewards", "env: observations"]
+    assert diagnose([seen(curve(220.0), scaled)], env) == []
+    wrong = [EnvFinding("observations", "wrong", "NaN")]
+    assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]

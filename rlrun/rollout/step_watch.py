@@ -60,7 +60,7 @@ class StepWatch:
         self._thread = threading.get_ident()
         self._can_end = threading.current_thread() is threading.main_thread()
         if self._can_end:
-            signal.signal(signal.SIGALRM, self._end_step)
+            signal.signal(signal.SIGALRM, _end_step)
         threading.Thread(target=_look_again_and_again, args=(weakref.ref(self),), daemon=True).start()
 
     def __enter__(self) -> None:
@@ -104,7 +104,17 @@ class StepWatch:
             print(text, file=sys.stderr, flush=True)
             os._exit(TrainingFailed.exit_code)
         elif waited_s >= self._timeout_s:
+            _hung.append(self)
             signal.pthread_kill(self._thread, signal.SIGALRM)
+
+    def end_step(self) -> None:
+        """Ends the fragment, unless it has ended in the meantime.
+
+        Raises:
+            StepTimeout: In the step that hangs.
+        """
+        if self._stepping:
+            raise StepTimeout(f"{self._name}: took no step within {self._timeout_s:g} s (worker_timeout_s)")
 
     def _notice(self, waited_s: float) -> str:
         frame = sys._current_frames().get(self._thread)
@@ -113,8 +123,15 @@ class StepWatch:
         where = f" ({place})" if place else ""
         return f"{self._name}: has taken no step for {waited_s:.0f} s{where}; it is in\n{code}"
 
-    def _end_step(self, number: int, frame: FrameType | None) -> None:
-        raise StepTimeout(f"{self._name}: took no step within {self._timeout_s:g} s (worker_timeout_s)")
+
+_hung: list[StepWatch] = []
+"""Whose step is to be ended by the signal that is on its way; the handler itself keeps no watch and no env alive."""
+
+
+def _end_step(number: int, frame: FrameType | None) -> None:
+    """Handles SIGALRM for all watches of the process."""
+    if _hung:
+        _hung.pop().end_step()
 
 
 def _look_again_and_again(watch: weakref.ref[StepWatch]) -> None:

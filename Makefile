@@ -82,6 +82,7 @@ regress-quick: $(VENV)/.installed-dev
 # Goes on where it was interrupted; a spec whose text or code has changed is trained anew.
 results: $(VENV)/.installed-dev
 	$(BIN)/python scripts/results.py train
+	$(BIN)/python scripts/results_paired.py
 	$(BIN)/python scripts/results.py write
 
 chaos: $(VENV)/.installed-dev

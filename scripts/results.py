@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
 PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
+PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by scripts/results.py -->", "<!-- paired: end -->"
 
 MANY, FEW = 10, 5
 """Seeds of a spec, and of one whose seeds take over `LONG_S`."""
@@ -170,15 +171,22 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes the table of all records between the page's two marks, and the floors into the specs."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not rest or END not in rest:
-        sys.exit(f"{PAGE} has no place for the table: {BEGIN} ... {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(records)}\n\n{END}{after}")
+    """Writes both tables between the page's marks, and the floors into the specs."""
+    from results_paired import table as paired_table
+
+    page = between(PAGE.read_text(), BEGIN, END, table(records))
+    PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
     for (spec, _), seeds in _by_experiment(records).items():
         publish_floor(ROOT / spec, bootstrapped(iqm, [[record["value"] for record in seeds]]).low)
+
+
+def between(page: str, begin: str, end: str, text: str) -> str:
+    """Returns a page with another text between two marks."""
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        sys.exit(f"{PAGE} has no place for the table: {begin} ... {end}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def publish_floor(spec: Path, floor: float) -> None:

@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import results
+import results_paired
 
 
 def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
@@ -46,13 +47,14 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
     monkeypatch.setattr(results, "ROOT", tmp_path)
     before = results.code_of(tmp_path / "a.yaml")
-    (tmp_path / "page.md").write_text(f"# Results\n{results.BEGIN}\nformer table\n{results.END}\nafter\n")
+    marks = f"{results.BEGIN}\nformer table\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
+    (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
     results.write(results.read_records())
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("# Results\n")
-    assert page.endswith(f"{results.END}\nafter\n")
+    assert page.endswith(f"{results.PAIRED_END}\nafter\n")
     assert "former table" not in page
     assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")] == [
         "`a.yaml`",
@@ -88,3 +90,31 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
     (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")
     assert results.code_of(spec) != code
     assert results.recorded(spec, results.code_of(spec)) == []
+
+
+def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
+    assert results_paired.table().count("\n") == 1
+    of_side = {"sb3": [10.0, 20.0, 30.0, 40.0], "rlrun": [20.0, 30.0, 40.0, 50.0]}
+    lines = [
+        {"pair": "cartpole-ppo", "side": side, "seed": seed, "value": value, "seconds": 2.0, "version": "c1"}
+        for side, values in of_side.items()
+        for seed, value in enumerate(values)
+    ]
+    (tmp_path / "paired.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    (row,) = results_paired.table().splitlines()[2:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    # 11.5 of 16 pairs: 20 is above one and ties with one, 30 above two, 40 above three, 50 above all four.
+    assert [cells[0], cells[1], cells[4][:4], cells[5], cells[6]] == ["cartpole-ppo", "100,000", "0.72", "4", "2, 2"]
+    assert cells[2].startswith("25 [")
+    assert cells[3].startswith("35 [")
+
+
+def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own() -> None:
+    for name, pair in results_paired.read_pairs().items():
+        if isinstance(pair["rlrun"], str):
+            (entry,) = results_paired.yaml.safe_load((results.ROOT / pair["rlrun"]).read_text()).values()
+            assert (entry["env"], entry["algorithm"]) == (pair["env"], pair["sb3"]["algorithm"].lower()), name
+        assert pair["env_steps"] <= 150_000

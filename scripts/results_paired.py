@@ -1,0 +1,170 @@
+"""Trains shipped specs beside Stable-Baselines3, on the same seeds and budgets: does rlrun learn as well?
+
+    python scripts/results_paired.py                       # what is not recorded yet, pair after pair; hours
+    python scripts/results_paired.py pendulum-sac --seeds 3
+
+`results_paired.yaml` holds the pairs. Each side has settings that were tuned for it, or, where the file says so, both
+have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
+policy are evaluated on 100 episodes. Records are kept in docs/results/paired.jsonl; ours are trained anew once the spec
+or anything below rlrun/ has changed. `results.py write` puts the table into docs/results.md.
+
+Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from bench_peers import BENCH, ROOT, make_venv, one_thread, same_version
+from results import code_of, described_commit
+
+from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
+
+SCRIPTS = Path(__file__).resolve().parent
+PAIRS = SCRIPTS / "results_paired.yaml"
+RECORDS = ROOT / "docs" / "results" / "paired.jsonl"
+PACKAGES = ("stable-baselines3==2.9.2", "gymnasium[box2d,mujoco]")
+VENV = "sb3-venv"
+SEEDS = 5
+EPISODES = 100
+TIMEOUT_S = 7200.0
+
+Pair = dict[str, Any]
+Record = dict[str, Any]
+
+
+def main() -> int:
+    """Trains what is not recorded; returns 1 if a side failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="*", help="by default all")
+    parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {SEEDS}, or what the pair says")
+    parser.add_argument("--ours", metavar="WORK", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.ours is not None:
+        print(json.dumps(trained(json.loads(asked.ours))))
+        return 0
+    pairs = read_pairs()
+    if unknown := sorted(set(asked.pairs) - set(pairs)):
+        sys.exit(f"there is no pair '{unknown[0]}'; there are {', '.join(pairs)}")
+    wanted = [(name, pairs[name]) for name in asked.pairs or pairs]
+    return max(train(name, pair, asked.seeds or pair.get("seeds", SEEDS)) for name, pair in wanted)
+
+
+def read_pairs() -> dict[str, Pair]:
+    """Returns the pairs by name."""
+    found: dict[str, Pair] = yaml.safe_load(PAIRS.read_text())
+    return found
+
+
+def train(name: str, pair: Pair, seeds: int) -> int:
+    """Trains both sides of a pair on the seeds that are not recorded; returns 1 if one failed."""
+    python = make_venv(VENV, [*PACKAGES, *(same_version(package) for package in ("torch", "numpy"))])
+    sides = {"sb3": [python, str(SCRIPTS / "results_paired_sb3.py")], "rlrun": [sys.executable, __file__, "--ours"]}
+    failed = 0
+    for seed in range(seeds):
+        for side, words in sides.items():
+            key = digest(name, pair, side)
+            if any(record["seed"] == seed and record["digest"] == key for record in recorded(name, side)):
+                continue
+            began = time.monotonic()
+            work = json.dumps({**pair, "seed": seed, "episodes": EPISODES})
+            done = subprocess.run(
+                [*words, work],
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                env={**one_thread(BENCH / "cache"), "PYTHONPATH": str(ROOT)},
+            )
+            if done.returncode != 0:
+                print(f"{name} seed {seed}, {side} failed:\n{done.stderr}", file=sys.stderr, flush=True)
+                failed = 1
+                continue
+            record = {
+                "pair": name,
+                "side": side,
+                "seed": seed,
+                "value": float(done.stdout.splitlines()[-1]),
+                "seconds": round(time.monotonic() - began, 1),
+                "version": PACKAGES[0] if side == "sb3" else described_commit(),
+                "digest": key,
+            }
+            RECORDS.parent.mkdir(parents=True, exist_ok=True)
+            with RECORDS.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(f"{name} seed {seed}: {side} {record['value']:.1f} in {record['seconds']:.0f} s", flush=True)
+    return failed
+
+
+def trained(work: Pair) -> float:
+    """Trains rlrun's side in this process for the budget, and evaluates the likeliest actions."""
+    from rlrun.spec.load import load_experiments, parse_experiments
+    from rlrun.trial.trial_training import training_of
+
+    overrides = [f"seeds=[{work['seed']}]", f"stop={{env_steps: {work['env_steps']}}}", "expect=null"]
+    if isinstance(work["rlrun"], str):
+        (experiment,) = load_experiments([ROOT / work["rlrun"]], overrides)
+    else:
+        stop = {"env_steps": work["env_steps"]}
+        (experiment,) = parse_experiments({"pair": {**work["rlrun"], "env": work["env"], "stop": stop}}, overrides)
+    with training_of(experiment.first_trial()) as training:
+        while training.step()["env_steps"] < work["env_steps"]:
+            pass
+        return training.evaluate(work["episodes"], seed=10_000 + work["seed"]).mean
+
+
+def digest(name: str, pair: Pair, side: str) -> str:
+    """Returns a digest of what a side's record depends on: its settings, and of ours all code below rlrun/."""
+    told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PACKAGES[0] if side == "sb3" else ""])
+    code = code_of(ROOT / pair["rlrun"] if isinstance(pair["rlrun"], str) else PAIRS) if side == "rlrun" else ""
+    return hashlib.sha256((told + code).encode()).hexdigest()[:16]
+
+
+def recorded(name: str, side: str) -> list[Record]:
+    """Returns the records of one side of a pair, the newest of each seed."""
+    if not RECORDS.exists():
+        return []
+    found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    kept = {record["seed"]: record for record in found if (record["pair"], record["side"]) == (name, side)}
+    return [kept[seed] for seed in sorted(kept)]
+
+
+def table() -> str:
+    """Lays the pairs out of which both sides have records."""
+    rows = [
+        "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | seeds | s each | commit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, pair in read_pairs().items():
+        theirs, ours = recorded(name, "sb3"), recorded(name, "rlrun")
+        if theirs and ours:
+            rows.append(row(name, pair["env_steps"], theirs, ours))
+    return "\n".join(rows)
+
+
+def row(name: str, env_steps: int, theirs: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a pair's row: what both sides reach, and how often a seed of ours is above one of theirs."""
+    values = [[record["value"] for record in side] for side in (theirs, ours)]
+    told = []
+    for side in values:
+        found = bootstrapped(iqm, [side])
+        told.append(f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}], worst {min(side):.4g}")
+    above = probability_of_improvement([values[1]], [values[0]])
+    seconds = [sorted(record["seconds"] for record in side)[len(side) // 2] for side in (theirs, ours)]
+    commits = ", ".join(dict.fromkeys(record["version"] for record in ours))
+    return (
+        f"| {name} | {env_steps:,} | {told[0]} | {told[1]} | {above.value:.2f} [{above.low:.2f}, {above.high:.2f}] | "
+        f"{min(map(len, values))} | {seconds[0]:.0f}, {seconds[1]:.0f} | {commits} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,11 +9,19 @@ from typing import Any, ClassVar, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import check_env
+from rlrun.envs.presets import with_preset
 from rlrun.registry import algorithm_class
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training.learner_factory import silent
 from rlrun.training.training import Training
+
+
+def _as_written(config: ConfigModel | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the settings that somebody has set, as plain data."""
+    return config.model_dump(mode="json", exclude_unset=True) if isinstance(config, ConfigModel) else config
 
 
 class TrainedAlgorithm:
@@ -50,8 +58,13 @@ class TrainedAlgorithm:
         announce: Callable[[str], None] = silent,
     ) -> None:
         found = algorithm_class(self.algorithm)
+        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
+        if world.preset is not None:
+            check_env(world)
+            env, config = with_preset(_as_written(world), _as_written(config or {}), found.Config)
+            world = EnvConfig.parse(env, path="env")
         self.training = Training(
-            env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env"),
+            world,
             found(config if isinstance(config, AlgorithmConfig) else found.Config.parse(config or {}, path="config")),
             seed=seed,
             total_env_steps=total_env_steps,

@@ -80,7 +80,17 @@ def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
     from rlrun.flow.plan import plan_text
 
-    return f"# {name}\n{plan_text(described)}\n{_observations(training)}" if titled else plan_text(described)
+    if not titled:
+        return plan_text(described)
+    return "\n".join([f"# {name}", plan_text(described), *_preset(training), _observations(training)])
+
+
+def _preset(training: Training) -> list[str]:
+    """Returns what the env's preset stands for, in at most one line."""
+    from rlrun.envs.presets import preset_text
+
+    told = preset_text(training.env.to_data(), training.algorithm.config.to_data())
+    return [f"preset {told}"] if told else []
 
 
 def _observations(training: Training) -> str:

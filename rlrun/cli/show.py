@@ -58,6 +58,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 
 def _heading(run: RunView) -> str:
+    from rlrun.envs.presets import preset_text
     from rlrun.report.summary import shape_text, status_text, varied_text
 
     table = run.table
@@ -65,6 +66,7 @@ def _heading(run: RunView) -> str:
         "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
         "status": status_text(run.trials) or "no trials yet",
         "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
+        "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
         "scheduler": _chosen(run.spec.get("scheduler")),
         "searcher": _chosen(run.spec.get("searcher")),
         "populations": _populations(run),

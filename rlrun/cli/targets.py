@@ -105,6 +105,8 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """Returns the env to judge a checkpoint in: what its spec says under `evaluation`, else the one trained in.
 
+    The one trained in is taken with its `evaluation_kwargs`.
+
     Args:
         checkpoint: A checkpoint's directory.
         training: What was restored from it, and so has verified it.
@@ -114,7 +116,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     from rlrun.envs.env_config import EnvConfig
 
     evaluation = load_plain_yaml((checkpoint / SPEC_FILE).read_text()).get("evaluation") or {}
-    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else training.env
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else training.env.in_evaluation()
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

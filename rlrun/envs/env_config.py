@@ -10,6 +10,8 @@ from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
+Preset = Literal["atari"]
+
 
 def _id_alone(data: Any) -> Any:
     """Lets a bare string stand for the mapping that holds nothing but an id."""
@@ -38,8 +40,15 @@ class EnvConfig(ConfigModel):
     """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, package.module:Id-v0 for a package that registers ids when it
     is imported, or package.module:factory for an env of one's own."""
 
+    preset: Preset | None = None
+    """What is usual for a family of envs, under what is written: `atari` stands for settings of the algorithm and for
+    `evaluation_kwargs`. A resolved spec spells them out."""
+
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
+
+    evaluation_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments that are others where a policy is judged or recorded; they stand on top of `kwargs`."""
 
     wrappers: tuple[WrapperConfig, ...] = ()
     """Wrappers around each single environment, the innermost first; they need the loop backend."""
@@ -79,6 +88,10 @@ class EnvConfig(ConfigModel):
                 "use backend loop, or auto"
             )
         return self
+
+    def in_evaluation(self) -> EnvConfig:
+        """Returns the environment that a policy is judged in: with `evaluation_kwargs` on top of `kwargs`."""
+        return self.replace(kwargs={**self.kwargs, **self.evaluation_kwargs}) if self.evaluation_kwargs else self
 
     def import_paths(self) -> tuple[str, ...]:
         """Returns every package.module:name that this config has imported when it is used, wrappers included."""

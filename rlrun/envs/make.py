@@ -80,7 +80,7 @@ def backend_of(config: EnvConfig) -> str:
 
 
 def check_env(config: EnvConfig) -> None:
-    """Checks all that can be checked without building the env: id, packages, wrappers, keyword arguments.
+    """Checks all that can be checked without building the env: id, packages, preset, wrappers, keyword arguments.
 
     Raises:
         UsageError: A name or a keyword argument does not exist; the message names the nearest.
@@ -88,6 +88,8 @@ def check_env(config: EnvConfig) -> None:
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
     backend = backend_of(config)
+    if config.preset == "atari" and backend != "atari":
+        raise UsageError(f"preset atari is for ALE's games in their vector form, not {config.id}")
     if backend == "envpool":
         check_envpool(config)
     elif backend == "atari":

@@ -13,6 +13,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_env
+from rlrun.envs.presets import with_preset
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
 from rlrun.foreign_settings import ours_for
@@ -67,10 +68,14 @@ def check_entry(
     mistakes += _unknown_keys(data, algorithm)
     settings, wrong = _check_settings(data)
     mistakes += wrong
-    env = _check_env(data)
     config: Section[AlgorithmConfig] | None = None
     if algorithm is not None:
         written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
+        wrong = _varies_too_much(data.get("env"), written)
+        mistakes += wrong
+        if not wrong:
+            with_env, written = with_preset(data.get("env"), written, algorithm.Config)
+            data = {**data, "env": with_env} if "env" in data else data
         written, wrong = with_run_length(written, data.get("stop"), algorithm.clock_unit)
         mistakes += wrong
         data = {**data, "config": written}
@@ -83,6 +88,7 @@ def check_entry(
     elif isinstance(data.get("config"), Mapping):  # what all algorithms have can be checked without one
         shared = {key: value for key, value in data["config"].items() if key in AlgorithmConfig.model_fields}
         mistakes += check_section(AlgorithmConfig, shared, ("config",)).mistakes
+    env = _check_env(data)
     mistakes += env.mistakes
     template = {"env": data.get("env"), "config": data.get("config") or {}}
     if settings is not None and config is not None and config.value is not None and not env.mistakes + config.mistakes:
@@ -107,12 +113,16 @@ def check_entry(
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
     """Checks that an env, its arguments and its wrappers exist and can be used here, without building the env."""
-    bare = config.replace(wrappers=())
+    bare = config.replace(wrappers=(), preset=None)
     mistakes = _mistakes_at(("id",), bare)
     if mistakes and config.kwargs and not _mistakes_at(("id",), bare.replace(kwargs={})):
         return _mistakes_at(("kwargs",), bare)
+    if not mistakes and config.preset is not None:
+        mistakes = _mistakes_at(("preset",), config)
+    if not mistakes and config.evaluation_kwargs:
+        mistakes = _mistakes_at(("evaluation_kwargs",), bare.in_evaluation())
     for index, wrapper in enumerate([] if mistakes else config.wrappers):
-        mistakes += _mistakes_at(("wrappers", index), config.replace(wrappers=(wrapper,)))
+        mistakes += _mistakes_at(("wrappers", index), config.replace(wrappers=(wrapper,), preset=None))
     return mistakes
 
 
@@ -135,6 +145,22 @@ def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
         return Section(None, {}, [Mistake(("env",), wrong)])
     return check_section(EnvConfig, env, ("env",), env_mistakes)
+
+
+def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
+    """Names search spaces that a preset cannot work with: over itself, or over whole sections that it has keys in."""
+    spaces = find_spaces({"env": env, "config": config})[0]
+    mistakes = []
+    for where, space in spaces.items():
+        envs = [value for _, value in space.probes()] if where == ("env",) else []
+        if where == ("env", "preset") or any(isinstance(value, Mapping) and "preset" in value for value in envs):
+            message = "a preset sets config too, so it cannot vary: write an experiment for each"
+            mistakes.append(Mistake(where, message))
+    if isinstance(env, Mapping) and env.get("preset") is not None:
+        sections = [where for where in spaces if where in {("config",), ("config", "model"), ("config", "replay")}]
+        message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
+        mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
+    return mistakes
 
 
 def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:

@@ -118,14 +118,15 @@ class Training:
             episodes: How many; their seeds are fixed beforehand.
             seed: Seed of the episodes.
             explore: Whether actions are drawn instead of the likeliest ones.
-            env: Another environment than the one trained on.
+            env: Another environment than the one trained on, with its `evaluation_kwargs`.
 
         Raises:
             UsageError: The policy does not fit that environment.
         """
-        if env is not None and env != self.env:
-            check_same_spaces(env, self.env)
-        return evaluate(self._started().acting.behavior(), env or self.env, episodes, seed, explore=explore)
+        world = self.env.in_evaluation() if env is None else env
+        if world != self.env:
+            check_same_spaces(world, self.env)
+        return evaluate(self._started().acting.behavior(), world, episodes, seed, explore=explore)
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.

@@ -75,6 +75,51 @@ class Case:
     overrides: list[str] = field(default_factory=list)
 
 
+ATARI = "{id: ALE/Pong-v5, preset: atari}"
+
+PRESETS = [
+    Case(
+        "an unknown preset",
+        env("{id: ALE/Pong-v5, preset: atary}"),
+        ["spec.yaml:3:34: try.env.preset: must be 'atari' or null, not 'atary'; did you mean 'atari'?"],
+    ),
+    Case(
+        "a preset of another family of envs",
+        env("{id: CartPole-v1, preset: atari}"),
+        ["spec.yaml:3:34: try.env.preset: preset atari is for ALE's games in their vector form, not CartPole-v1"],
+    ),
+    Case(
+        "a preset around which nothing vectorised is left",
+        env("{id: ALE/Pong-v5, preset: atari, backend: loop}"),
+        ["spec.yaml:3:34: try.env.preset: preset atari is for ALE's games in their vector form, not ALE/Pong-v5"],
+    ),
+    Case(
+        "a preset that varies",
+        env("{id: ALE/Pong-v5, preset: {grid_search: [atari, null]}}"),
+        ["spec.yaml:3:34: try.env.preset: a preset sets config too, so it cannot vary: write an experiment for each"],
+    ),
+    Case(
+        "envs with a preset that vary as a whole",
+        env("{choice: [{id: ALE/Pong-v5, preset: atari}, CartPole-v1]}"),
+        ["spec.yaml:3:8: try.env: a preset sets config too, so it cannot vary: write an experiment for each"],
+    ),
+    Case(
+        "a section that varies as a whole under a preset",
+        env(ATARI) + "  config: {model: {choice: [{hiddens: [8]}, {hiddens: []}]}}\n",
+        ["spec.yaml:5:19: try.config.model: preset atari sets keys of model: vary these one by one"],
+    ),
+    Case(
+        "keyword arguments for evaluations that the env does not have",
+        env("{id: CartPole-v1, evaluation_kwargs: {sutton: true}}"),
+        [
+            (
+                "spec.yaml:3:45: try.env.evaluation_kwargs: env CartPole-v1: its keyword arguments do not fit: "
+                "got an unexpected keyword argument 'sutton'"
+            )
+        ],
+    ),
+]
+
 FILES = [
     Case("an empty file", "", ["spec.yaml: is empty"]),
     Case("only a comment", "# nothing\n", ["spec.yaml: is empty"]),
@@ -885,7 +930,7 @@ SEVERAL = [
     ),
 ]
 
-CASES = [*FILES, *ENTRIES, *CONFIGS, *SPACES, *OVERRIDES, *SEVERAL]
+CASES = [*FILES, *PRESETS, *ENTRIES, *CONFIGS, *SPACES, *OVERRIDES, *SEVERAL]
 
 
 @pytest.fixture(autouse=True)

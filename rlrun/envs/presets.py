@@ -1,0 +1,78 @@
+"""Presets: what is usual for a family of envs, under what a spec says itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlrun.config import ConfigModel
+
+ATARI_SETTINGS: Mapping[str, Any] = {"clip_rewards": 1, "model.conv": "nature", "replay.frame_stack": 4}
+"""Settings of an algorithm for Atari games (Mnih et al. 2015), by their paths; those that it has are set."""
+
+ATARI_EVALUATION: Mapping[str, Any] = {"episodic_life": False}
+"""Keyword arguments of the games that policies are judged in."""
+
+
+def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple[Any, Any]:
+    """Puts what an env's preset stands for under what is written.
+
+    Args:
+        env: The env as it is written; without a preset nothing changes.
+        config: The algorithm's settings as they are written; search spaces may stand for values.
+        config_class: The class of these settings, which says what the algorithm has.
+
+    Returns:
+        Both, with everything that the preset stands for written out. Doing it again changes nothing.
+
+    Examples:
+        >>> from rlrun.algorithm_config import AlgorithmConfig
+        >>> env, config = with_preset({"id": "ALE/Pong-v5", "preset": "atari"}, {"lr": 1e-4}, AlgorithmConfig)
+        >>> env["evaluation_kwargs"], config
+        ({'episodic_life': False}, {'clip_rewards': 1, 'lr': 0.0001, 'model': {'conv': 'nature'}})
+    """
+    if not (isinstance(env, Mapping) and env.get("preset") == "atari" and isinstance(config, Mapping)):
+        return env, config
+    settings: dict[str, Any] = {}
+    for path, value in ATARI_SETTINGS.items():
+        if config_class.has_setting(path):
+            *sections, name = path.split(".")
+            section = settings
+            for key in sections:
+                section = section.setdefault(key, {})
+            section[name] = value
+    return _under({"evaluation_kwargs": dict(ATARI_EVALUATION)}, env), _under(settings, config)
+
+
+def preset_text(env: Any, config: Mapping[str, Any]) -> str:
+    """Says what an env's preset stands for and what has come of it, "" without a preset.
+
+    Args:
+        env: The env of a resolved spec.
+        config: Its settings; search spaces may stand for values.
+    """
+    if not isinstance(env, Mapping) or env.get("preset") is None:
+        return ""
+    found = {path: _value_at(config, path) for path in ATARI_SETTINGS}
+    told = [f"{path} {value}" for path, value in found.items() if value is not _ABSENT]
+    judged = [f"{name} {env['evaluation_kwargs'].get(name)}" for name in ATARI_EVALUATION]
+    return f"{env['preset']}: {', '.join(told)}; in evaluations {', '.join(judged)}"
+
+
+_ABSENT = object()
+
+
+def _value_at(config: Mapping[str, Any], path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = value.get(name, _ABSENT) if isinstance(value, Mapping) else _ABSENT
+    return value
+
+
+def _under(usual: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is written, and the usual for what is not; sections are merged key by key."""
+    merged = {**usual, **written}
+    for key, value in usual.items():
+        if isinstance(value, Mapping) and isinstance(merged[key], Mapping):
+            merged[key] = _under(value, merged[key])
+    return merged

@@ -23,10 +23,10 @@ class ResidualNet(nn.Module):
 
     def __init__(self, observation_space: Any, num_outputs: int, model: ModelConfig) -> None:
         super().__init__()
-        width = model.hiddens[0]
+        width = model.dense_widths[0]
         self.encoder = nn.Linear(observation_space.shape[0], width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in model.hiddens
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in model.dense_widths
         )
         self.policy = nn.Linear(width, num_outputs)
         self.value = nn.Linear(width, 1)

@@ -42,8 +42,8 @@ def plan(
     """Draw the dataflow of an algorithm.
 
     Of ALGORITHM with its default settings, or of each experiment in spec
-    files; as text of those also how each part of an observation enters the
-    network.
+    files; as text of those also what a preset stands for, and how each part
+    of an observation enters the network.
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
@@ -82,7 +82,7 @@ def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
 
     if not titled:
         return plan_text(described)
-    return "\n".join([f"# {name}", plan_text(described), *_preset(training), _observations(training)])
+    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *training.describe_network()])
 
 
 def _preset(training: Training) -> list[str]:
@@ -91,13 +91,6 @@ def _preset(training: Training) -> list[str]:
 
     told = preset_text(training.env.to_data(), training.algorithm.config.to_data())
     return [f"preset {told}"] if told else []
-
-
-def _observations(training: Training) -> str:
-    """Returns how each part of an observation enters the network, a line each."""
-    if module := training.algorithm.config.model.module:
-        return f"observations: as they are, to {module}"
-    return "\n".join(f"observations{f' {path}' if path else ''}: {how}" for path, how in training.observation_parts())
 
 
 def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:

@@ -38,8 +38,9 @@ class ObservationConfig(ConfigModel):
 class ModelConfig(ConfigModel):
     """The network between observations and what a policy puts out."""
 
-    hiddens: tuple[PositiveInt, ...] = (64, 64)
-    """Widths of the dense layers behind the encoded observation, first to last."""
+    hiddens: tuple[PositiveInt, ...] | None = None
+    """Widths of the dense layers behind the encoded observation, first to last. null for [64, 64]; for none where
+    images are all that is observed, whose encoders end in a dense layer."""
     activation: Activation = "tanh"
     """What follows each dense layer."""
     core: CoreKind | None = None
@@ -52,8 +53,9 @@ class ModelConfig(ConfigModel):
     nested one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints how each part does."""
     conv: Conv = "nature"
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
-    shared_value: bool = False
-    """Whether the value net shares the policy's layers up to its own head."""
+    shared_value: bool | None = None
+    """Whether the value net shares the policy's layers up to its own head; null shares them where an image is
+    observed."""
     orthogonal_init: bool = True
     """Whether weights start orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's own way."""
     log_std_init: float = 0.0
@@ -71,6 +73,11 @@ class ModelConfig(ConfigModel):
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
     after action (of c51 and quantile num_atoms numbers for each)."""
+
+    @property
+    def dense_widths(self) -> tuple[int, ...]:
+        """`hiddens`, or [64, 64] where that is left open."""
+        return (64, 64) if self.hiddens is None else self.hiddens
 
     @model_validator(mode="after")
     def _core_behind_own_layers(self) -> ModelConfig:

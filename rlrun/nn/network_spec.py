@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlrun.data.tree import leaves
+from rlrun.data.tree import leaves, named_leaves
 from rlrun.nn.model_config import Activation, Conv, CoreKind, ModelConfig
-from rlrun.nn.observation_leaves import encoded_leaves
+from rlrun.nn.observation_leaves import ObservationLeaf, ObservationTree, encoded_leaves
 
 IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
 """Numbers that each encoder of images puts out."""
@@ -195,5 +195,45 @@ def network_spec(
         vectors: Further inputs by name and width.
         core: The recurrent layer.
     """
-    own = model.hiddens if hiddens is None else hiddens
+    own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
     return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, model.conv, vectors, core)
+
+
+def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
+    """Returns the widths of the dense layers behind an encoded observation.
+
+    Unless they are set there are none where images are all that is observed: their encoders end in a dense layer.
+
+    Args:
+        model: The settings.
+        leaves_of: The tree of `ObservationLeaf`.
+    """
+    if model.hiddens is None and all(leaf.kind == "image" for leaf in _seen(leaves_of)):
+        return ()
+    return model.dense_widths
+
+
+def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
+    """Whether the value net shares the policy's layers; unless that is set, where an image is observed.
+
+    Args:
+        model: The settings.
+        leaves_of: The tree of `ObservationLeaf`.
+    """
+    if model.shared_value is None:
+        return any(leaf.kind == "image" for leaf in _seen(leaves_of))
+    return model.shared_value
+
+
+def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
+    """Returns the settings of a network that are left to the observations, by name, with what these make of them."""
+    chosen: dict[str, Any] = {}
+    if model.hiddens is None:
+        chosen["hiddens"] = list(hidden_widths(model, leaves_of))
+    if model.shared_value is None:
+        chosen["shared_value"] = shares_value(model, leaves_of)
+    return chosen
+
+
+def _seen(leaves_of: ObservationTree) -> list[ObservationLeaf]:
+    return [leaf for _, leaf in named_leaves(encoded_leaves(leaves_of))]

@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Core, Head, LogStds, NetworkSpec, Tower, network_spec
+from rlrun.nn.network_spec import Core, Head, LogStds, NetworkSpec, Tower, network_spec, shares_value
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -144,7 +144,7 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
         log_stds = LogStds(actions.size, model.log_std_init, state_dependent=model.use_sde)
     policy = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
     value = Head("value", "value_head", 1)
-    if model.shared_value:
+    if shares_value(model, leaves):
         towers = [Tower((policy, value), "policy_")]
     else:
         towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]

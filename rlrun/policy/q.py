@@ -16,7 +16,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
@@ -248,12 +248,13 @@ def q_spec(
     outputs = num_actions * numbers_per_action
     if not dueling:
         return network_spec(leaves, model, Tower((Head("outputs", "stream", outputs, hiddens=()),)))
+    widths = hidden_widths(model, leaves)
     head = Head(
         "outputs",
         "stream",
         outputs,
-        hiddens=model.hiddens[-1:],
+        hiddens=widths[-1:],
         num_actions=num_actions,
         value_layer="value_stream",
     )
-    return network_spec(leaves, model, Tower((head,)), hiddens=model.hiddens[:-1])
+    return network_spec(leaves, model, Tower((head,)), hiddens=widths[:-1])

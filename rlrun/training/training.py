@@ -11,6 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError
+from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
@@ -148,17 +149,27 @@ class Training:
         """Returns what results report, declared; like `plan` it starts nothing."""
         return metric_table(self.algorithm, self.plan())
 
-    def observation_parts(self) -> list[tuple[str, str]]:
-        """Returns (path, how it enters the network) of each part of an observation; like `plan` it starts nothing.
+    def describe_network(self) -> list[str]:
+        """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
+
+        Like `plan` it starts nothing.
 
         Raises:
-            UsageError: A part cannot enter a network.
+            UsageError: A part of an observation cannot enter a network.
             EnvironmentUnusable: The env cannot be made here.
         """
-        config, spaces = self.algorithm.config, spaces_of(self.env)
-        return described_leaves(
-            policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
-        )
+        config = self.algorithm.config
+        if config.model.module is not None:
+            return [f"observations: as they are, to {config.model.module}"]
+        if self._running is not None:
+            leaves = self._running.trainee.policy.leaves
+        else:
+            leaves = policy_leaves(
+                *spaces_of(self.env), config.model, normalize_observations=config.normalize_observations
+            )
+        chosen = [f"{name} {value}" for name, value in chosen_by_observation(config.model, leaves).items()]
+        parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
+        return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts
 
     def close(self) -> None:
         """Ends the workers and learners; the next call would start everything anew."""

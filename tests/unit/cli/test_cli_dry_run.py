@@ -172,7 +172,20 @@ def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path) ->
 
 def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
-    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-1] == "observations: vector of 4, as it is"
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-2:] == [
+        "model: hiddens [64, 64], shared_value False",
+        "observations: vector of 4, as it is",
+    ]
+
+
+def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path) -> None:
+    env = "{id: ALE/Pong-v5, preset: atari}"
+    spec.write_text(f"one:\n  algorithm: dqn\n  env: {env}\n  stop: {{env_steps: 1e5}}\n")
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:] == [
+        "preset atari: clip_rewards 1.0, model.conv nature, replay.frame_stack 4; in evaluations episodic_life False",
+        "model: hiddens []",
+        "observations: image 4x84x84, scaled by 1/255",
+    ]
 
 
 def test_a_plan_can_be_printed_of_what_a_searcher_will_make() -> None:

@@ -645,7 +645,7 @@ CONFIGS = [
     Case(
         "hiddens",
         config("model: {hiddens: 64}"),
-        ["spec.yaml:6:22: try.config.model.hiddens: must be a list of whole numbers > 0, not 64"],
+        ["spec.yaml:6:22: try.config.model.hiddens: must be a list of whole numbers > 0 or null, not 64"],
     ),
     Case(
         "hiddens item",

@@ -40,6 +40,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
 
 @defaults(minibatch_size=256, rollout_fragment_length=1, max_grad_norm=None, training_intensity=1.0, tau=0.005)
+@defaults(replay={"capacity": 1_000_000})
 class OffPolicyActorCriticConfig(OffPolicyConfig):
     """Settings of an algorithm that learns an actor and Q functions (its critics) from a replay buffer."""
 

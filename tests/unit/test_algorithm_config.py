@@ -5,6 +5,7 @@ from rlrun.algorithms.settings_off_policy import OffPolicyConfig
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.errors import SpecError
+from rlrun.registry import algorithm_class
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,13 @@ def test_minibatches_per_env_step_follow_from_what_makes_one():
     assert OnPolicyConfig(train_batch_size=100).sgd_steps_per_env_step == 1 / 100
     assert OffPolicyConfig(training_intensity=0.5).sgd_steps_per_env_step == 0.5
     assert WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2).sgd_steps_per_env_step == 1 / 10
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "capacity"),
+    [("sac", 10**6), ("ddpg", 10**6), ("td3", 10**6), ("apex_ddpg", 10**6), ("dqn", 10**5), ("qtopt", 10**5)],
+)
+def test_actor_critics_over_a_replay_keep_a_million_steps_and_q_learning_keeps_what_images_leave_room_for(
+    algorithm: str, capacity: int
+) -> None:
+    assert algorithm_class(algorithm).Config.parse({}).to_data()["replay"]["capacity"] == capacity

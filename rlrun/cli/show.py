@@ -76,7 +76,17 @@ def _heading(run: RunView) -> str:
     }
     varied = [f"    {name}: {values}" for name, values in varied_text(run).items()]
     told = [f"  {what:<12}{said}" for what, said in lines.items() if what and said]
-    return "\n".join([f"{run.name}: {lines['']}", *told, *(["  varies", *varied] if varied else [])])
+    told += ["  varies", *varied] if varied else []
+    return "\n".join([f"{run.name}: {lines['']}", *told, *_network(run)])
+
+
+def _network(run: RunView) -> list[str]:
+    """Returns how observations enter the network, of the first trial that was begun where trials differ."""
+    known = [trial for trial in run.trials if trial.network]
+    if not known:
+        return []
+    differ = len({trial.network for trial in known}) > 1
+    return [f"  network{f' of {known[0].name}' if differ else ''}", *(f"    {line}" for line in known[0].network)]
 
 
 def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
@@ -182,6 +192,7 @@ def _data(
                 "status": trial.status,
                 "stop_reason": trial.stop_reason,
                 "error": trial.error,
+                "network": list(trial.network),
                 "last_result": trial.last_result or None,
                 "last": trial.final(metric),
                 "best": trial.best(metric, mode),

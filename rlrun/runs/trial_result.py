@@ -63,6 +63,7 @@ class TrialResult:
         stop_reason: Why it is done, "" before.
         error: What went wrong, with the user's own traceback where the user's code raised, or what is damaged; "" if
             nothing is.
+        network: How its observations enter the network, in lines; () where that is unknown.
         place: The host:pid that runs it, "" if none does.
         env_steps: Env steps it has taken.
         best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
@@ -82,6 +83,7 @@ class TrialResult:
     population: int | None = None
     stop_reason: str = ""
     error: str = ""
+    network: tuple[str, ...] = ()
     place: str = ""
     env_steps: int = 0
     best_return: float | None = None
@@ -210,6 +212,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             population=population,
             stop_reason=record.stop_reason,
             error=record.error,
+            network=tuple(record.network),
             place=f"{record.host}:{record.pid}" if record.pid is not None else "",
             env_steps=int(row.get("env_steps") or record.env_steps),
             best_return=_best_return(path, record, row),
@@ -235,7 +238,7 @@ def _check(record: TrialRecord, path: Path) -> None:
     Raises:
         UsageError: If a field has a value that it cannot have.
     """
-    kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str}
+    kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str, "network": list}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
     if record.status not in get_args(TrialStatus):
         wrong.append("status")

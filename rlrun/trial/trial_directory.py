@@ -55,6 +55,7 @@ class TrialRecord:
         error: What went wrong in one message; the traceback is in error.txt.
         exact_resume: Whether every resume so far went on bit for bit; None if there was none.
         from_checkpoint: The checkpoint whose weights it started with, or None.
+        network: How its observations enter the network, in lines; none before its training was built.
         pid: The process that runs it, None if none does.
         host: The machine of that process, "" if none runs it.
     """
@@ -70,6 +71,7 @@ class TrialRecord:
     error: str = ""
     exact_resume: bool | None = None
     from_checkpoint: str | None = None
+    network: list[str] = field(default_factory=list)
     pid: int | None = None
     host: str = ""
 

@@ -255,6 +255,8 @@ class TrialLoop:
             self.training.start()
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             self.resumption = replace(self.resumption, after_crash=self.trial.config.num_workers == 0)
+        self._record = replace(self._record, network=self.training.describe_network())
+        self._files.write_record(self._record)
         self._guard = DivergenceGuard(self.training)
         if exploit is not None:
             self.take_exploit(exploit)

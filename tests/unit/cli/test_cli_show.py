@@ -51,6 +51,26 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_for(tmp_path: Path) -> None:
+    env = {"id": "ALE/Pong-v5", "preset": "atari", "evaluation_kwargs": {"episodic_life": False}}
+    config = {"clip_rewards": None, "model": {"conv": "nature"}}
+    run = make_run(tmp_path, "pong", {0.1: [[1], [2]]}, env=env, config=config)
+    for path in sorted(run.glob("*/trial.json")):
+        record = {**json.loads(path.read_text()), "network": ["observations: image 4x84x84, scaled by 1/255"]}
+        path.write_text(json.dumps(record))
+    lines = rlrun("show", run).stdout.splitlines()
+    assert "  preset      atari: clip_rewards None, model.conv nature; in evaluations episodic_life False" in lines
+    at = lines.index("  network")
+    assert lines[at + 1] == "    observations: image 4x84x84, scaled by 1/255"
+    path.write_text(json.dumps({**record, "network": ["observations: as they are, to mine:Net"]}))
+    lines = rlrun("show", run).stdout.splitlines()
+    assert (
+        lines[lines.index("  network of 000-lr=0.1-seed=0") + 1] == "    observations: image 4x84x84, scaled by 1/255"
+    )
+    (_, second) = json.loads(rlrun("show", run, "--json").stdout)["trials"]
+    assert second["network"] == ["observations: as they are, to mine:Net"]
+
+
 def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path) -> None:
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 0, done.output

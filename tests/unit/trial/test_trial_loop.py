@@ -61,6 +61,14 @@ def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_tri
     ]
 
 
+def test_how_observations_enter_the_network_is_on_record_from_the_start(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(config={"model": {}, "normalize_observations": True}), tmp_path):
+        assert record(tmp_path).network == [
+            "model: hiddens [64, 64], shared_value False",
+            "observations: vector of 4, normalised by running moments",
+        ]
+
+
 def test_a_step_beyond_the_stop_is_a_mistake_of_the_caller(tmp_path: Path, small_trial: MakeTrial) -> None:
     with TrialLoop(small_trial(stop={"iteration": 1}), tmp_path) as loop:
         loop.step()

@@ -46,6 +46,10 @@ class Postprocessing(Protocol):
         """Returns what it remembers."""
         ...
 
+    def unsaved(self) -> list[str]:
+        """Returns what a state of now lacks, so that a run goes on otherwise."""
+        ...
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         ...
@@ -100,9 +104,10 @@ class Sampler:
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
-        """Returns where the worker is and what its operators remember."""
+        """Returns where the worker is, what its operators remember, and what is lacking of that."""
         remembered = {policy: operators.state() for policy, operators in self.postprocessing.items()}
-        return {"worker": self.worker.state(), "postprocessing": remembered}
+        unsaved = [reason for operators in self.postprocessing.values() for reason in operators.unsaved()]
+        return {"worker": self.worker.state(), "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
         """Returns to where it was, and returns how many env slots could not be brought back exactly."""

@@ -190,9 +190,11 @@ class WorkerSet:
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:
-        """Returns where all workers are, and what was counted."""
+        """Returns where all workers are, what is lacking of that, and what was counted."""
+        states = self._workers().states()
         return {
-            "workers": self._workers().states(),
+            "workers": states,
+            "unsaved": list(dict.fromkeys(reason for state in states for reason in state["unsaved"])),
             "next_fragments": self._configs.due(self.indices),
             "worker_restarts": self.worker_restarts,
             **self.counts.state(),

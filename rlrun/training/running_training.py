@@ -107,15 +107,16 @@ class RunningTraining:
 
     def sections(self) -> dict[str, Any]:
         """Returns a checkpoint's sections."""
+        workers = self.workers.state()
         own = {
             "iteration": self.iteration,
             "time_total_s": self.time_total_s,
             "episodes": self._episodes.state(),
-            "unsaved": self.flow.unsaved(),
+            "unsaved": list(dict.fromkeys([*self.flow.unsaved(), *workers["unsaved"]])),
         }
         return {
             "training": checkpointing.section("training", own),
-            "workers": checkpointing.section("workers", self.workers.state()),
+            "workers": checkpointing.section("workers", workers),
             "trainees": {self.trainee.name: checkpointing.trainee_sections(self.trainee, self.flow)},
         }
 

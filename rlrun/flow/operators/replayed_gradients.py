@@ -112,6 +112,11 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         """Returns everything that is kept."""
         return self._replay.state()
 
+    @property
+    def unsaved(self) -> str:
+        """The experience, unless checkpoints hold it."""
+        return "" if self._replay.is_saved else "the replay buffer is not saved whole"
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._replay.load_state(state)

@@ -71,6 +71,11 @@ class OperatorChain:
         remembering = enumerate(self.operators)
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
+    def unsaved(self) -> list[str]:
+        """Returns what a state of now lacks of what they remember."""
+        remembering = [operator for operator in self.operators if isinstance(operator, StatefulOperator)]
+        return [operator.unsaved for operator in remembering if operator.unsaved]
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         for position, remembered in state.items():

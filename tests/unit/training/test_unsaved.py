@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlrun.python_api import A3C, DQN, PPO, R2D2, Impala
+from rlrun.python_api import A3C, DQN, PPO, R2D2, Gorila, Impala
 
 SMALL = {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 100, "model": {"hiddens": [8]}, "compile": False}
 REPLAYED = {**SMALL, "learning_starts": 50, "minibatch_size": 8}
@@ -31,6 +31,7 @@ def restored(tmp_path, algorithm, settings):
         (A3C, SMALL),
         (DQN, {**REPLAYED, "replay": {"capacity": 1000}}),
         (R2D2, {**REPLAYED, "replay": SEQUENCES}),
+        (Gorila, {**REPLAYED, "replay": {"capacity": 1000}}),
     ],
 )
 def test_with_the_local_worker_and_a_saved_replay_nothing_is_lacking(tmp_path, algorithm, settings):
@@ -42,6 +43,7 @@ def test_with_the_local_worker_and_a_saved_replay_nothing_is_lacking(tmp_path, a
     [
         (DQN, {**REPLAYED, "replay": {"save_in_checkpoints": False}}, "the replay buffer is not saved"),
         (R2D2, {**REPLAYED, "replay": {**SEQUENCES, "save_in_checkpoints": False}}, "the replay buffer is not saved"),
+        (Gorila, {**REPLAYED, "replay": {"save_in_checkpoints": False}}, "the replay buffer is not saved"),
         (Impala, {**SMALL, "train_batch_size": 80}, "workers acted with older weights"),
     ],
 )

@@ -36,7 +36,7 @@ def modelled(
         time=generation,
         score=sign * score,
         pending=taken,
-        bounds=settings.bounds,
+        bounds=dict(sorted(settings.bounds.items())),  # nothing hangs on the order in which a spec lists them
         log_scale=settings.log_scale,
         generator=draws,
     )

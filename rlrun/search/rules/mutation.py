@@ -18,7 +18,8 @@ def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Gen
     """Returns settings near those of a parent.
 
     Each one is drawn anew with `resample_probability`; else a number is multiplied by one of `perturbation_factors`
-    and brought back into its range, and one of several values moves to a neighbour.
+    and brought back into its range, and one of several values moves to a neighbour. They are drawn for in the order of
+    their paths, so that nothing hangs on the order in which a spec lists them.
 
     Args:
         settings: What changes and how.
@@ -30,7 +31,7 @@ def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Gen
     """
     found: dict[str, Any] = {}
     ways: set[How] = set()
-    for path, space in settings.spaces.items():
+    for path, space in sorted(settings.spaces.items()):
         anew = draws.random() < settings.resample_probability or not _can_move(space, params[path])
         found[path] = space.draw(draws) if anew else _moved(space, params[path], settings.perturbation_factors, draws)
         ways.add("resampled" if anew else "perturbed")

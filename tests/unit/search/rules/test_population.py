@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from rlrun.checkpoint.format import Content, write_checkpoint
 from rlrun.errors import Problem, SpecError
 from rlrun.search.lineage import LINEAGE_FILE, Generation, How, Lineage, MemberRecord, read_generations
-from rlrun.search.rules.bandit import gains
+from rlrun.search.rules.bandit import gains, modelled
 from rlrun.search.rules.mutation import explore
 from rlrun.search.rules.population import Populations
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.spec.settings import settings_of, with_settings
+from rlrun.spec.tuning import Pb2Config, PbtConfig
 
 INTERVAL = 1000
 
@@ -254,3 +255,30 @@ def test_a_copy_began_with_its_parents_score_also_where_a_line_speaks_of_one_mem
 
     lines = [line(1, "a", 50.0), line(1, "b", 10.0, "a"), line(2, "b", 56.0), line(2, "a", 51.0)]
     assert [(gain.score, gain.change) for gain in gains(lines, 1.0)] == [(50.0, 6.0), (50.0, 1.0)]
+
+
+def test_the_order_of_mutations_decides_nothing() -> None:
+    spaces = {"lr": {"loguniform": [1e-5, 1e-2]}, "num_epochs": {"choice": [1, 2, 4]}, "gamma": {"uniform": [0.9, 1.0]}}
+    params = {"lr": 1e-3, "num_epochs": 2, "gamma": 0.95}
+    orders = [dict(order) for order in itertools.permutations(spaces.items())]
+    configs = [PbtConfig.parse({"interval_env_steps": 1, "mutations": order}) for order in orders]
+    for seed in range(10):
+        found = [explore(config, params, np.random.default_rng(seed)) for config in configs]
+        assert all(other == found[0] for other in found)
+
+
+def test_the_order_of_bounds_decides_nothing() -> None:
+    bounds = {"lr": [1e-5, 1e-2], "gamma": [0.9, 1.0]}
+    orders = [dict(order) for order in itertools.permutations(bounds.items())]
+    found = [
+        modelled(
+            Pb2Config.parse({"interval_env_steps": 1, "bounds": order, "log_scale": ["lr"]}),
+            [],
+            generation=1,
+            score=1.0,
+            taken=[],
+            draws=np.random.default_rng(3),
+        )
+        for order in orders
+    ]
+    assert found[0] == found[1]

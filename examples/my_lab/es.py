@@ -90,6 +90,10 @@ class EvaluationWorker:
         """Returns the generation, on which everything else depends."""
         return {"generation": self.generation}
 
+    def place(self) -> dict[str, int]:
+        """Returns the same with each generation, so that a worker that is lost is made anew there."""
+        return self.state()
+
     def load_state(self, state: Mapping[str, int]) -> int:
         """Goes on with a generation, exactly."""
         self.generation = state["generation"]

@@ -64,7 +64,8 @@ class PolicyWorkers:
 
         With `sync` every worker is asked for one fragment, all of them are waited for, and the fragments come in the
         order of the workers. The next round is asked for when it is pulled, so that whatever ran downstream (a
-        broadcast) came before it. With `async` fragments come as they are ready, and a worker that has delivered is
+        broadcast) came before it. A worker that is lost is made anew where it stood and makes the same fragment, unless
+        it learns. With `async` fragments come as they are ready, and a worker that has delivered is
         asked again when the next item is pulled.
 
         Aggregators are actors that put whole batches together, each from the fragments of its share of the workers. The
@@ -96,6 +97,8 @@ class PolicyWorkers:
         if operators:
             self._workers.postprocess(self.policy, chain)
         if mode == "sync":
+            if not self.learns_on_workers:  # what it remembers would be as large as the learner, in every fragment
+                self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
         used = min(aggregators, self.num_workers)
         if used:

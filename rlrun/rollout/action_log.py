@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """The newest rows of a log, of which whoever is told has the rows before.
+
+    Attributes:
+        rows: The newest rows.
+        length: How many rows the log has with those before.
+    """
+
+    rows: NDArray[Any]
+    length: int
+
+
+def with_logs_joined(place: Any, before: Any) -> Any:
+    """Returns a worker's state: its place, with every `LogTail` in it put behind the log of the state before.
+
+    Args:
+        place: Mappings and lists down to plain values and tails.
+        before: The worker's state at its place before, None if there was none.
+    """
+    if isinstance(place, LogTail):
+        rows = place.rows if before is None else np.concatenate([before, place.rows])
+        return rows[len(rows) - place.length :]
+    if isinstance(place, Mapping):
+        return {key: with_logs_joined(value, before.get(key) if before else None) for key, value in place.items()}
+    if isinstance(place, list):
+        parts = before or [None] * len(place)
+        return [with_logs_joined(value, part) for value, part in zip(place, parts, strict=True)]
+    return place
 
 
 class ActionLog:
@@ -43,6 +75,12 @@ class ActionLog:
         """Returns the latest actions of each env slot, `lengths[slot]` of them."""
         actions = np.concatenate(self._fragments)
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
+
+    def tails(self, lengths: Sequence[int]) -> list[LogTail]:
+        """Returns the actions of the newest fragment, of each env slot at most `lengths[slot]`."""
+        newest = self._fragments[-1]
+        firsts = [max(len(newest) - length, 0) for length in lengths]
+        return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]
 
     def load(self, actions: Sequence[NDArray[Any]]) -> None:
         """Goes on with what `latest` returned."""

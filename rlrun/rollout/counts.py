@@ -36,11 +36,13 @@ class RolloutCounts:
     Attributes:
         env_steps: Env steps of all rollouts that were counted.
         sample_s: Seconds that the workers took for them, added up.
+        env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
     """
 
     def __init__(self) -> None:
         self.env_steps = 0
         self.sample_s = 0.0
+        self.env_slots_restarted = 0
         self._episodes: list[Episode] = []
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
         self._measured: list[MeasuredFragment] = []
@@ -49,6 +51,7 @@ class RolloutCounts:
         """Counts a fragment: its steps, episodes and filter statistics."""
         self.env_steps += rollout.env_steps
         self.sample_s += rollout.sample_s
+        self.env_slots_restarted += rollout.env_slots_restarted
         self._episodes += rollout.episodes
         if rollout.times is not None:
             self._measured.append(

@@ -8,7 +8,7 @@ members of this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -153,7 +153,14 @@ class LockstepRecorder:
         if self._observations is None:
             return []
         places = self._env.places()
-        actions = self._actions.latest([place.length for place in places])
+        return self._slots(places, self._actions.latest([place.length for place in places]))
+
+    def place(self) -> list[dict[str, Any]]:
+        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        places = self._env.places()
+        return self._slots(places, self._actions.tails([place.length for place in places]))
+
+    def _slots(self, places: Sequence[EpisodePlace], actions: Sequence[Any]) -> list[dict[str, Any]]:
         return [
             {
                 "episode": place.episode,

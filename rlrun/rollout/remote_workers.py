@@ -88,6 +88,7 @@ class RemoteWorkers:
         """
         self._actors.forget()
         self._configs.load_due(self.indices, due)
+        self._configs.load_states(self.indices, states)
         return sum(self._actors.answers("load_state", [(state,) for state in states]))
 
     def close(self) -> None:

@@ -45,6 +45,8 @@ class Rollout:
         weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
         times: What they went into, if the worker was asked to measure that.
+        place: Where its sampler stands behind it, if that is to be told: one that is made anew goes on from there.
+        env_slots_restarted: Env slots of a sampler made anew that began a new episode instead.
     """
 
     worker_index: int
@@ -56,6 +58,8 @@ class Rollout:
     weights_versions: dict[str, int] = field(default_factory=dict)
     sample_s: float = 0.0
     times: FragmentTimes | None = None
+    place: Any = None
+    env_slots_restarted: int = 0
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:

@@ -126,11 +126,18 @@ class RolloutWorker:
 
     def state(self) -> dict[str, Any]:
         """Returns where the worker is: its fragment, its env slots, and what its policies remember."""
+        return self._state(self._recorder.state())
+
+    def place(self) -> dict[str, Any]:
+        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        return self._state(self._recorder.place())
+
+    def _state(self, slots: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "fragment": self._fragment,
             "rewards": {policy: rewards.state() for policy, rewards in self._rewards.items()},
             "behaviors": {policy: behavior.state() for policy, behavior in self.behaviors.items()},
-            "slots": self._recorder.state(),
+            "slots": slots,
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:

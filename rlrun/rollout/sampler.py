@@ -63,11 +63,15 @@ class SamplerConfig:
         factory: `module:Name` of what makes the `Worker` from its config.
         worker: The worker's config.
         postprocessing: What the batches pass, by policy.
+        state: Where it goes on; None at its beginning.
+        tells_place: Whether each rollout tells where it stands then.
     """
 
     factory: str
     worker: Any
     postprocessing: Mapping[str, Postprocessing] = field(default_factory=dict)
+    state: Any = None
+    tells_place: bool = False
 
 
 class Sampler:
@@ -82,6 +86,8 @@ class Sampler:
         self.postprocessing = config.postprocessing
         for operators in self.postprocessing.values():
             operators.begin()
+        self._tells_place = config.tells_place
+        self._restarted = 0 if config.state is None else self.load_state(config.state)
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         """Takes over new weights, by policy."""
@@ -95,7 +101,13 @@ class Sampler:
 
     def sample(self) -> Rollout:
         """Collects one fragment and applies the operators to its batches."""
-        rollout = self.worker.sample()
+        rollout = self._processed(self.worker.sample())
+        if not self._tells_place:
+            return rollout
+        restarted, self._restarted = self._restarted, 0
+        return dataclasses.replace(rollout, place=self._state(self.worker.place()), env_slots_restarted=restarted)
+
+    def _processed(self, rollout: Rollout) -> Rollout:
         if not self.postprocessing:
             return rollout
         processed = {policy: apply(rollout.batches[policy]) for policy, apply in self.postprocessing.items()}
@@ -105,9 +117,12 @@ class Sampler:
 
     def state(self) -> dict[str, Any]:
         """Returns where the worker is, what its operators remember, and what is lacking of that."""
+        return self._state(self.worker.state())
+
+    def _state(self, worker: Any) -> dict[str, Any]:
         remembered = {policy: operators.state() for policy, operators in self.postprocessing.items()}
         unsaved = [reason for operators in self.postprocessing.values() for reason in operators.unsaved()]
-        return {"worker": self.worker.state(), "postprocessing": remembered, "unsaved": unsaved}
+        return {"worker": worker, "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
         """Returns to where it was, and returns how many env slots could not be brought back exactly."""

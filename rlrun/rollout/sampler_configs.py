@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rlrun.rollout.action_log import with_logs_joined
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Postprocessing, SamplerConfig
 
 
 class SamplerConfigs:
-    """Gives each worker what its sampler is made from, and knows which fragment of each worker is due.
+    """Gives each worker what its sampler is made from, and knows where each worker is.
 
     Args:
         factory: `module:Name` of what makes a `Worker` from its config.
@@ -20,26 +21,37 @@ class SamplerConfigs:
 
     Attributes:
         postprocessing: What batches pass on the workers, by policy.
+        keeps_states: Whether samplers tell with each fragment where they stand, so that one that is made anew goes on
+            there. It has to be said before the first is made.
     """
 
     def __init__(self, factory: str, config: Any) -> None:
         self.postprocessing: dict[str, Postprocessing] = {}
         self._factory = factory
         self._config = config
+        self.keeps_states = False
         self._due: Counter[int] = Counter()
+        self._states: dict[int, Any] = {}
 
     def of(self, worker: int) -> SamplerConfig:
-        """Returns what a worker's sampler is made from; one made anew goes on with the fragment that is due."""
+        """Returns what a worker's sampler is made from; one made anew goes on with the fragment that is due.
+
+        Where states are kept it goes on from the last one, which makes the fragment the one that was lost.
+        """
         changes: dict[str, Any] = {"worker_index": worker}
         if self._due[worker]:
             changes["first_fragment"] = self._due[worker]
         operators = {policy: chain.for_worker(worker) for policy, chain in self.postprocessing.items()}
-        return SamplerConfig(self._factory, dataclasses.replace(self._config, **changes), operators)
+        own = dataclasses.replace(self._config, **changes)
+        return SamplerConfig(self._factory, own, operators, self._states.get(worker), self.keeps_states)
 
     def note(self, rollouts: Iterable[Rollout]) -> None:
-        """Notes which fragments were delivered."""
+        """Notes which fragments were delivered, and where their samplers stand."""
         for rollout in rollouts:
             self._due[rollout.worker_index] = rollout.fragment + 1
+            if self.keeps_states:
+                before = self._states.get(rollout.worker_index)
+                self._states[rollout.worker_index] = with_logs_joined(rollout.place, before)
 
     def due(self, workers: Sequence[int]) -> list[int]:
         """Returns the numbers with which the workers' undelivered fragments begin."""
@@ -50,3 +62,8 @@ class SamplerConfigs:
         self._due.update(dict.fromkeys(workers, 0))
         for worker, fragment in zip(workers, fragments, strict=True):
             self._due[worker] = fragment
+
+    def load_states(self, workers: Sequence[int], states: Sequence[Any]) -> None:
+        """Notes where samplers stand that were brought back there."""
+        if self.keeps_states:
+            self._states = dict(zip(workers, states, strict=True))

@@ -3,8 +3,9 @@
 An algorithm may bring a worker of its own, named by `module:Class`. It is made from its config, in the trial's own
 process or in an actor. The config is a dataclass that can be pickled, with two fields that each worker gets values of
 its own for: `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of its first
-fragment. A worker that is made anew in place of a dead one goes on with the fragment that is due. What it draws at
-random therefore hangs on the number of the fragment.
+fragment. A worker that is made anew in place of a dead one goes on with the fragment that is due, where workers are
+asked in rounds from the place that the dead one told last. What it draws at random therefore hangs on the number of the
+fragment.
 
 `RolloutWorker` is the one that steps envs with behavior policies.
 """
@@ -40,6 +41,14 @@ class Worker(Protocol):
 
     def state(self) -> Any:
         """Returns where the worker is, as a checkpoint can hold it."""
+        ...
+
+    def place(self) -> Any:
+        """Returns what `state` returns, behind a fragment: it is told with each one of remote workers in rounds.
+
+        A long log in it may be a `LogTail` of the rows that are new. A worker that is lost is made anew, and brought
+        back to there by `load_state`.
+        """
         ...
 
     def load_state(self, state: Any) -> int:

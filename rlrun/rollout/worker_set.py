@@ -148,6 +148,20 @@ class WorkerSet:
         self.deliverers = tuple(range(1, aggregators + 1))
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
+    def keep_states(self) -> None:
+        """Has each fragment tell where its remote worker stands, so that one that is lost is made anew just there.
+
+        Who asks workers in rounds says so, before they start: then the numbers are those of a run without the loss.
+        """
+        if self._started:
+            raise RuntimeError("the workers have started; that their states are kept has to be said before")
+        self._configs.keeps_states = bool(self.num_workers)
+
+    @property
+    def lost_nothing(self) -> bool:
+        """Whether every worker that was made anew in this session goes on bit for bit as the one before it."""
+        return not self._restarts_now or (self._configs.keeps_states and not self.counts.env_slots_restarted)
+
     def start(self) -> None:
         """Starts the workers, if they have not been; remote ones are not waited for."""
         self._workers()

@@ -53,7 +53,8 @@ class TrialRecord:
         best_return: The highest mean return when this was written, None if there was none.
         stop_reason: Why it is done, "" before.
         error: What went wrong in one message; the traceback is in error.txt.
-        exact_resume: Whether every resume so far went on bit for bit; None if there was none.
+        exact_resume: Whether every resume so far went on bit for bit, None if there was none. False too from where a
+            lost rollout worker could not be replaced so.
         from_checkpoint: The checkpoint whose weights it started with, or None.
         network: How its observations enter the network, in lines; none before its training was built.
         pid: The process that runs it, None if none does.

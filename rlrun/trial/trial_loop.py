@@ -283,6 +283,9 @@ class TrialLoop:
     def _step(self) -> Row:
         self._is_between_iterations = False
         result = self.training.step()
+        if not self.training.workers.lost_nothing and self._record.exact_resume is not False:
+            self._record = replace(self._record, exact_resume=False)
+            self._write_record("RUNNING")
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
         result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)

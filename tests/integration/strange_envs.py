@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 MISDEED_AT_STEP = 300
@@ -79,3 +81,31 @@ class HangsUntilStopped(StrangeEnv):
     def misbehave(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(10_000)
+
+
+class DiesOnce(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+    """CartPole that kills the process of worker 2 in the middle of a fragment, unless that has been noted already.
+
+    Args:
+        note: The file that notes it.
+        is_seeded: Whether episodes begin as their seeds say, so that they can be replayed.
+        worker_index: Filled in.
+        env_index: Filled in.
+    """
+
+    def __init__(self, note: str, is_seeded: bool = True, worker_index: int = 0, env_index: int = 0) -> None:
+        super().__init__()
+        self.note = Path(note)
+        self.is_seeded = is_seeded
+        self.is_deadly = (worker_index, env_index) == (2, 0)
+        self.steps_of_life = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return super().reset(seed=seed if self.is_seeded else int.from_bytes(os.urandom(4), "big"), options=options)
+
+    def step(self, action: Any) -> Any:
+        self.steps_of_life += 1
+        if self.is_deadly and self.steps_of_life == 37 and not self.note.exists():
+            self.note.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)

@@ -106,6 +106,9 @@ class StubWorker:
     def state(self) -> dict[str, Any]:
         return {"fragment": self.fragment}
 
+    def place(self) -> dict[str, Any]:
+        return self.state()
+
     def load_state(self, state: Mapping[str, Any]) -> int:
         self.fragment = state["fragment"]
         return self.config.worker_index

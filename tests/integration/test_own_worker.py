@@ -55,6 +55,9 @@ class PairsWorker:
     def state(self) -> int:
         return self.fragment
 
+    def place(self) -> int:
+        return self.fragment
+
     def load_state(self, state: int) -> int:
         self.fragment = state
         return 0

@@ -20,6 +20,9 @@ from rlrun.python_api import PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
+from rlrun.spec.entry import check_entry
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.trial.trial_loop import TrialLoop
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -75,16 +78,58 @@ def test_a_run_with_two_workers_is_restored_bit_for_bit(core: str | None, tmp_pa
         assert iterations(restored, 3) == expected
 
 
-def test_training_goes_on_when_a_worker_is_killed() -> None:
-    others = set(actor_pids())
+def test_workers_that_are_killed_between_two_rounds_change_no_number(tmp_path: Path) -> None:
     with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
         iterations(algorithm, 2)
-        os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
-        (result,) = iterations(algorithm, 3)[2:]
-        assert result["worker_restarts"] == 1
-        assert result["iteration"] == 5
-        assert result["env_steps"] > 250
-        assert algorithm.training.trainee.filters.moments["observations/"].count == 5 * 64
+        algorithm.save(tmp_path / "checkpoint")
+        expected = iterations(algorithm, 3)
+    others = set(actor_pids())
+    with PPO.restore(tmp_path / "checkpoint") as restored:
+        os.kill(
+            max(set(actor_pids()) - others), signal.SIGKILL
+        )  # it has been brought back, and has made no fragment yet
+        found = iterations(restored, 1)
+        os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
+        found += iterations(restored, 2)
+        assert restored.training.workers.lost_nothing
+    assert [row.pop("worker_restarts") for row in found] == [1, 2, 2]
+    assert [row.pop("worker_restarts") for row in expected] == [0] * 3
+    assert found == expected
+
+
+def test_a_worker_that_dies_in_a_fragment_is_brought_back_and_makes_the_same_one(tmp_path: Path) -> None:
+    note = tmp_path / "died"
+    settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
+    runs = []
+    for _ in range(2):  # the second time it does not die
+        with PPO({"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}, settings, seed=2) as algorithm:
+            runs.append(iterations(algorithm, 8))
+            assert algorithm.training.workers.lost_nothing
+    assert [[row.pop("worker_restarts") for row in rows][-1] for rows in runs] == [1, 0]
+    assert runs[0] == runs[1]
+
+
+def test_where_a_lost_workers_episodes_cannot_be_replayed_the_record_says_that_the_run_is_not_exact(
+    tmp_path: Path,
+) -> None:
+    kwargs = {"note": str(tmp_path / "died"), "is_seeded": False}
+    entry = {
+        "algorithm": "ppo",
+        "env": {"id": "strange_envs:DiesOnce", "kwargs": kwargs},
+        "stop": {"iteration": 6},
+        "config": {**SMALL, "compile": False},
+    }
+    experiment, mistakes = check_entry("dies", entry)
+    assert experiment is not None, mistakes
+    (trial,) = experiment.trials()
+    with TrialLoop(trial, tmp_path / "trial") as loop:
+        while not loop.done:
+            loop.step()
+        assert not loop.training.workers.lost_nothing
+    record = TrialDirectory(tmp_path / "trial").read_record()
+    assert record is not None
+    assert record.exact_resume is False
+    assert loop.last_result["worker_restarts"] == 1
 
 
 def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:

@@ -85,7 +85,6 @@ def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers(make_se
 
 def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -> None:
     workers = make_set(2)
-    workers.set_weights(weights(0))
     versions = iter(range(1, 100))
 
     def broadcast_after_a_round(batch: Any) -> list[list[int]]:
@@ -94,6 +93,7 @@ def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -
         return [batch["row"][:3].tolist()]
 
     flow = policy_workers(workers).rollouts().combine(broadcast_after_a_round)
+    workers.set_weights(weights(0))
     assert flow.take(6) == [[1, 0, 0], [2, 0, 0], [1, 1, 1], [2, 1, 1], [1, 2, 2], [2, 2, 2]]
 
 
@@ -112,16 +112,18 @@ def test_workers_count_what_they_delivered(make_set: MakeSet) -> None:
 
 def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> None:
     workers = make_set(2)
+    flow = policy_workers(workers).rollouts()
     workers.set_weights(weights(5))
     workers.set_weights(weights(6), only=2)
-    assert rows(policy_workers(workers).rollouts(), 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
+    assert rows(flow, 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
 
 
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
+    flow = policy_workers(workers).rollouts()
     workers.set_weights(weights(3))
-    assert rows(policy_workers(workers).rollouts(), 6) == [
+    assert rows(flow, 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],
         [1, 1, 3, 0],
@@ -135,8 +137,8 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
 
 def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet) -> None:
     workers = make_set(2, seconds={1: 0.5, 2: 0.5})
-    workers.set_weights(weights(3))
     flow = policy_workers(workers).rollouts()
+    workers.set_weights(weights(3))
     pid = int(flow.take(2)[0]["row"][4])
     killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
     killer.start()
@@ -195,9 +197,10 @@ def test_an_env_that_cannot_be_made_is_reported_as_it_was(make_set: MakeSet) -> 
 
 def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_set: MakeSet) -> None:
     workers = make_set(1)
+    flow = policy_workers(workers).rollouts()
     workers.set_weights(weights(666))
     with pytest.raises(LabError, match=r"weights is at 66.6 K"):
-        policy_workers(workers).rollouts().take(1)
+        flow.take(1)
 
 
 def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet) -> None:

@@ -2,7 +2,7 @@
 
 Tracing turns the update, its backward pass and its optimizer into one graph; the graph's own text, the shapes and the
 versions are the key of a package in the cache, which loads in milliseconds in every later process. The first
-compilation of a graph takes a C++ compiler 10 to 30 seconds, and minutes where memory is unrolled over the steps of a
+compilation of a graph takes a C++ compiler 10 to 20 seconds, and minutes where memory is unrolled over the steps of a
 sequence. Where the update consists of rlrun's own code only, its
 identity (a digest of that code and of the settings) leads to the package without tracing, which saves seconds at the
 start.
@@ -170,8 +170,23 @@ def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], pack
 
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
     with tempfile.TemporaryDirectory() as directory:
-        written = aoti_compile_and_package(exported, package_path=str(Path(directory) / "update.pt2"))
+        written = aoti_compile_and_package(
+            exported,
+            package_path=str(Path(directory) / "update.pt2"),
+            inductor_configs={"cpp.vec_isa_ok": instruction_sets_work()},
+        )
         replace_file(package, Path(written).read_bytes())
+
+
+def instruction_sets_work() -> bool | None:
+    """Whether compilers may take the CPU's AVX instructions for granted, None where test builds have to find out.
+
+    Torch tries them with ten builds, which take as long as all the rest. What they find out is known where torch's own
+    kernels use the best of these instructions: the CPU has them, and the functions that they need are in its libraries.
+    """
+    capability = torch.backends.cpu.get_cpu_capability()
+    is_best = capability == "AVX512" or (capability == "AVX2" and not torch.cpu._is_avx512_supported())
+    return True if is_best else None
 
 
 def replace_file(path: Path, data: bytes) -> None:

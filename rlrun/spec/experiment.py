@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -226,6 +227,9 @@ class TrialSpec(ConfigModel):
     """How often it is started again after a failure."""
     loggers: LoggersConfig = LoggersConfig()
     """Which services hear its results."""
+    trials_sharing_update: PositiveInt = 1
+    """How many trials of the experiment, itself included, differ by nothing but seeds and scheduled settings: one
+    compiled update serves them all, which `compile: auto` counts on."""
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -308,13 +312,13 @@ class Experiment(RunSettings):
         Raises:
             SpecError: If a drawn value does not fit its field.
         """
-        names, total = self.param_names(), self.num_trials
+        names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
         trials: list[TrialSpec] = []
         varied: tuple[dict[Location, Any], _Varied] | None = None
         for planned in self.plan():
             if varied is None or varied[0] is not planned.values:  # the seeds of a configuration share it
                 varied = planned.values, self._varied(planned.values, names)
-            trials.append(self._trial(planned, varied[1], total))
+            trials.append(self._trial(planned, varied[1], total, sharing[self._update_of(planned.values)]))
         return trials
 
     def first_trial(self) -> TrialSpec:
@@ -325,7 +329,8 @@ class Experiment(RunSettings):
         """
         if not self.searches:
             planned = next(self.plan())
-            return self._trial(planned, self._varied(planned.values, self.param_names()), self.num_trials)
+            sharing = self._trials_by_update()[self._update_of(planned.values)]
+            return self._trial(planned, self._varied(planned.values, self.param_names()), self.num_trials, sharing)
         mistake: SpecError | None = None
         for number, values in enumerate(expand(self.spaces(), self.num_samples, self.seeds[0])):
             try:
@@ -347,8 +352,18 @@ class Experiment(RunSettings):
         Raises:
             SpecError: If a value does not fit its field.
         """
-        planned = PlannedTrial(index, configuration, seed, dict(values))
-        return self._trial(planned, self._varied(values, self.param_names()), self.num_trials)
+        planned, total = PlannedTrial(index, configuration, seed, dict(values)), self.num_trials
+        sharing = len(self.seeds) if self._update_of(values) else total  # what a searcher will choose is not known
+        return self._trial(planned, self._varied(values, self.param_names()), total, sharing)
+
+    def _trials_by_update(self) -> Counter[str]:
+        """Returns how many trials of the table each compiled update serves."""
+        return Counter(self._update_of(planned.values) for planned in self.plan())
+
+    def _update_of(self, values: Mapping[Location, Any]) -> str:
+        """Returns what of a configuration a compiled update depends on: all that is no scheduled setting."""
+        scheduled = {("config", name) for name in algorithm_class(self.algorithm).Config.scheduled_fields()}
+        return ", ".join(f"{location}: {value}" for location, value in values.items() if location[:2] not in scheduled)
 
     def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> _Varied:
         data = filled(self.template, values)
@@ -358,7 +373,7 @@ class Experiment(RunSettings):
             config=algorithm_class(self.algorithm).Config.parse(data["config"], path=f"{self.name}.config"),
         )
 
-    def _trial(self, planned: PlannedTrial, varied: _Varied, total: int) -> TrialSpec:
+    def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
         is_member = self.scheduler is not None and self.scheduler.population is not None
         return TrialSpec(
@@ -381,6 +396,7 @@ class Experiment(RunSettings):
             population=seed if is_member else None,
             max_restarts=self.failure.max_restarts,
             loggers=self.loggers,
+            trials_sharing_update=sharing,
         )
 
     def to_data(self) -> dict[str, Any]:

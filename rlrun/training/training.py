@@ -39,8 +39,8 @@ class Training:
         env: The environment.
         algorithm: The algorithm with its settings.
         seed: Root seed; every episode, worker and minibatch order draws from a child of it.
-        total_env_steps: How long the run is meant to be, if known: updates are traced or compiled where that pays
-            over such a run.
+        total_env_steps: How long the run is meant to be, with all others that share its compiled update, if known:
+            updates are compiled where that pays over so many env steps.
         announce: Called with a sentence when something is about to take long.
 
     Attributes:

@@ -22,6 +22,6 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> T
         trial.env,
         algorithm_class(trial.algorithm)(trial.config),
         seed=trial.seed,
-        total_env_steps=None if bound is None else int(bound),
+        total_env_steps=None if bound is None else int(bound) * trial.trials_sharing_update,
         announce=announce,
     )

@@ -81,6 +81,28 @@ def test_trials_are_samples_times_grid_times_seeds() -> None:
     assert all(trial.config.num_workers == 2 for trial in trials)
 
 
+def sharing(made: Experiment) -> list[int]:
+    return [trial.trials_sharing_update for trial in made.trials()]
+
+
+def test_a_trial_says_how_many_share_its_update_those_with_other_seeds_and_scheduled_settings() -> None:
+    config = {"lr": {"grid_search": [1e-3, 1e-4]}, "entropy_coeff": {"uniform": [0.0, 0.1]}}
+    assert sharing(experiment()) == [1]
+    assert sharing(experiment(config=config, seeds=3)) == [6] * 6
+    config["vf_loss_coeff"] = {"grid_search": [0.5, 1.0]}
+    assert sharing(experiment(config=config, seeds=3)) == [6] * 12
+    assert sharing(experiment(env={"grid_search": ["CartPole-v0", "CartPole-v1"]}, seeds=2)) == [2] * 4
+    assert experiment(config=config, seeds=3).first_trial().trials_sharing_update == 6
+
+
+def test_a_searchers_trials_share_an_update_where_it_chooses_scheduled_settings_alone() -> None:
+    searcher = {"optuna": {"metric": "episode_return_mean", "mode": "max"}}
+    lr = {"lr": {"loguniform": [1e-4, 1e-2]}}
+    scheduled = experiment(config=lr, searcher=searcher, num_samples=5, seeds=2)
+    others = experiment(config={**lr, "gamma": {"uniform": [0.9, 0.99]}}, searcher=searcher, num_samples=5, seeds=2)
+    assert [each.first_trial().trials_sharing_update for each in (scheduled, others)] == [10, 2]
+
+
 def test_a_lone_trial_is_named_after_its_seed() -> None:
     (trial,) = experiment().trials()
     assert (trial.name, trial.experiment, trial.params) == ("000-seed=0", "try", {})

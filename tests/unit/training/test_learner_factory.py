@@ -9,10 +9,13 @@ import pytest
 
 import rlrun
 from rlrun.algorithms.ppo import PPO
-from rlrun.learner.compilation import compiler
+from rlrun.learner.compilation import cache_key, compiler
+from rlrun.learner.numpy_update import recorded
 from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.spec.load import parse_experiments
 from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor
+from rlrun.trial.trial_training import training_of
 
 ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
 
@@ -43,6 +46,44 @@ def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: 
 )
 def test_what_numpy_is_not_for_stays_eager(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"
+
+
+@pytest.mark.parametrize(
+    ("settings", "shares"),
+    [
+        ({"lr": 1e-4, "clip_param": [[0, 0.2], [1000, 0.0]], "entropy_coeff": 0.01}, True),
+        ({"vf_loss_coeff": 0.9}, False),
+        ({"minibatch_size": 16}, False),
+        ({"model": {"hiddens": [4]}}, False),
+    ],
+    ids=["scheduled", "loss", "shape", "net"],
+)
+def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], shares: bool
+) -> None:
+    keys = []
+
+    def noted(computation: Any, function: Any, arguments: Any, *, identity: str, announce: Any) -> Any:
+        keys.append((cache_key(identity, arguments), cache_key(str(recorded(function, arguments)), arguments)))
+        return lambda given: function(*given)
+
+    monkeypatch.setattr("rlrun.learner.execution.compiled", noted)
+    for seed, changes in ((0, {}), (1, settings)):
+        config = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, **changes}
+        with rlrun.PPO("CartPole-v1", config, seed=seed) as training:
+            training.training.update_executor = "compiled"
+            training.train()
+    (identity, program), (other_identity, other_program) = keys
+    assert ((identity == other_identity), (program == other_program)) == (shares, shares)
+
+
+def test_trials_that_share_an_update_are_counted_together() -> None:
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": ONE_UPDATE_A_STEP}
+    for seeds, expected in ((3, "numpy"), (4, "numpy" if compiler() is None else "compiled")):
+        (experiment,) = parse_experiments({"sweep": {**entry, "seeds": seeds}})
+        with training_of(experiment.trials()[0]) as training:
+            training.start()
+            assert training.update_executor == expected
 
 
 def test_older_checkpoints_say_whether_updates_were_compiled() -> None:

@@ -10,7 +10,8 @@ from torch import Tensor
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
-from rlrun.learner.numpy_update import in_numpy
+from rlrun.learner.minibatches import Selection
+from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.update import Computation, Parameters
 from rlrun.learner.update_executor import UpdateExecutor
@@ -56,12 +57,27 @@ class Execution:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor == "numpy":
                 # Code outside of rlrun may look at values, which a graph would take for the same ever after.
-                self._made[key] = None if self._identity is None else in_numpy(function, arguments)
+                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # a learner's own never change places
+                self._made[key] = None if self._identity is None else in_numpy(function, arguments, num_kept)
             else:
                 identity = self._identity_of(computation, batch, scheduled)
                 self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
+
+    def of_rows(
+        self,
+        computation: Computation,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        selection: Selection,
+        scheduled: Mapping[str, Tensor],
+    ) -> Sequence[Tensor]:
+        """Returns what a computation returns for rows of a batch; `selection` stands for the minibatch of them."""
+        made = self._made.get((computation.name, selection.shape))
+        if isinstance(made, NumpyUpdate):
+            return made.of_rows(selection.leaves, selection.rows, [scheduled[name] for name in sorted(scheduled)])
+        return self(computation, parameters, states, selection.gathered(), scheduled)
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
         """Returns what determines a computation besides shapes; what is carried to it is among the batch's columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from rlrun.learner.evaluation import demand_named, evaluated
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
 from rlrun.learner.learner import EvaluatedFunction
-from rlrun.learner.minibatches import Passes, minibatches
+from rlrun.learner.minibatches import Passes, Selection, minibatches, selections_of
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
 from rlrun.learner.optimizers import OptimizerState
@@ -110,6 +111,7 @@ class LocalLearner:
             as_means=not optimizer_is_here,
         )
         self._in_parts = reducer is not None or microbatch_size is not None
+        self._takes_rows = update_executor == "numpy" and not self._in_parts
         self._totals = StatisticTotals()
         self._staging = Staging(self.device)
 
@@ -144,10 +146,11 @@ class LocalLearner:
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         columns = self._staging.batch(batch, spare=passes.spare)
+        cut = selections_of(columns) if self._takes_rows else partial(minibatches, columns)
         for _ in range(num_epochs):
             order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
-            for minibatch in minibatches(columns, order, passes.own_size):
+            for minibatch in cut(order, passes.own_size):
                 self._step(minibatch, settings)
             if stop is not None and before is not None:
                 total, count = self._totals.total_of(stop[0])
@@ -222,12 +225,16 @@ class LocalLearner:
         return self._staging.batch(SampleBatch(batch, **draws))
 
     def _step(
-        self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
+        self,
+        batch: SampleBatch | Selection,
+        settings: Mapping[str, Tensor],
+        objectives: Collection[str] | None = None,
     ) -> Tensor:
         """Moves the parameters by one minibatch and returns its rows' priorities; nothing waits for the device."""
         due = self._counts.due(objectives)
         self.sgd_steps += 1
         if self._in_parts:
+            assert isinstance(batch, SampleBatch)
             for objective, total in self._sums.over(due, batch, self._parameters(), settings):
                 self._apply(objective, total, self._sums.statistics[objective.name], settings)
             return self._flat[:0]
@@ -239,7 +246,11 @@ class LocalLearner:
             self._updates[names] = Update(self.policy, due, self._precision, names_objectives=several)
         update = self._updates[names]
         states = [self._states[name] for name in names]
-        (measured,) = self._execution(update, self._parameters(), states, batch, settings)
+        parameters = self._parameters()
+        if isinstance(batch, Selection):
+            (measured,) = self._execution.of_rows(update, parameters, states, batch, settings)
+        else:
+            (measured,) = self._execution(update, parameters, states, batch, settings)
         number = len(update.statistics)
         self._totals.add(update.statistics, measured[:number])
         return measured[number:]

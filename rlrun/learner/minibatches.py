@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
+from rlrun.data.tree import map_tree, named_leaves
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,56 @@ class Passes:
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draws the numbers of this learner's rows in one pass; that of an empty row is `rows`."""
-        order = np.full(self.rows + self.spare, self.rows, np.int64)
-        order[: self.rows] = generator.permutation(self.rows)
+        order = generator.permutation(self.rows)
+        if self.spare:
+            order = np.concatenate([order, np.full(self.spare, self.rows)])
         part, parts = self.share
-        return order.reshape(-1, parts, self.own_size)[:, part].ravel()
+        return order if parts == 1 else order.reshape(-1, parts, self.own_size)[:, part].ravel()
+
+
+class Selection:
+    """Rows of a batch that nobody has gathered yet: an update by NumPy takes them of the columns alone that it reads.
+
+    Args:
+        columns: Rows of experience [S, L, ...], on the CPU.
+        leaves: The memory of its columns, in the order of `named_leaves`.
+        rows: Numbers of the selected rows.
+
+    Attributes:
+        leaves: The memory of the columns, in the order of `named_leaves`.
+        rows: Numbers of the selected rows.
+        shape: How many rows there are, and steps in each.
+    """
+
+    def __init__(self, columns: SampleBatch, leaves: Sequence[NDArray[Any]], rows: NDArray[np.int64]) -> None:
+        self.leaves = leaves
+        self.rows = rows
+        self.shape = (len(rows), columns["valid"].shape[1])
+        self._columns = columns
+
+    def gathered(self) -> SampleBatch:
+        """Returns the rows as a minibatch."""
+        rows = torch.from_numpy(self.rows)
+        return self._columns.map(lambda leaf: leaf.index_select(0, rows))
+
+
+Cut = Callable[[Tensor, int], Iterator[SampleBatch | Selection]]
+"""Yields a batch's rows in an order, so many at a time; that number divides how many there are."""
+
+
+def selections_of(columns: SampleBatch) -> Cut:
+    """Returns what cuts a batch into minibatches that are not gathered yet.
+
+    Args:
+        columns: Rows of experience [S, L, ...], on the CPU.
+    """
+    leaves = [leaf.numpy() for _, leaf in named_leaves(dict(columns))]
+
+    def cut(order: Tensor, size: int) -> Iterator[Selection]:
+        for rows in order.numpy().reshape(-1, size):
+            yield Selection(columns, leaves, rows)
+
+    return cut
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:

@@ -134,14 +134,34 @@ def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: f
     emit(np.multiply, out, gradient, out)
 
 
+FEW = 4
+"""Numbers along a dimension up to which they are combined one after another."""
+
+
+def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
+    """Emits a reduction by a ufunc along one dimension, which `out` keeps.
+
+    A loop over rows of two or three numbers, such as the logits of as many actions, costs several times as much as a
+    loop over the rows for each number.
+    """
+    numbers = x.shape[dim]
+    if not 1 < numbers <= FEW or x.dtype != out.dtype:
+        emit(function.reduce, x, dim, None, out, True)
+        return
+    first, *others = np.split(x, numbers, dim)
+    for other in others:
+        emit(function, first, other, out=out)
+        first = out
+
+
 def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
     """Emits x - log(sum(exp(x))) along a dimension."""
     demand(not half_to_float)
     most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
-    emit(np.maximum.reduce, x, dim, None, most, True)
+    combine(emit, np.maximum, most, x, dim)
     emit(np.subtract, x, most, out)
     emit(np.exp, out, powers)
-    emit(np.add.reduce, powers, dim, None, most, True)
+    combine(emit, np.add, most, powers, dim)
     emit(np.log, most, most)
     emit(np.subtract, out, most, out)
 
@@ -150,7 +170,7 @@ def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim:
     """Emits gradient - exp(y) * sum(gradient) along a dimension."""
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
-    emit(np.add.reduce, gradient, dim, None, sums, True)
+    combine(emit, np.add, sums, gradient, dim)
     emit(np.exp, y, out)
     emit(np.multiply, out, sums, out)
     emit(np.subtract, gradient, out, out)
@@ -160,10 +180,10 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
     """Emits exp(x) / sum(exp(x)) along a dimension."""
     demand(not half_to_float)
     most = np.empty_like(x.max(dim, keepdims=True))
-    emit(np.maximum.reduce, x, dim, None, most, True)
+    combine(emit, np.maximum, most, x, dim)
     emit(np.subtract, x, most, out)
     emit(np.exp, out, out)
-    emit(np.add.reduce, out, dim, None, most, True)
+    combine(emit, np.add, most, out, dim)
     emit(np.divide, out, most, out)
 
 
@@ -172,7 +192,7 @@ def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
-    emit(np.add.reduce, out, dim, None, sums, True)
+    combine(emit, np.add, sums, out, dim)
     emit(np.subtract, gradient, sums, out)
     emit(np.multiply, out, y, out)
 
@@ -200,7 +220,10 @@ def of_reduction(function: np.ufunc) -> Kernel:
         axes = None if dims is None or not len(dims) else tuple(dims)
         if axes is None and x.flags.c_contiguous:
             x, axes = x.reshape(-1), (0,)
-        emit(function.reduce, x, axes, None, out, keepdim)
+        if axes is not None and len(axes) == 1:
+            combine(emit, function, out if keepdim else np.expand_dims(out, axes[0]), x, axes[0])
+        else:
+            emit(function.reduce, x, axes, None, out, keepdim)
 
     return kernel
 

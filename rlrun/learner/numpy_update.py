@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx import Graph, Node, map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -34,15 +35,18 @@ TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.
 """What NumPy computes with as torch does."""
 
 
-def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> NumpyUpdate | None:
+def in_numpy(
+    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0
+) -> NumpyUpdate | None:
     """Returns an update as a list of calls of NumPy, None if it has an operation without a kernel.
 
     Args:
         function: The update as a function of tensors; it must not depend on values, only on shapes.
         arguments: Tensors of the shapes and types to come; they are not changed.
+        num_kept: How many of them, from the first on, will be the very same tensors in every call.
     """
     try:
-        return NumpyUpdate(recorded(function, arguments), arguments)
+        return NumpyUpdate(recorded(function, arguments), arguments, num_kept)
     except NoKernel:
         return None
 
@@ -124,18 +128,20 @@ class NumpyUpdate:
     Args:
         graph: What `recorded` has returned; it is changed.
         arguments: Tensors of the shapes and types to come.
+        num_kept: How many of them, from the first on, will be the very same tensors in every call: they are worked on
+            where they lie.
 
     Raises:
         NoKernel: An operation has no kernel, or none for this form of it.
     """
 
-    def __init__(self, graph: Graph, arguments: Sequence[Tensor]) -> None:
+    def __init__(self, graph: Graph, arguments: Sequence[Tensor], num_kept: int = 0) -> None:
         leave_out_repetitions(graph)
         plan = Plan(graph)
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
-        for node, argument in zip(inputs, arguments, strict=True):
+        for i, (node, argument) in enumerate(zip(inputs, arguments, strict=True)):
             demand(argument.dtype in TYPES)
-            plan.tensors[node] = torch.empty(argument.shape, dtype=argument.dtype)
+            plan.tensors[node] = argument if i < num_kept else torch.empty(argument.shape, dtype=argument.dtype)
         for index, node in enumerate(graph.nodes):
             if node.op == "get_attr":
                 plan.hold(node)
@@ -143,19 +149,41 @@ class NumpyUpdate:
                 plan.add(index, node)
         (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
         self._calls = plan.calls
-        self._read = [(i, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if node.users]
-        self._changed = [(i, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if node in plan.changed]
+        arrays = [(i, node, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if i >= num_kept]
+        self._read = [(i, array) for i, node, array in arrays if node.users]
+        self._changed = [(i, array) for i, node, array in arrays if node in plan.changed]
+        self._num_kept = num_kept
         self._results = [plan.tensors[node].numpy() for node in returned]
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Computes what the graph does; tensors that it changes are changed in place."""
         for i, array in self._read:
             np.copyto(array, arguments[i].numpy())
+        results = self._run()
+        for i, array in self._changed:
+            np.copyto(arguments[i].numpy(), array)
+        return results
+
+    def of_rows(self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor]) -> list[Tensor]:
+        """Computes what the graph does for rows of a batch, which are taken of those columns that it reads.
+
+        Args:
+            leaves: The batch's columns: the arguments behind those that are the same in every call.
+            rows: Numbers of the rows.
+            others: The arguments behind them.
+        """
+        behind = self._num_kept + len(leaves)
+        for i, array in self._read:
+            if i < behind:
+                leaves[i - self._num_kept].take(rows, 0, array, "clip")  # which writes without a copy between
+            else:
+                np.copyto(array, others[i - behind].numpy())
+        return self._run()
+
+    def _run(self) -> list[Tensor]:
         with np.errstate(all="ignore"):  # as torch, which leaves it to the result
             for call in self._calls:
                 call()
-        for i, array in self._changed:
-            np.copyto(arguments[i].numpy(), array)
         return [torch.from_numpy(result.copy()) for result in self._results]
 
 

@@ -45,8 +45,8 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
 def test_numpy_and_eager_updates_agree_to_1e_5_over_20_updates(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[NumpyUpdate | None] = []
 
-    def recorded(function: Any, arguments: Sequence[Tensor]) -> NumpyUpdate | None:
-        made.append(in_numpy(function, arguments))
+    def recorded(function: Any, arguments: Sequence[Tensor], num_kept: int) -> NumpyUpdate | None:
+        made.append(in_numpy(function, arguments, num_kept))
         return made[-1]
 
     monkeypatch.setattr(execution, "in_numpy", recorded)

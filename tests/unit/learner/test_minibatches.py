@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
-from rlrun.learner.minibatches import Passes
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.learner.minibatches import Passes, minibatches, selections_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,14 @@ def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_siz
     expected = np.random.Generator(np.random.Philox(3)).permutation(rows)
     together = np.concatenate(orders, axis=1).ravel()
     assert together.tolist() == [*expected.tolist(), *[rows] * spare]
+
+
+def test_selections_gather_the_minibatches_that_a_batch_is_cut_into():
+    columns = SampleBatch(valid=torch.ones(6, 2), obs={"a": torch.arange(36.0).reshape(6, 2, 3), "b": torch.arange(6)})
+    order = torch.tensor([4, 0, 5, 2, 1, 3])
+    selected = list(selections_of(columns)(order, 2))
+    assert [each.shape for each in selected] == [(2, 2)] * 3
+    for selection, minibatch in zip(selected, minibatches(columns, order, 2), strict=True):
+        gathered = selection.gathered()
+        assert gathered["obs"]["a"].tolist() == minibatch["obs"]["a"].tolist()
+        assert gathered["obs"]["b"].tolist() == minibatch["obs"]["b"].tolist()

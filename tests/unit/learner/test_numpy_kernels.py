@@ -29,6 +29,8 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sums": lambda x, y: x.sum() + y.sum(0) + x.sum(-1, keepdim=True) + y.t().sum() + (x > 0).sum(),
     "means": lambda x, y: x.mean() + y.mean(0) + x.mean(-1, keepdim=True),
     "extremes": lambda x, y: x.amin(0) + y.amax(-1, keepdim=True),
+    "softmax of few": lambda x, y: torch.log_softmax(x[:, :2], -1) + torch.softmax(y[:3, :2], 0).sum(),
+    "sums and extremes of few": lambda x, y: x[:, :3].sum(-1) + y[:, 1:].amax(-1) + (x[:, :2] > 0).sum(-1).float(),
     "norm": lambda x, y: x.reshape(-1).norm(),
     "largest": lambda x, y: x.argmax(-1) + y.argmax(-1, keepdim=True).float(),
     "products": lambda x, y: torch.addmm(y[0, :4], x, y[:4]) + x @ y.t()[:, :4],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,6 +71,32 @@ def test_a_result_that_is_changed_in_place_is_not_shared_with_its_twin() -> None
     update = in_numpy(function, [X])
     assert update is not None
     assert [result[0, 1].item() for result in update([X.clone()])] == [3, 12]
+
+
+def test_a_tensor_that_is_the_same_in_every_call_is_worked_on_where_it_lies() -> None:
+    def function(total: Tensor, x: Tensor) -> list[Tensor]:
+        total.add_(x)
+        return [total * 2]
+
+    total = torch.zeros(3)
+    update = in_numpy(function, [total, X[0]], num_kept=1)
+    assert update is not None
+    assert total.tolist() == [0, 0, 0]
+    (first,) = update([total, X[0]])
+    total.add_(1)
+    (second,) = update([total, X[1]])
+    assert (first.tolist(), second.tolist(), total.tolist()) == ([0, 2, 4], [8, 12, 16], [4, 6, 8])
+
+
+def test_rows_of_a_batch_are_taken_of_the_columns_that_are_read() -> None:
+    def function(kept: Tensor, column: Tensor, unread: Tensor, rate: Tensor) -> list[Tensor]:
+        return [kept + column.t() * rate]
+
+    kept, column, rate = torch.ones(2), torch.arange(10.0).reshape(5, 2), torch.tensor(10.0)
+    update = in_numpy(function, [kept, column[:2], column[:2], rate], num_kept=1)
+    assert update is not None
+    (result,) = update.of_rows([column.numpy(), np.empty(0)], np.array([4, 1]), [rate])
+    assert result.tolist() == [[81, 21], [91, 31]]
 
 
 def test_what_is_computed_twice_is_left_out() -> None:

@@ -11,6 +11,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.minibatches import Selection
+from rlrun.learner.numpy_kernels import NoKernel
 from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.update import Computation, Parameters
@@ -31,6 +32,7 @@ class Execution:
         self._identity = identity
         self._announce = announce
         self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: has to run eagerly
+        self._without_kernel: set[str] = set()
 
     def __call__(
         self,
@@ -58,12 +60,23 @@ class Execution:
             if self._update_executor == "numpy":
                 # Code outside of rlrun may look at values, which a graph would take for the same ever after.
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # a learner's own never change places
-                self._made[key] = None if self._identity is None else in_numpy(function, arguments, num_kept)
+                self._made[key] = None if self._identity is None else self._in_numpy(function, arguments, num_kept)
             else:
                 identity = self._identity_of(computation, batch, scheduled)
                 self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
+
+    def _in_numpy(
+        self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
+    ) -> NumpyUpdate | None:
+        try:
+            return in_numpy(function, arguments, num_kept)
+        except NoKernel as operation:
+            if str(operation) not in self._without_kernel:
+                self._announce(f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}")
+                self._without_kernel.add(str(operation))
+            return None
 
     def of_rows(
         self,

@@ -351,7 +351,7 @@ def demand(is_so: bool) -> None:
 
 
 class NoKernel(Exception):
-    """An update has an operation that NumPy does not compute here."""
+    """An update has an operation that NumPy does not compute here; the message names it."""
 
 
 _ATEN = torch.ops.aten

@@ -35,20 +35,18 @@ TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.
 """What NumPy computes with as torch does."""
 
 
-def in_numpy(
-    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0
-) -> NumpyUpdate | None:
-    """Returns an update as a list of calls of NumPy, None if it has an operation without a kernel.
+def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:
+    """Returns an update as a list of calls of NumPy.
 
     Args:
         function: The update as a function of tensors; it must not depend on values, only on shapes.
         arguments: Tensors of the shapes and types to come; they are not changed.
         num_kept: How many of them, from the first on, will be the very same tensors in every call.
+
+    Raises:
+        NoKernel: It has an operation without a kernel, which the message names.
     """
-    try:
-        return NumpyUpdate(recorded(function, arguments), arguments, num_kept)
-    except NoKernel:
-        return None
+    return NumpyUpdate(recorded(function, arguments), arguments, num_kept)
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
@@ -103,7 +101,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(result, Tensor):
             self._note(result, node)
         else:
-            demand(isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result))
+            if not (isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result)):
+                raise NoKernel(str(func))
             for i, each in enumerate(result):
                 self._note(each, self.graph.call_function(operator.getitem, (node, i)))
         return result
@@ -146,7 +145,10 @@ class NumpyUpdate:
             if node.op == "get_attr":
                 plan.hold(node)
             elif node.op == "call_function":
-                plan.add(index, node)
+                try:
+                    plan.add(index, node)
+                except NoKernel:
+                    raise NoKernel(str(node.target)) from None
         (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
         self._calls = plan.calls
         arrays = [(i, node, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if i >= num_kept]

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Updates from which compiling them costs less than it saves, cold cache included."""
 
-TRACING_PAYS_FROM_SGD_STEPS = 1_500
-"""Updates from which they are traced for NumPy; below, a run is over in seconds either way."""
-
 COMPILED_ELSEWHERE = (
     "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "
     "20 s, minutes for networks with memory)"
@@ -163,7 +160,7 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
         sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
         if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None:
             return "compiled"
-        return "numpy" if sgd_steps >= TRACING_PAYS_FROM_SGD_STEPS and is_dense(config) else "eager"
+        return "numpy" if is_dense(config) else "eager"
     if config.compile:
         demand_compiler(
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"

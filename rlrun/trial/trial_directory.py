@@ -59,6 +59,7 @@ class TrialRecord:
         network: How its observations enter the network, in lines; none before its training was built.
         pid: The process that runs it, None if none does.
         host: The machine of that process, "" if none runs it.
+        notes: What the user was told while it ran, such as why its updates are not computed by NumPy.
     """
 
     name: str
@@ -75,6 +76,7 @@ class TrialRecord:
     network: list[str] = field(default_factory=list)
     pid: int | None = None
     host: str = ""
+    notes: list[str] = field(default_factory=list)
 
 
 class TrialDirectory:

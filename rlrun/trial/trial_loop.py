@@ -243,7 +243,7 @@ class TrialLoop:
         self._files.clear_error()
         self._files.write_record(self._record)
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
-        self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._announce)
+        self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
         if point is not None:
             self._go_on(point, eager=eager)
         else:
@@ -263,7 +263,7 @@ class TrialLoop:
 
     def _rebuild(self, trial: TrialSpec) -> None:
         """Puts a training with other settings in the place of the present one, whose envs end."""
-        successor = training_of(trial, self._announce)
+        successor = training_of(trial, self._note)
         self.training.go_on_as(successor)
         self._training = successor
 
@@ -326,6 +326,13 @@ class TrialLoop:
             self._write_record("INTERRUPTED" if isinstance(error, DiskFull) else "ERROR")
         if failure is not None:
             raise failure from error
+
+    def _note(self, text: str) -> None:
+        """Tells the user something, and keeps it in the record."""
+        self._announce(text)
+        if text not in self._record.notes:
+            self._record = replace(self._record, notes=[*self._record.notes, text])
+            self._files.write_record(self._record)
 
     def _write_record(self, status: TrialStatus) -> None:
         training = self._training

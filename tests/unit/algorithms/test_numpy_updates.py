@@ -32,7 +32,7 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
     """Returns the parameters before and after at least 20 updates, and how many there were."""
     name, env, config = KINDS[kind]
     family = {"ppo": rlrun.PPO, "a2c": rlrun.A2C, "dqn": rlrun.DQN, "sac": rlrun.SAC, "td3": rlrun.TD3}[name]
-    with family(env, config, seed=1) as algorithm:
+    with family(env, config, seed=1, announce=pytest.fail) as algorithm:  # nothing is without a kernel
         algorithm.training.update_executor = update_executor
         learner = algorithm.training.trainee.learner
         first = learner.flat()
@@ -43,9 +43,9 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy_and_eager_updates_agree_to_1e_5_over_20_updates(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[NumpyUpdate | None] = []
+    made: list[NumpyUpdate] = []
 
-    def recorded(function: Any, arguments: Sequence[Tensor], num_kept: int) -> NumpyUpdate | None:
+    def recorded(function: Any, arguments: Sequence[Tensor], num_kept: int) -> NumpyUpdate:
         made.append(in_numpy(function, arguments, num_kept))
         return made[-1]
 
@@ -53,7 +53,6 @@ def test_numpy_and_eager_updates_agree_to_1e_5_over_20_updates(kind: str, monkey
     first, ours, steps = learned(kind, "numpy")
     _, theirs, _ = learned(kind, "eager")
     assert made
-    assert all(made)
     assert 20 <= steps < 60
     assert np.abs(ours - first).max() > 1e-3
     np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -24,9 +24,19 @@ def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
     return chosen_update_executor(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings}), env_steps)
 
 
-def test_dense_updates_run_by_numpy_from_where_tracing_pays_to_where_compiling_does() -> None:
-    assert [chosen(1_499), chosen(1_500), chosen(19_999)] == ["eager", "numpy", "numpy"]
-    assert chosen(None) == "eager"
+def test_dense_updates_run_by_numpy_up_to_where_compiling_pays_and_in_runs_of_unknown_length() -> None:
+    assert [chosen(1), chosen(19_999), chosen(None)] == ["numpy"] * 3
+
+
+def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly() -> None:
+    told: list[str] = []
+    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"activation": "elu"}}
+    with rlrun.PPO("CartPole-v1", config, announce=told.append) as training:
+        for _ in range(2):
+            training.train()
+        assert training.training.update_executor == "numpy"
+    (text,) = told
+    assert text == "updates run by torch's operations, not by NumPy, which has no kernel for aten.elu.default"
 
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")

@@ -35,6 +35,15 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "checkpoints").iterdir())
 
 
+def test_what_the_user_was_told_stands_in_the_record(tmp_path: Path, small_trial: MakeTrial) -> None:
+    told: list[str] = []
+    trial = small_trial(stop={"env_steps": 300}, config={"model": {"activation": "elu"}, "compile": "auto"})
+    with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
+        run(loop)
+    assert record(tmp_path / "t").notes == told
+    assert ["no kernel for aten.elu.default" in text for text in told] == [True]
+
+
 def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(stop={"env_steps": 300})
     with TrialLoop(trial, tmp_path / "t") as loop:

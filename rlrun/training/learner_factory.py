@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Updates from which compiling them costs less than it saves, cold cache included."""
+"""Updates from which they are compiled.
+
+Against torch's operations that pays within the run, cold cache included. Against NumPy it pays over several runs, for
+which the result is kept.
+"""
 
 COMPILED_ELSEWHERE = (
     "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "

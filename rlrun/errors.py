@@ -9,7 +9,8 @@ RlrunError (1)
 │   └── RayEnded (4)          Ray has ended below the trials, which is no fault of any: they go on in another
 ├── CheckpointError (5)       a checkpoint that cannot be used
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
-│   └── CheckpointRefused     it asks for code that nobody has vouched for
+│   ├── CheckpointRefused     it asks for code that nobody has vouched for
+│   └── RunDamaged            a file of a run's directory cannot be understood
 ├── EnvironmentUnusable (6)   an env that does not exist here, or lacks an extra
 ├── OutOfResources (7)        the disk or the memory is full
 │   └── DiskFull              the disk, which is no fault of any one trial: they go on once there is room
@@ -114,7 +115,11 @@ class CheckpointCorrupt(CheckpointError):
 
 
 class CheckpointRefused(CheckpointError):
-    """A checkpoint that asks for code which nobody has vouched for."""
+    """A checkpoint or run that asks for what nobody has vouched for: code, files, services."""
+
+
+class RunDamaged(CheckpointError):
+    """A run or trial with a file that cannot be understood; the message names it."""
 
 
 class EnvironmentUnusable(RlrunError):

@@ -84,13 +84,13 @@ class TrainedAlgorithm:
 
         Args:
             path: The checkpoint's directory.
-            trust: Whether import paths of one's own that it names may be followed.
+            trust: Whether it may ask for more than what is known to be harmless.
             eager: Whether a run that began with compiled updates may go on without.
             announce: Called with a sentence when something is about to take long.
 
         Raises:
             CheckpointCorrupt: A file of it is missing, truncated or altered.
-            CheckpointRefused: It names import paths, and `trust` is False.
+            CheckpointRefused: It asks for more, and `trust` is False.
             CheckpointError: It is not a checkpoint, or of another algorithm.
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
         """

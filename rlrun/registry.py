@@ -57,8 +57,6 @@ SETTINGS_OF_ANOTHER = {
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """The group under which an installed package offers algorithms by name."""
 
-_TRUSTED_PACKAGES = ("rlrun.algorithms", "rlrun.envs", "rlrun.nn", "gymnasium.envs", "gymnasium.wrappers")
-
 
 class UserCodeError(TrainingFailed):
     """A user's own module raised while it was imported; the message holds its traceback."""
@@ -118,28 +116,18 @@ def known_algorithm(name: str) -> str:
     return {_plain(known): known for known in algorithm_names()}.get(_plain(name), name)
 
 
-def is_trusted_path(path: str) -> bool:
-    """Whether an import path may be followed although only a checkpoint asks for it.
+def is_installed_algorithm(name: str) -> bool:
+    """Whether an algorithm comes with rlrun or with an installed plugin, so that naming it runs no code from elsewhere.
 
-    Trusted are classes that rlrun and Gymnasium define as algorithms, envs, wrappers and nets, and what an installed
-    entry point names. A name that such a module merely imported (``rlrun.envs.x:os``) is not trusted, nor is a
-    function, some of which import what their arguments name.
+    Examples:
+        >>> is_installed_algorithm("ppo"), is_installed_algorithm("rlrun.algorithms.ppo:PPO")
+        (True, True)
+        >>> is_installed_algorithm("os:system")
+        False
     """
-    if path in BUILT_IN.values() or any(point.value == path for point in _entry_points().values()):
-        return True
-    module_name, _, name = path.partition(":")
-    if not name.isidentifier() or not _is_trusted_module(module_name):
-        return False
-    try:
-        found = load_object(path)
-    except (UsageError, UserCodeError):
-        return False
-    return isinstance(found, type) and _is_trusted_module(found.__module__)
-
-
-def _is_trusted_module(module_name: str) -> bool:
-    inside = any(f"{module_name}.".startswith(f"{package}.") for package in _TRUSTED_PACKAGES)
-    return inside and module_name != "gymnasium.envs.registration"  # whose functions import what they are told to
+    return (
+        ":" not in name or name in BUILT_IN.values() or any(point.value == name for point in _entry_points().values())
+    )
 
 
 def _algorithm_path(name: str) -> str:

@@ -120,8 +120,8 @@ def max_trials_option(command: Command) -> Command:
 
 
 def trust_option(command: Command) -> Command:
-    """Adds ``--trust``: import what a checkpoint names even where nobody has vouched for it."""
-    option = click.option("--trust", is_flag=True, help="Import the env and algorithm that the checkpoint names.")
+    """Adds ``--trust``: follow what a checkpoint or run names even where nobody has vouched for it."""
+    option = click.option("--trust", is_flag=True, help="Allow code, files and services that a stranger's run names.")
     return option(command)
 
 

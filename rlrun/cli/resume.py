@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import json_option, runs_dir_option
+from rlrun.cli.options import json_option, runs_dir_option, trust_option
 
 if TYPE_CHECKING:
     from rlrun.runs.run_directory import Executor
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--retry-failed", is_flag=True, help="Also try again the trials that failed.")
 @click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")
 @runs_dir_option
+@trust_option
 @json_option("the trials and their results")
 def resume(
     run_name: str,
@@ -30,6 +31,7 @@ def resume(
     retry_failed: bool,
     extensions: tuple[str, ...],
     runs_dir: Path,
+    trust: bool,
     as_json: bool,
 ) -> None:
     """Go on with an interrupted or killed run, or further.
@@ -39,7 +41,7 @@ def resume(
     the URI of its copy in a storage, from where it is fetched into the runs folder.
     """
     from rlrun.cli.outcome import print_outcome
-    from rlrun.cli.targets import run_named
+    from rlrun.cli.targets import is_own, run_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.launch.run import resume as resume_run
     from rlrun.runs.run_upload import fetch_run
@@ -53,6 +55,7 @@ def resume(
             eager=eager,
             retry_failed=retry_failed,
             extend=extended_stops(extensions),
+            trust=trust or is_own(directory, runs_dir),
             watch=watcher,
         )
     print_outcome(trials, as_json=as_json)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlrun.cli.terminal import echo
-from rlrun.errors import CheckpointError, UsageError, did_you_mean
+from rlrun.errors import CheckpointError, RlrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
@@ -92,14 +92,25 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
     from rlrun.training.training import Training
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
-    trust = trust or (run is not None and run.parent == runs_dir.resolve())
-    make_importable(Path.cwd())
+    trust = trust or (run is not None and is_own(run, runs_dir))
+    if trust:
+        make_importable(Path.cwd())
     if run is not None and trust:
         try:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
-        except UsageError as error:  # a checkpoint is whole without it
+        except RlrunError as error:  # a checkpoint is whole without it
             echo(f"{error}; goes on without it", err=True)
     return Training.restore(checkpoint, trust=trust, eager=True)
+
+
+def is_own(run: Path, runs_dir: Path) -> bool:
+    """Whether a run is the user's own; where it lies among them and is another user's, this is said on stderr."""
+    from rlrun.runs.strangers import why_not_own
+
+    reason = why_not_own(run, runs_dir)
+    if reason and run.resolve().parent == runs_dir.resolve():
+        echo(f"{reason}: it is not taken as your own run", err=True)
+    return not reason
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:

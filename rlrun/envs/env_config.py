@@ -92,7 +92,3 @@ class EnvConfig(ConfigModel):
     def in_evaluation(self) -> EnvConfig:
         """Returns the environment that a policy is judged in: with `evaluation_kwargs` on top of `kwargs`."""
         return self.replace(kwargs={**self.kwargs, **self.evaluation_kwargs}) if self.evaluation_kwargs else self
-
-    def import_paths(self) -> tuple[str, ...]:
-        """Returns every package.module:name that this config has imported when it is used, wrappers included."""
-        return tuple(name for name in (self.id, *(wrapper.id for wrapper in self.wrappers)) if ":" in name)

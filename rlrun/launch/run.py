@@ -18,6 +18,7 @@ from rlrun.launch.parts import Part, run_all, still_to_suggest
 from rlrun.runs.events import Watcher
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
 from rlrun.runs.run_upload import copied, is_taken, place_of_copy
+from rlrun.runs.strangers import refuse_demands_of_run
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
@@ -103,6 +104,7 @@ def resume(
     retry_failed: bool = False,
     extend: Mapping[str, float] | None = None,
     eager: bool = False,
+    trust: bool = True,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
     """Goes on with a run that was interrupted or killed, each trial from its newest valid checkpoint.
@@ -116,20 +118,25 @@ def resume(
         retry_failed: Whether trials that failed are tried again, from their newest checkpoint.
         extend: New values of stop criteria, later than the run's own; trials that these had ended go on.
         eager: Whether updates that were compiled may go on uncompiled where there is no compiler any more.
+        trust: Whether the run may import, read and write what it names; False for a stranger's.
         watch: Called with each event of the run.
 
     Returns:
         All trials of the run, in order, also those that had been finished before.
 
     Raises:
-        UsageError: If it is not a run, another process is running it, a trial.json is damaged, or a trial needs more
-            than there is.
+        UsageError: If it is not a run, another process is running it, or a trial needs more than there is.
+        RunDamaged: If run.json or a trial.json cannot be understood.
+        CheckpointRefused: If it asks for more than what is known to be harmless, and `trust` is False.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial came through.
         CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
         Interrupted: If the user interrupted again.
     """
     opened = RunDirectory.open(Path(directory))
-    follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
+    if trust:
+        follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
+    else:
+        refuse_demands_of_run(opened)
     opened.mend_records()
     if extend:
         with opened.locked():

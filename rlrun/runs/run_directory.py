@@ -20,11 +20,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from rlrun.checkpoint.durable import remove_directory, write_file
+from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
-from rlrun.errors import DiskFull, SpecError, UsageError, did_you_mean
+from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
 from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -44,6 +47,13 @@ PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
 
 Executor = Literal["local", "ray"]
 """Where trials run."""
+
+
+def _is_name(name: str) -> str:
+    """Refuses a name that leads out of the run's directory."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r:.80} is no name of a trial")
+    return name
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,13 @@ class RunTable:
     executor: Executor
     import_paths: tuple[str, ...]
     versions: dict[str, str]
-    trials: tuple[str, ...]
+    trials: tuple[Annotated[str, AfterValidator(_is_name)], ...]
     copy: str | None = None
     from_checkpoint: str | None = None
     format: int = FORMAT
+
+
+_TABLE = TypeAdapter(RunTable)
 
 
 class RunDirectory:
@@ -132,18 +145,20 @@ class RunDirectory:
 
         Raises:
             UsageError: If it is not a run, or was made by a newer rlrun.
+            RunDamaged: If its run.json cannot be understood.
         """
         path = Path(path).absolute()
         try:
-            data = json.loads((path / RUN_FILE).read_bytes())
+            data = load_json((path / RUN_FILE).read_bytes())
             if data["format"] > FORMAT:
                 raise UsageError(f"{path}: made by a newer rlrun ({data['versions']['rlrun']}); update rlrun")
-            tuples = {name: tuple(data[name]) for name in ("trials", "import_paths")}
-            table = RunTable(**{**data, **tuples})
+            table = _TABLE.validate_python(data)
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
+        except ValidationError as error:
+            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {_first_mistake(error)}") from error
         except (ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{path / RUN_FILE}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {error}") from error
         return cls(path, table)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
@@ -170,7 +185,8 @@ class RunDirectory:
         """Returns the experiment as it was resolved.
 
         Raises:
-            UsageError: If spec.yaml is missing or damaged, or names what is not here any more.
+            RunDamaged: If spec.yaml is missing or damaged.
+            UsageError: If it names what is not here any more.
         """
         with _naming(self.path / SPEC_FILE):
             data = load_plain_yaml((self.path / SPEC_FILE).read_text())
@@ -222,7 +238,8 @@ class RunDirectory:
         """Returns one of its trials as it was resolved.
 
         Raises:
-            UsageError: If the trial's spec.yaml is missing or damaged, or names what is not here any more.
+            RunDamaged: If the trial's spec.yaml is missing or damaged.
+            UsageError: If it names what is not here any more.
         """
         with _naming(self.path / name / SPEC_FILE):
             return TrialSpec.from_data(self.trial_directory(name).read_spec())
@@ -231,28 +248,29 @@ class RunDirectory:
         """Returns how one of its trials stands.
 
         Raises:
-            UsageError: If its trial.json is gone or damaged.
+            RunDamaged: If its trial.json is gone or damaged.
         """
         record = self.trial_directory(name).read_record()
         if record is None:
-            raise UsageError(f"{self.path / name}: there is no trial.json")
+            raise RunDamaged(f"{self.path / name}: there is no trial.json")
         return record
 
     def mend_records(self) -> None:
         """Makes trial.json anew where it is gone: such a trial goes on from its newest checkpoint.
 
         Raises:
-            UsageError: If one is damaged, with all that are; or if another process runs the trials.
+            RunDamaged: If one is damaged, with all that are.
+            UsageError: If another process runs the trials.
         """
         gone, damaged = [], []
         for name in self.table.trials:
             try:
                 if self.trial_directory(name).read_record() is None:
                     gone.append(name)
-            except UsageError as error:
+            except RunDamaged as error:
                 damaged.append(f"{error}; remove the file, and its trial goes on from its newest checkpoint")
         if damaged:
-            raise UsageError("\n".join(damaged))
+            raise RunDamaged("\n".join(damaged))
         if not gone:
             return
         with self.locked():
@@ -297,7 +315,7 @@ class RunDirectory:
             directory = self.trial_directory(trial.name)
             if trial.is_damaged or self.record(trial.name).status != "RUNNING":
                 continue
-            with suppress(UsageError, DiskFull):
+            with suppress(UsageError, RunDamaged, DiskFull):
                 directory.claim()
                 try:
                     self.mark(trial.name, "INTERRUPTED")
@@ -371,11 +389,16 @@ def _naming(path: Path) -> Iterator[None]:
     except SpecError as error:
         raise SpecError([replace(problem, file=str(path)) for problem in error.problems]) from error
     except FileNotFoundError:
-        raise UsageError(f"{path}: does not exist") from None
+        raise RunDamaged(f"{path}: does not exist") from None
     except KeyError as error:
-        raise UsageError(f"{path}: cannot be understood: there is no {error}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: cannot be understood: {error}") from error
+        raise RunDamaged(f"{path}: cannot be understood: there is no {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+
+
+def _first_mistake(error: ValidationError) -> str:
+    mistake = error.errors()[0]
+    return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
 
 
 def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:

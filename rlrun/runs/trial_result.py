@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.store import CheckpointStore, Scan
-from rlrun.errors import RlrunError, UsageError
+from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
 from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results
@@ -113,7 +113,7 @@ class TrialResult:
         """Its best checkpoint by ``checkpoint.best``, or None.
 
         Raises:
-            UsageError: If its spec.yaml is missing or damaged.
+            RunDamaged: If its spec.yaml is missing or damaged.
         """
         return self._store.best(self.best_metric)
 
@@ -122,9 +122,12 @@ class TrialResult:
         """What its best checkpoint is chosen by: ``checkpoint.best`` of its spec.
 
         Raises:
-            UsageError: If its spec.yaml is missing or damaged.
+            RunDamaged: If its spec.yaml is missing or damaged.
         """
-        metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
+        try:
+            metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
+        except (KeyError, TypeError) as error:
+            raise RunDamaged(f"{self.directory / SPEC_FILE}: cannot be understood: no checkpoint.best") from error
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
@@ -198,7 +201,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
     try:
         record = directory.read_record()
         if record is None:
-            raise UsageError(f"{path}: there is no {TRIAL_FILE}")
+            raise RunDamaged(f"{path}: there is no {TRIAL_FILE}")
         _check(record, path)
         row = read_last_row(path) or {}
         return TrialResult(
@@ -236,14 +239,14 @@ def _check(record: TrialRecord, path: Path) -> None:
     """Refuses what is JSON and yet no record.
 
     Raises:
-        UsageError: If a field has a value that it cannot have.
+        RunDamaged: If a field has a value that it cannot have.
     """
     kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str, "network": list}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
     if record.status not in get_args(TrialStatus):
         wrong.append("status")
     if wrong:
-        raise UsageError(f"{path / TRIAL_FILE}: cannot be understood: {', '.join(wrong)}")
+        raise RunDamaged(f"{path / TRIAL_FILE}: cannot be understood: {', '.join(wrong)}")
 
 
 def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:

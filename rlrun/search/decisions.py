@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rlrun.checkpoint.durable import append_line
+from rlrun.checkpoint.plain_json import load_json
 
 DECISIONS_FILE = "decisions.jsonl"
 
@@ -50,7 +51,7 @@ def read_stops(run: Path) -> dict[str, StopDecision]:
     found = {}
     for line in lines:
         try:
-            decision = StopDecision(**json.loads(line))
+            decision = StopDecision(**load_json(line))
         except (ValueError, TypeError):
             continue
         found[decision.trial] = decision

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlrun.checkpoint.durable import append_line, explained_full_disk, partial_name, put_directory, remove_leftovers
+from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
 
@@ -130,7 +131,7 @@ def read_generations(run: Path) -> list[Generation]:
     found = []
     for line in lines:
         try:
-            data = json.loads(line)
+            data = load_json(line)
             members = tuple(MemberRecord(**member) for member in data["members"])
             found.append(Generation(data["population"], data["generation"], members))
         except (ValueError, KeyError, TypeError):

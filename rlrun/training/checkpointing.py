@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.checkpoint.format import Content
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointError, CheckpointRefused, SpecError
-from rlrun.registry import algorithm_class, is_trusted_path
+from rlrun.errors import CheckpointError, SpecError
+from rlrun.registry import algorithm_class
+from rlrun.training.demands import refuse_demands, spec_demands
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -145,14 +146,15 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
     Args:
         content: The checkpoint.
         path: Where it stands, for messages.
-        trust: Whether import paths of one's own that it names may be followed.
+        trust: Whether it may ask for more than what is known to be harmless.
 
     Raises:
-        CheckpointRefused: It names import paths, and `trust` is False.
+        CheckpointRefused: It asks for more, and `trust` is False.
         CheckpointError: Its spec describes no training.
     """
     try:
-        refuse_untrusted(content.spec, trust)
+        if not trust:
+            refuse_demands(spec_demands(content.spec), f"{path}: the checkpoint")
         found = algorithm_class(content.spec["algorithm"])
         env, seed = EnvConfig.parse(content.spec["env"]), int(content.spec["seed"])
         config = found.Config.parse_earlier(content.spec["config"])
@@ -160,23 +162,3 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
         missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
         raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
     return SavedTraining(found(config), env, seed)
-
-
-def refuse_untrusted(spec: Mapping[str, Any], trust: bool) -> None:
-    """Refuses a checkpoint whose spec names code that nobody has vouched for.
-
-    Raises:
-        CheckpointRefused: With every such name.
-    """
-    config = spec.get("config", {})
-    named = [str(spec["algorithm"]), *EnvConfig.parse(spec["env"]).import_paths()]
-    if isinstance(config, Mapping) and isinstance(config.get("model"), Mapping) and config["model"].get("module"):
-        named.append(str(config["model"]["module"]))
-    if isinstance(spec.get("evaluation"), Mapping) and spec["evaluation"].get("env"):
-        named += EnvConfig.parse(spec["evaluation"]["env"]).import_paths()
-    unknown = [name for name in dict.fromkeys(named) if ":" in name and not is_trusted_path(name)]
-    if unknown and not trust:
-        raise CheckpointRefused(
-            f"the checkpoint would import {', '.join(unknown)}, which is neither built in nor installed as a plugin; "
-            "if you trust it, say --trust (in Python: trust=True)"
-        )

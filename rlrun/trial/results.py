@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.checkpoint.durable import explained_full_disk, write_file
+from rlrun.checkpoint.plain_json import load_json
 from rlrun.trial.event_file import EventFile
 
 RESULT_FILE = "result.json"
@@ -63,7 +64,7 @@ def read_results(directory: Path) -> list[Row]:
     rows = []
     for line in lines[:-1]:  # what stands behind the last line break was not written to its end
         try:
-            row = json.loads(line)
+            row = load_json(line)
         except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
             continue
         if isinstance(row, dict):
@@ -84,7 +85,7 @@ def read_last_row(directory: Path) -> Row | None:
     with file:
         for line in _lines_from_the_end(file):
             try:
-                row = json.loads(line)
+                row = load_json(line)
             except ValueError:  # torn, or zeros after a power cut
                 continue
             if isinstance(row, dict):

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlrun.checkpoint.durable import write_file
+from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
-from rlrun.errors import UsageError
+from rlrun.errors import RunDamaged, UsageError
 
 TrialStatus = Literal["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR", "INTERRUPTED"]
 
@@ -110,16 +111,16 @@ class TrialDirectory:
         """Returns how the trial stands, or None if nothing was written yet.
 
         Raises:
-            UsageError: If trial.json is not what `write_record` writes.
+            RunDamaged: If trial.json is not what `write_record` writes.
         """
         path = self.path / TRIAL_FILE
         try:
-            data = json.loads(path.read_bytes())
+            data = load_json(path.read_bytes())
             return TrialRecord(**{known.name: data[known.name] for known in fields(TrialRecord) if known.name in data})
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:
-            raise UsageError(f"{path}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         """Replaces spec.yaml."""
@@ -130,17 +131,17 @@ class TrialDirectory:
         """Returns the resolved trial.
 
         Raises:
-            UsageError: If spec.yaml is missing or not what `write_spec` writes.
+            RunDamaged: If spec.yaml is missing or not what `write_spec` writes.
         """
         path = self.path / SPEC_FILE
         try:
             spec = load_plain_yaml(path.read_text())
         except FileNotFoundError:
-            raise UsageError(f"{path}: does not exist") from None
+            raise RunDamaged(f"{path}: does not exist") from None
         except ValueError as error:
-            raise UsageError(f"{path}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path}: cannot be understood: {error}") from error
         if not isinstance(spec, dict):
-            raise UsageError(f"{path}: not a mapping")
+            raise RunDamaged(f"{path}: not a mapping")
         return spec
 
     def write_error(self, text: str) -> None:

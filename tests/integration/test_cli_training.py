@@ -215,6 +215,13 @@ def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trust
     assert "homemade:Homemade" in refused.stderr
     assert "--trust" in refused.stderr
     assert json.loads(rlrun("evaluate", stranger, *words, "--trust").stdout)["lengths"] == [9]
+    received = shutil.copytree(runs / "homemade", tmp_path / "received")
+    words = ["--runs-dir", runs, "--extend", "iteration=2"]
+    refused = rlrun("resume", received, *words)
+    assert refused.exit_code == 5
+    assert "env homemade:Homemade is none of the known envs, so its code would be run" in refused.stderr
+    assert rlrun("resume", received, *words, "--trust").exit_code == 0
+    assert rlrun("resume", "homemade", *words).exit_code == 0
 
 
 def read_until(stream: Any, pattern: str, seconds: float) -> str:

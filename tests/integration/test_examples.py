@@ -103,7 +103,7 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
     elsewhere = Path(shutil.copytree(checkpoint, tmp_path / "received"))
     refused = rlrun("evaluate", elsewhere, "--episodes", "2", cwd=tmp_path)
     assert refused.returncode == 5
-    assert "my_lab.awr:AWR, my_lab.room:Room" in refused.stderr
+    assert "algorithm my_lab.awr:AWR is code that would be run; env my_lab.room:Room is none" in refused.stderr
     assert "--trust" in refused.stderr
     trusted = rlrun("evaluate", elsewhere, "--episodes", "2", "--trust", "--json", cwd=tmp_path, python_path=(lab,))
     assert trusted.returncode == 0, trusted.stderr

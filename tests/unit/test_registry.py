@@ -12,7 +12,7 @@ from rlrun.registry import (
     UserCodeError,
     algorithm_class,
     algorithm_names,
-    is_trusted_path,
+    is_installed_algorithm,
     load_object,
 )
 
@@ -125,33 +125,8 @@ def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_he
     assert not set(SETTINGS_OF_ANOTHER) & set(algorithm_names())
 
 
-def test_built_in_algorithms_and_known_classes_are_trusted() -> None:
-    assert is_trusted_path("rlrun.algorithms.ppo:PPO")
-    assert is_trusted_path("gymnasium.wrappers:TimeLimit")
-    assert is_trusted_path("gymnasium.wrappers.common:TimeLimit")
-    assert is_trusted_path("gymnasium.envs.classic_control.cartpole:CartPoleEnv")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "os:system",
-        "builtins:eval",
-        "subprocess:Popen",
-        "rlrun_evil:X",
-        "gymnasium:make",
-        "gymnasium.envs.registration:make",
-        "gymnasium.envs.registration:load_env_creator",
-        "rlrun.registry:load_object",
-        "rlrun.envs.env_ids:find_spec",
-        "rlrun.envs.make:make_env",
-        "rlrun.nn.encoders:initialize_orthogonally",
-        "gymnasium.wrappers.common:np.save",
-        "gymnasium.wrappers.common:deepcopy",
-        "gymnasium.wrappers.no_such:X",
-        "",
-        "os",
-    ],
-)
-def test_other_paths_are_not_trusted(path: str) -> None:
-    assert not is_trusted_path(path)
+def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:
+    assert is_installed_algorithm("ppo")
+    assert is_installed_algorithm("rlrun.algorithms.ppo:PPO")
+    for path in ("os:system", "rlrun.algorithms.ppo:PPOConfig", "rlrun.registry:load_object", "my_lab.awr:AWR"):
+        assert not is_installed_algorithm(path)

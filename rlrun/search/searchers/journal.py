@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.checkpoint.durable import explained_full_disk
+from rlrun.checkpoint.plain_json import load_json
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.search.searchers.dimension import Dimension
@@ -210,7 +211,7 @@ class JournaledSearcher:
         lines = []
         for number, line in enumerate(whole, start=1):
             try:
-                lines.append(json.loads(line))
+                lines.append(load_json(line))
             except ValueError as error:
                 raise UsageError(f"{self._path}:{number}: cannot be understood: {error}") from None
         return lines

@@ -20,12 +20,6 @@ def test_wrappers_are_strings_or_mappings() -> None:
     assert EnvConfig.parse(config.to_data()) == config
 
 
-def test_import_paths_are_all_that_would_be_imported() -> None:
-    config = EnvConfig.parse({"id": "a:B", "wrappers": ["ClipReward", "c:D"]})
-    assert config.import_paths() == ("a:B", "c:D")
-    assert EnvConfig(id="CartPole-v1").import_paths() == ()
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.errors import RlrunError, RunDamaged, UsageError
 from rlrun.runs.run_directory import RunDirectory, default_runs_dir, follow_import_paths, import_paths
 from rlrun.spec.load import load_experiments, parse_experiments
 
@@ -69,7 +69,7 @@ def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path
     run = new_run(tmp_path)
     spec = run.path / TRIALS[1] / "spec.yaml"
     spec.rename(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(RunDamaged, match="does not exist"):
         run.extend({"iteration": 2})
     (tmp_path / "elsewhere").rename(spec)
     run.extend({"iteration": 2})
@@ -88,11 +88,20 @@ def test_finished_trials_and_failed_ones_are_not_unfinished(tmp_path: Path) -> N
     assert (run.path / TRIALS[1] / "error.txt").read_text() == "boom"
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', "{"])
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', "{", "[" * 100_000], ids=range(5))
 def test_a_damaged_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(UsageError, match=r"run\.json: cannot be understood"):
+    with pytest.raises(RunDamaged, match=r"run\.json: cannot be understood"):
         RunDirectory.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/etc", "..", ""])
+def test_a_trial_s_name_that_leads_out_of_the_run_is_refused(tmp_path: Path, name: str) -> None:
+    run = new_run(tmp_path)
+    table = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps({**table, "trials": [name]}))
+    with pytest.raises(RunDamaged, match=r"trials\.0: .* is no name of a trial"):
+        RunDirectory.open(run.path)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +120,7 @@ def test_a_damaged_spec_is_refused_by_name(tmp_path: Path, content: bytes | None
         (run.path / "spec.yaml").unlink()
     else:
         (run.path / "spec.yaml").write_bytes(content)
-    with pytest.raises(UsageError, match=f"{run.path / 'spec.yaml'}: {message}"):
+    with pytest.raises(RlrunError, match=f"{run.path / 'spec.yaml'}: {message}"):
         run.experiment()
 
 
@@ -123,7 +132,7 @@ def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
         ("algorithm: ppo\nconfig: {lrr: 1}", "lrr: unknown"),
     ]:
         spec.write_text(content)
-        with pytest.raises(UsageError, match=f"{spec}: .*{message}"):
+        with pytest.raises(RlrunError, match=f"{spec}: .*{message}"):
             run.trial(TRIALS[0])
 
 

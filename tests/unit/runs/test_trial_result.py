@@ -10,7 +10,7 @@ import pytest
 
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import UsageError
+from rlrun.errors import RunDamaged
 from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
@@ -51,7 +51,7 @@ def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(tr
 
 def test_a_trial_without_a_spec_has_no_best_checkpoint_to_tell(trial: TrialResult) -> None:
     (trial.directory / "spec.yaml").unlink()
-    with pytest.raises(UsageError, match=r"000/spec\.yaml: does not exist"):
+    with pytest.raises(RunDamaged, match=r"000/spec\.yaml: does not exist"):
         _ = trial.best_checkpoint
 
 

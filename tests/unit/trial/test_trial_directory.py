@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.errors import RunDamaged, UsageError
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 RECORD = TrialRecord("000-lr=0.001-seed=0", "RUNNING", 0, {"lr": 1e-3}, iteration=3, env_steps=300, pid=1234)
@@ -54,7 +54,7 @@ def test_a_record_of_a_newer_version_can_still_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3"])
 def test_a_record_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "trial.json").write_text(text)
-    with pytest.raises(UsageError, match=r"trial\.json: cannot be understood"):
+    with pytest.raises(RunDamaged, match=r"trial\.json: cannot be understood"):
         TrialDirectory(tmp_path).read_record()
 
 
@@ -67,11 +67,11 @@ def test_a_spec_comes_back(tmp_path: Path) -> None:
 
 def test_a_spec_that_is_missing_or_none_is_named(tmp_path: Path) -> None:
     directory = TrialDirectory(tmp_path)
-    with pytest.raises(UsageError, match=r"spec\.yaml: does not exist"):
+    with pytest.raises(RunDamaged, match=r"spec\.yaml: does not exist"):
         directory.read_spec()
     for text in ("- 1", "a: [", "a: &a 1\nb: *a"):
         (tmp_path / "spec.yaml").write_text(text)
-        with pytest.raises(UsageError, match=r"spec\.yaml: "):
+        with pytest.raises(RunDamaged, match=r"spec\.yaml: "):
             directory.read_spec()
 
 

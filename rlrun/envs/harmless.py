@@ -1,0 +1,123 @@
+"""Envs, wrappers and arguments that a stranger's file may name: they run no code from elsewhere and write no file.
+
+What is not known to be harmless is refused, not what is known to be harmful. `RecordVideo` writes videos, `make` of
+Gymnasium imports what it is told to, and a text among the arguments may name a file to read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import gymnasium
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_ids import is_usable_kind, register_atari
+
+OWN_ENVS = frozenset(
+    {
+        "rlrun.envs.masked_worlds:MaskedGrid",
+        "rlrun.envs.masked_worlds:MaskedMatch",
+        "rlrun.envs.sparse_mountain_car:SparseMountainCar",
+        "rlrun.envs.worlds:ActionReward",
+        "rlrun.envs.worlds:AsymmetricBox",
+        "rlrun.envs.worlds:ConstantReward",
+        "rlrun.envs.worlds:CueRecall",
+        "rlrun.envs.worlds:DictCartPole",
+        "rlrun.envs.worlds:MultiBinaryMatch",
+        "rlrun.envs.worlds:MultiDiscreteMatch",
+        "rlrun.envs.worlds:NestedTuple",
+        "rlrun.envs.worlds:ObservationReward",
+        "rlrun.envs.worlds:TwoStepCredit",
+    }
+)
+"""Harmless envs of rlrun's own."""
+
+WRAPPERS = frozenset(
+    {
+        "AddRenderObservation",
+        "AddWhiteNoise",
+        "AtariPreprocessing",
+        "Autoreset",
+        "ClipAction",
+        "ClipReward",
+        "DelayObservation",
+        "DiscretizeAction",
+        "DiscretizeObservation",
+        "FilterObservation",
+        "FlattenObservation",
+        "FrameStackObservation",
+        "GrayscaleObservation",
+        "MaxAndSkipObservation",
+        "NormalizeObservation",
+        "NormalizeReward",
+        "ObstructView",
+        "OrderEnforcing",
+        "PassiveEnvChecker",
+        "RecordEpisodeStatistics",
+        "RepeatAction",
+        "RescaleAction",
+        "RescaleObservation",
+        "ReshapeObservation",
+        "ResizeObservation",
+        "StickyAction",
+        "TimeAwareObservation",
+        "TimeLimit",
+        "rlrun.envs.partial_view:PartialView",
+    }
+)
+"""Harmless wrappers, of Gymnasium and of rlrun's own."""
+
+_PACKAGES = ("gymnasium.envs.", "ale_py.")
+"""What registers harmless ids."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_ +=,-]{0,40}")
+_SHOWN_CHARACTERS = 80
+
+
+def env_demands(env: EnvConfig, path: str) -> list[str]:
+    """Returns what an env of a stranger's spec asks for that is not known to be harmless, a clause each.
+
+    Args:
+        env: The env.
+        path: Where it stands in the spec.
+    """
+    demands = [] if _is_harmless(env) else [f"{path} {env.id:.80} is none of the known envs, so its code would be run"]
+    demands += [*text_demands(env.kwargs, f"{path}.kwargs"), *text_demands(env.reset_options, f"{path}.reset_options")]
+    demands += text_demands(env.evaluation_kwargs, f"{path}.evaluation_kwargs")
+    for wrapper in env.wrappers:
+        if wrapper.id not in WRAPPERS:
+            demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
+        demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+    return demands
+
+
+def text_demands(value: Any, path: str) -> list[str]:
+    """Returns which arguments are more than numbers, truth values, short plain texts, and lists and dicts of those.
+
+    Examples:
+        >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
+        ["env.kwargs.file is '../maps/a', which may name a file or code"]
+    """
+    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return []
+    if isinstance(value, dict):
+        return [demand for key, item in value.items() for demand in text_demands(item, f"{path}.{key!s:.40}")]
+    if isinstance(value, list | tuple):
+        return [demand for number, item in enumerate(value) for demand in text_demands(item, f"{path}[{number}]")]
+    return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
+
+
+def _is_harmless(env: EnvConfig) -> bool:
+    """Whether an id is one of rlrun's own envs, or registered by Gymnasium or ALE, or cannot be made at all."""
+    if ":" in env.id:
+        return env.id in OWN_ENVS
+    if env.backend == "envpool":  # which knows its own ids only
+        return True
+    if env.id not in gymnasium.registry:
+        register_atari()
+    spec = gymnasium.registry.get(env.id)
+    if spec is None or not is_usable_kind(spec):
+        return True
+    points = (spec.entry_point, spec.vector_entry_point)
+    return all(point is None or (isinstance(point, str) and point.startswith(_PACKAGES)) for point in points)

@@ -1,0 +1,55 @@
+"""What a stranger's spec asks for that only the user can allow: code from elsewhere, files to read or write.
+
+What is known to be harmless needs no word: installed algorithms, known envs and wrappers, and settings that are
+numbers, truth values and short plain texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.harmless import env_demands, text_demands
+from rlrun.errors import CheckpointRefused
+from rlrun.registry import is_installed_algorithm
+
+
+def spec_demands(spec: Mapping[str, Any]) -> list[str]:
+    """Returns what a spec asks for that is not known to be harmless, a clause each.
+
+    Args:
+        spec: Plain data with `algorithm`, `env` and `config`, and what else a trial's spec says.
+
+    Raises:
+        KeyError: If one of those is missing.
+        SpecError: If an env is none.
+    """
+    algorithm, evaluation = str(spec["algorithm"]), spec.get("evaluation")
+    demands = [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
+    demands += env_demands(EnvConfig.parse(spec["env"]), "env")
+    demands += text_demands(spec["config"], "config")
+    if isinstance(evaluation, Mapping) and evaluation.get("env"):
+        demands += env_demands(EnvConfig.parse(evaluation["env"]), "evaluation.env")
+    if spec.get("storage"):
+        demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
+    if spec.get("loggers"):
+        demands.append("loggers are services to send results to")
+    return demands
+
+
+def refuse_demands(demands: Sequence[str], what: str) -> None:
+    """Refuses what asks for something that only the user can allow.
+
+    Args:
+        demands: What it asks for, a clause each; nothing is refused where there is none.
+        what: What asks: a path and a noun.
+
+    Raises:
+        CheckpointRefused: With every demand.
+    """
+    if demands:
+        raise CheckpointRefused(
+            f"{what} asks for what is not known to be harmless: {'; '.join(dict.fromkeys(demands))}; "
+            "if you trust who made it, say --trust (in Python: trust=True)"
+        )

@@ -1,0 +1,40 @@
+"""What a stranger's spec asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlrun.errors import CheckpointRefused
+from rlrun.training.demands import refuse_demands, spec_demands
+
+PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
+
+
+def test_a_spec_of_known_parts_asks_for_nothing() -> None:
+    assert (
+        spec_demands({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"algorithm": "my_lab.awr:AWR"}, "algorithm my_lab.awr:AWR is code that would be run"),
+        ({"config": {"model": {"module": "rlrun.nn.encoders:Encoder"}}}, "config.model.module is 'rlrun.nn.encoders:"),
+        ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
+        ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
+        ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),
+        ({"loggers": {"mlflow": {}}}, "loggers are services to send results to"),
+    ],
+)
+def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
+    (demand,) = spec_demands({**PLAIN, **part})
+    assert said in demand
+
+
+def test_a_demand_that_stands_twice_is_told_once() -> None:
+    with pytest.raises(CheckpointRefused, match=r"^x: the run asks for what is not known to be harmless: a; b; if you"):
+        refuse_demands(["a", "b", "a"], "x: the run")
+    refuse_demands([], "x: the run")

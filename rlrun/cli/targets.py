@@ -124,10 +124,10 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """
     from rlrun.checkpoint.format import SPEC_FILE
     from rlrun.checkpoint.plain_yaml import load_plain_yaml
-    from rlrun.envs.env_config import EnvConfig
+    from rlrun.training import checkpointing
 
-    evaluation = load_plain_yaml((checkpoint / SPEC_FILE).read_text()).get("evaluation") or {}
-    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else training.env.in_evaluation()
+    spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
+    return checkpointing.evaluation_env(spec) or training.env.in_evaluation()
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

@@ -70,9 +70,13 @@ class Moments:
 
     @classmethod
     def from_state(cls, state: dict[str, object]) -> Moments:
-        """Returns the moments that `state` described."""
-        return cls(
-            float(state["count"]),  # type: ignore[arg-type]
-            np.asarray(state["mean"], np.float64),
-            np.asarray(state["squares"], np.float64),
-        )
+        """Returns the moments that `state` described.
+
+        Raises:
+            ValueError: If these are no moments.
+        """
+        count = float(state["count"])  # type: ignore[arg-type]
+        mean, squares = np.asarray(state["mean"], np.float64), np.asarray(state["squares"], np.float64)
+        if mean.shape != squares.shape or not (count >= 0 and np.isfinite(mean).all() and (squares >= 0).all()):
+            raise ValueError(f"no moments: count {count:g}, mean {mean.shape}, squares {squares.shape}")
+        return cls(count, mean, squares)

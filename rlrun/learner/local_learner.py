@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.learner.evaluation import demand_named, evaluated
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
@@ -364,12 +365,12 @@ class LocalLearner:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Loads what `state` returned."""
         self.adopt_state(state)
-        self.weights_version = int(state["weights_version"])
-        self._generator.bit_generator.state = dict(state["generator"])
+        self.weights_version = as_count(state["weights_version"])
+        load_generator(self._generator, state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Adopts the counters of another learner's `state`; its own draws go on."""
-        self.sgd_steps = int(state["sgd_steps"])
+        self.sgd_steps = as_count(state["sgd_steps"])
         # Older checkpoints have no counts of objectives; all of them were asked about every minibatch.
         every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)
         self._counts.load_state(state.get("objectives", every_one))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from rlrun.functional.saved_numbers import as_count
 from rlrun.learner.objective import Objective
 
 
@@ -48,4 +49,4 @@ class ObjectiveCounts:
 
     def load_state(self, state: Mapping[str, int]) -> None:
         """Loads what `state` returned."""
-        self._asked = {name: int(state[name]) for name in self._asked}
+        self._asked = {name: as_count(state[name]) for name in self._asked}

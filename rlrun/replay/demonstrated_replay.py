@@ -12,6 +12,7 @@ from rlrun.data.demonstrations import load_demonstrations
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
+from rlrun.functional.saved_numbers import load_generator
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 from rlrun.replay.stores import Indices
 
@@ -167,4 +168,4 @@ class DemonstratedReplay:
         """Goes on with what `state` returned; demonstrations are read when the next fragment comes."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
-        self._generator.bit_generator.state = dict(state["generator"])
+        load_generator(self._generator, state["generator"])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
@@ -177,11 +178,11 @@ class ReplayBuffer:
 
         Where nothing was saved this one stays empty: it is filled anew before anything is learned.
         """
-        self._generator.bit_generator.state = dict(state["generator"])
+        load_generator(self._generator, state["generator"])
         kept = state["kept"]
         if kept is None:
             return
-        self.stored_steps, self.drawn_batches = int(kept["stored_steps"]), int(kept["drawn_batches"])
+        self.stored_steps, self.drawn_batches = as_count(kept["stored_steps"]), as_count(kept["drawn_batches"])
         self._ring.load_state(kept["ring"])
         if kept["priorities"] is not None:
             self._priorities = self._new_priorities()

@@ -11,6 +11,7 @@ from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
 from rlrun.data.packing import clear
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
+from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.priorities import Priorities
@@ -253,11 +254,11 @@ class SequenceReplay:
 
         Where nothing was saved this one stays empty: it is filled anew before anything is learned.
         """
-        self._generator.bit_generator.state = dict(state["generator"])
+        load_generator(self._generator, state["generator"])
         kept = state["kept"]
         if kept is None:
             return
-        self.stored_steps = int(kept["stored_steps"])
+        self.stored_steps = as_count(kept["stored_steps"])
         self._ring.load_state(kept["ring"])
         self._ready, self._recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
         self.num_ready = int(np.count_nonzero(self._ready))
@@ -273,9 +274,9 @@ class SequenceReplay:
 
     def load_draws(self, state: dict[str, Any]) -> None:
         """Goes on with what `draws` returned, for the same experience."""
-        self.drawn_batches = int(state["drawn_batches"])
+        self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()
             assert self._priorities is not None
             self._priorities.load_state(state["priorities"])
-        self._generator.bit_generator.state = dict(state["generator"])
+        load_generator(self._generator, state["generator"])

@@ -185,5 +185,9 @@ class Streams:
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
         for worker, start, stop, head, filled, begun in cursors.tolist():
+            if not (0 <= worker < self.num_workers and 0 <= start < stop <= self.columns):
+                raise ValueError(f"there is no stream of worker {worker} in env slots {start} to {stop}")
+            if not (0 <= head <= self.rows and 0 <= filled <= self.rows):
+                raise ValueError(f"a stream of {self.rows} rows does not stand at {head} with {filled} filled")
             self._cursors[worker].append(Cursor(slice(start, stop), head, filled, bool(begun)))
             self._most_filled[worker] = max(self._most_filled[worker], filled)

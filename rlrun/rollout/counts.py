@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.phases import FragmentTimes
 from rlrun.rollout.rollout import Episode, Rollout
 
@@ -89,7 +90,7 @@ class RolloutCounts:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self.env_steps = int(state["env_steps"])
+        self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self._filter_deltas = {
             policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.envs.spaces import first_bad_row
+from rlrun.envs.spaces import action_misfit, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace, VectorEnv, observation_hash
+from rlrun.functional.saved_numbers import as_count
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
@@ -184,22 +185,34 @@ class LockstepRecorder:
 
         Returns:
             By policy, which env slots could not be brought back exactly and began a new episode instead, [B].
+
+        Raises:
+            ValueError: If this is no state of so many env slots.
         """
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}
+        if len(slots) != self._env.num_envs:
+            raise ValueError(f"there are {self._env.num_envs} env slots, not {len(slots)}")
         actions = [np.asarray(slot["actions"]) for slot in slots]
+        env_actions = [self._behavior.env_actions(own) for own in actions]
+        for taken, own in zip(actions, env_actions, strict=True):
+            if reason := action_misfit(self._env.action_space, own, len(taken)):
+                raise ValueError(reason)
+        places = [
+            EpisodePlace(as_count(slot["episode"]), as_count(slot["seed"]), as_count(slot["length"])) for slot in slots
+        ]
         observations, exact = self._env.restore(
-            [EpisodePlace(slot["episode"], slot["seed"], slot["length"]) for slot in slots],
-            [self._behavior.env_actions(own) for own in actions],
+            places,
+            env_actions,
             [slot["hash"] for slot in slots],
             self._max_replay_s,
         )
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         kept = np.array(exact)
-        self._sums.returns = np.where(kept, [slot["episode_return"] for slot in slots], 0.0)
-        self._sums.lengths = np.where(kept, [slot["episode_length"] for slot in slots], 0)
-        self._just_ended = np.array([slot["just_ended"] for slot in slots]) & kept
-        self._starts = np.array([slot["starts"] for slot in slots]) | ~kept
+        self._sums.returns = np.where(kept, [float(slot["episode_return"]) for slot in slots], 0.0)
+        self._sums.lengths = np.where(kept, [as_count(slot["episode_length"]) for slot in slots], 0)
+        self._just_ended = np.array([slot["just_ended"] for slot in slots], np.bool_) & kept
+        self._starts = np.array([slot["starts"] for slot in slots], np.bool_) | ~kept
         self._actions.load(actions)
         return {self._policy: ~kept}
 

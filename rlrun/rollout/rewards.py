@@ -66,7 +66,10 @@ class RewardTransform:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self._returns = np.array(state["returns"], np.float64)
+        returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
+        if returns.shape != self._returns.shape:
+            raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
+        self._returns = returns
 
     def begin_anew(self, slots: NDArray[np.bool_]) -> None:
         """Forgets the running returns of env slots whose episode was dropped, [B]."""

@@ -20,6 +20,7 @@ from rlrun.data.tree import map_tree
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import as_count
 from rlrun.policy.weights import Weights
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
@@ -149,7 +150,7 @@ class RolloutWorker:
         Returns:
             The number of env slots that could not be brought back exactly and began a new episode instead.
         """
-        self._fragment = int(state["fragment"])
+        self._fragment = as_count(state["fragment"])
         for policy, behavior in self.behaviors.items():
             self._rewards[policy].load_state(state["rewards"][policy])
             behavior.load_state(state["behaviors"][policy])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import with_logs_joined
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Postprocessing, SamplerConfig
@@ -61,7 +62,7 @@ class SamplerConfigs:
         """Goes on with what `due` returned."""
         self._due.update(dict.fromkeys(workers, 0))
         for worker, fragment in zip(workers, fragments, strict=True):
-            self._due[worker] = fragment
+            self._due[worker] = as_count(fragment)
 
     def load_states(self, workers: Sequence[int], states: Sequence[Any]) -> None:
         """Notes where samplers stand that were brought back there."""

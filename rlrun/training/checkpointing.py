@@ -12,13 +12,18 @@ dropped, and the run goes on with new episodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.checkpoint.format import Content
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointError, SpecError
+from rlrun.errors import CheckpointError, UsageError
+from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.registry import algorithm_class
 from rlrun.training.demands import refuse_demands, spec_demands
 
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
-    from rlrun.learner.update_executor import UpdateExecutor
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
@@ -37,30 +41,70 @@ def section(owner: str, state: Any) -> dict[str, Any]:
     return {"version": SECTION_VERSIONS[owner], "state": state}
 
 
-def section_state(sections: Mapping[str, Any], owner: str) -> Any:
+def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Returns what an owner's section holds.
 
     Raises:
-        CheckpointError: It is missing, or was written by a newer rlrun.
+        CheckpointError: It is missing or none, or was written by a newer rlrun.
     """
     try:
         found = sections[owner]
-        version, state = int(found["version"]), found["state"]
-    except (KeyError, TypeError, ValueError) as error:
+        version, state = found["version"], found["state"]
+    except (KeyError, TypeError) as error:
         raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
+    if type(version) is not int or not isinstance(state, dict):
+        raise CheckpointError(f"the checkpoint's section of its {owner} is none")
     if version > SECTION_VERSIONS[owner]:
         raise CheckpointError(
             f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads up to "
             f"{SECTION_VERSIONS[owner]}; install a newer one"
         )
-    return state
+    return dict(state)
+
+
+def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
+    """Returns the sections of one trainee.
+
+    Raises:
+        CheckpointError: There are none.
+    """
+    trainees = sections.get("trainees")
+    found = trainees.get(trainee) if isinstance(trainees, dict) else None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"the checkpoint has no sections of the trainee {trainee}")
+    return dict(found)
+
+
+@contextmanager
+def refusing(part: str) -> Iterator[None]:
+    """Refuses a checkpoint with a part that its owner cannot load: the digests are right, so it was made like this.
+
+    Args:
+        part: What is being loaded, for the message.
+
+    Raises:
+        CheckpointError: The owner met a value of another kind or shape than it had saved.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"the checkpoint's {part} cannot be used: {reason[:200]}") from error
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns how the updates of a checkpoint's run are computed; older ones say only whether they are compiled."""
+    """Returns how the updates of a checkpoint's run are computed; older ones say only whether they are compiled.
+
+    Raises:
+        CheckpointError: It says something else.
+    """
     if "update_executor" not in manifest:
         return "compiled" if manifest.get("compiled") else "eager"
     update_executor: UpdateExecutor = manifest["update_executor"]
+    if update_executor not in get_args(UpdateExecutor):
+        raise CheckpointError(
+            f"the checkpoint's updates are computed by {update_executor!r:.80}, which is unknown here"
+        )
     return update_executor
 
 
@@ -89,16 +133,50 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     """Loads a trainee's parameters, and those of its target network if it has one.
 
     Raises:
-        CheckpointError: They do not fit this env or network.
+        CheckpointError: They do not fit this env or network, or are not finite.
     """
     parameters = trainee.policy.parameters
     try:
-        flat = parameters.from_named(content.tensors[f"policies/{trainee.name}"])
+        flat = parameters.from_named(_finite_tensors(content, f"policies/{trainee.name}"))
         if trainee.learner.target() is not None:
-            trainee.learner.load_target(parameters.from_named(content.tensors[f"targets/{trainee.name}"]))
+            trainee.learner.load_target(parameters.from_named(_finite_tensors(content, f"targets/{trainee.name}")))
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
     trainee.learner.load_flat(flat)
+
+
+def load_optimizer(trainee: Trainee, content: Content) -> None:
+    """Loads the state of a trainee's optimizers.
+
+    Raises:
+        CheckpointError: It is missing, is of other objectives or other sizes, or holds numbers that are not finite.
+    """
+    stem = f"optimizers/{trainee.name}"
+    try:
+        named = _finite_tensors(content, stem)
+        for name, own in trainee.learner.optimizer_state().items():
+            if named[name].shape != own.shape or named[name].dtype != own.dtype:
+                found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
+                raise ValueError(f"{name} is {found}")
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint's {stem} does not fit this network: {error}") from error
+    trainee.learner.load_optimizer_state(named)
+
+
+def _finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
+    """Returns the tensors of a file.
+
+    Raises:
+        KeyError: There is no such file.
+        ValueError: A tensor is not of 32-bit floats, or has numbers that are not finite.
+    """
+    named = content.tensors[stem]
+    for name, tensor in named.items():
+        if tensor.dtype != np.float32:
+            raise ValueError(f"{stem}: {name} is of {tensor.dtype}, not of float32")
+        if not np.isfinite(tensor).all():
+            raise ValueError(f"{stem}: {name} has numbers that are not finite")
+    return named
 
 
 def as_version_2(content: Content) -> Content:
@@ -120,7 +198,7 @@ def as_version_2(content: Content) -> Content:
                 "default": {"learner": section("learner", learner), "filters": section("filters", filters)},
             },
         }
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"its state is not one of a checkpoint: {error}") from error
     return Content(content.manifest, content.spec, content.tensors, sections)
 
@@ -156,9 +234,50 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
         if not trust:
             refuse_demands(spec_demands(content.spec), f"{path}: the checkpoint")
         found = algorithm_class(content.spec["algorithm"])
-        env, seed = EnvConfig.parse(content.spec["env"]), int(content.spec["seed"])
-        config = found.Config.parse_earlier(content.spec["config"])
-    except (KeyError, TypeError, ValueError, SpecError) as error:
+        env, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"its seed is {seed!r:.80}")
+        evaluation_env(content.spec)
+        config = found.Config.parse_earlier(demand_settings(content.spec))
+    except (KeyError, TypeError, ValueError, UsageError) as error:
         missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
         raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
     return SavedTraining(found(config), env, seed)
+
+
+def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
+    """Returns the env that a spec names to evaluate in, None for the one that is trained in.
+
+    Raises:
+        SpecError: It is none.
+        ValueError: The section is none.
+    """
+    evaluation = spec.get("evaluation") or {}
+    if not isinstance(evaluation, Mapping):
+        raise ValueError(f"its evaluation is {evaluation!r:.80}")
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
+
+
+def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a checkpoint's spec, as plain data.
+
+    Raises:
+        CheckpointError: There are none, or they have numbers that no setting reaches.
+    """
+    config = spec.get("config")
+    if not isinstance(config, dict):
+        raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
+    _refuse_absurd_numbers(config)
+    return config
+
+
+LARGEST_NUMBER = 2**53
+"""A whole number that no setting reaches, and with which sizes overflow."""
+
+
+def _refuse_absurd_numbers(value: Any) -> None:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _refuse_absurd_numbers(item)
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")

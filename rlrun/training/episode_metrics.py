@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import Episode
 
 WINDOW = 100
@@ -50,9 +51,10 @@ class EpisodeMetrics:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self.episodes = int(state["episodes"])
+        self.episodes = as_count(state["episodes"])
         self._last.clear()
         self._last.extend(Episode(float(total), int(length), dict(info)) for total, length, info in state["last"])
+        self.result()  # raises where an info is no number
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:

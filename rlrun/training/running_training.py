@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from rlrun.envs.spaces import empty_batch
 from rlrun.flow.clock import Clock
 from rlrun.flow.flow import Flow
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -130,29 +132,35 @@ class RunningTraining:
         """
         sections = checkpointing.as_version_2(content).state
         own = self._load_what_was_learned(content, sections)
-        self.trainee.learner.load_state(checkpointing.section_state(own, "learner"))
-        state = checkpointing.section_state(sections, "training")
-        self.iteration, self.time_total_s = int(state["iteration"]), float(state["time_total_s"])
-        self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
+        learner, state = checkpointing.section_state(own, "learner"), checkpointing.section_state(sections, "training")
+        with checkpointing.refusing("section of its learner"):
+            self.trainee.learner.load_state(learner)
+        with checkpointing.refusing("section of its training"):
+            self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
+            self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
         self.broadcast()
         if content.format_version == 1:
             return 0
-        restarted = self.workers.load_state(checkpointing.section_state(sections, "workers"))
-        self.flow.load_state(checkpointing.section_state(own, "flow"))
+        workers, flow = checkpointing.section_state(sections, "workers"), checkpointing.section_state(own, "flow")
+        with checkpointing.refusing("section of its workers"):
+            restarted = self.workers.load_state(workers)
+        with checkpointing.refusing("section of its flow"):
+            self.flow.load_state(flow)
         return restarted
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters."""
-        own = checkpointing.as_version_2(content).state["trainees"][self.trainee.name]
+        own = checkpointing.trainee_sections_of(checkpointing.as_version_2(content).state, self.trainee.name)
         checkpointing.load_policy(self.trainee, content)
-        self.trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        self._load_filters(own)
         self.broadcast()
 
     def adopt(self, content: Content) -> None:
         """Adopts what another run has learned, and goes on with its own envs and draws."""
         own = self._load_what_was_learned(content, checkpointing.as_version_2(content).state)
-        self.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+        with checkpointing.refusing("section of its learner"):
+            self.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
         self._count_anew()
         self.broadcast()
 
@@ -165,13 +173,22 @@ class RunningTraining:
     def _load_what_was_learned(self, content: Content, sections: Mapping[str, Any]) -> Mapping[str, Any]:
         """Loads what a restored run and one that adopts another have in common; returns the trainee's sections."""
         trainee = self.trainee
-        own: Mapping[str, Any] = sections["trainees"][trainee.name]
+        own = checkpointing.trainee_sections_of(sections, trainee.name)
         checkpointing.load_policy(trainee, content)
-        trainee.learner.load_optimizer_state(content.tensors[f"optimizers/{trainee.name}"])
-        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
-        self.workers.counts.env_steps = int(checkpointing.section_state(sections, "workers")["env_steps"])
-        self._episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
+        checkpointing.load_optimizer(trainee, content)
+        self._load_filters(own)
+        with checkpointing.refusing("section of its workers"):
+            self.workers.counts.env_steps = as_count(checkpointing.section_state(sections, "workers")["env_steps"])
+        with checkpointing.refusing("section of its training"):
+            self._episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
         return own
+
+    def _load_filters(self, own: Mapping[str, Any]) -> None:
+        with checkpointing.refusing("section of its filters"):
+            self.trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+            self.acting.refresh()
+            if self.trainee.filters.moments:  # raises where they are of other observations
+                self.acting.behavior().filtered(empty_batch(self.trainee.spaces.observation, 1))
 
     def _count_anew(self) -> None:
         """Has the next result count minibatches and env steps from here, as the counters have just been set."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.make import check_same_spaces, spaces_of
-from rlrun.errors import CheckpointError
+from rlrun.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
@@ -278,7 +278,15 @@ class Training:
             found = type(saved.algorithm).__name__
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
         training = cls(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
-        training.load(content, eager=eager)
+        try:
+            training.load(content, eager=eager)
+        except BaseException as error:
+            training.close()
+            if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
+                raise CheckpointError(f"{path}: its spec cannot be used here: {error}") from error
+            if isinstance(error, CheckpointError):
+                raise CheckpointError(f"{path}: {error}") from error
+            raise
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
-from rlrun.errors import CheckpointError
+from rlrun.errors import CheckpointError, SpecError
 from rlrun.explain import shown
+from rlrun.functional.saved_numbers import as_count
 from rlrun.spec.experiment import TrialSpec
-from rlrun.training.checkpointing import update_executor_of
+from rlrun.training.checkpointing import demand_settings, refusing, update_executor_of
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.results import truncate_results
@@ -45,13 +47,25 @@ class StartingPoint:
 
     @property
     def generation(self) -> int:
-        """The last generation of its population that the trial had carried out; 0 outside of populations."""
-        return int(self.content.manifest.get(GENERATION, 0))
+        """The last generation of its population that the trial had carried out; 0 outside of populations.
+
+        Raises:
+            CheckpointError: If the checkpoint says something else than a number.
+        """
+        with refusing(GENERATION):
+            return as_count(self.content.manifest.get(GENERATION, 0))
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result of its iteration, {} if it has none."""
-        return self.content.manifest.get(RESULT_KEY) or {}
+        """The result of its iteration, {} if it has none.
+
+        Raises:
+            CheckpointError: If it is none.
+        """
+        result = self.content.manifest.get(RESULT_KEY) or {}
+        if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
+            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is none")
+        return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
         """Returns the trial as its training is built to load the checkpoint.
@@ -67,12 +81,23 @@ class StartingPoint:
         if exploit is None:
             self._refuse_other_settings(trial)
         elif exploit.parent is not None and exploit.generation > self.generation:
-            return trial.replace(config=type(trial.config).parse(self.content.spec["config"]))
+            return trial.replace(config=self._config_like(trial.config))
         return trial
+
+    def _config_like(self, config: AlgorithmConfig) -> AlgorithmConfig:
+        """Returns the settings that the checkpoint was made with.
+
+        Raises:
+            CheckpointError: If they are none of the algorithm's.
+        """
+        try:
+            return type(config).parse_earlier(demand_settings(self.content.spec))
+        except SpecError as error:
+            raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
 
     def _refuse_other_settings(self, trial: TrialSpec) -> None:
         """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""
-        made_with = type(trial.config).parse_earlier(self.content.spec["config"]).to_data()
+        made_with = self._config_like(trial.config).to_data()
         now = trial.config.to_data()
         changed = [name for name in now if now[name] != made_with[name]]
         if changed:

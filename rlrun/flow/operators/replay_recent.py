@@ -9,6 +9,7 @@ import numpy as np
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.saved_numbers import load_generator
 
 
 class ReplayRecent(StatefulOperator):
@@ -56,4 +57,4 @@ class ReplayRecent(StatefulOperator):
         """Goes on with what `state` returned."""
         self._recent = [SampleBatch(batch) for batch in state["recent"]]
         self._owed = float(state["owed"])
-        self._generator.bit_generator.state = dict(state["generator"])
+        load_generator(self._generator, state["generator"])

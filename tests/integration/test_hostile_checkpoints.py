@@ -1,0 +1,158 @@
+"""Checkpoints with right digests whose parts are missing or of another kind: each is refused, none is a traceback."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.cli.main import cli
+
+SMALL = "num_envs_per_worker: 1, minibatch_size: 4, model: {hiddens: [4]}"
+REPLAY = f"{SMALL}, learning_starts: 8, min_env_steps_per_iteration: 16, replay: {{capacity: 64}}"
+SPECS = {
+    "ppo": f"env: CartPole-v1, config: {{{SMALL}, train_batch_size: 16, num_epochs: 1, normalize_observations: true}}",
+    "dqn": f"env: CartPole-v1, config: {{{REPLAY}}}",
+    "sac": f"env: {{id: Pendulum-v1, max_episode_steps: 12}}, config: {{{REPLAY}}}",
+}
+GONE = object()
+KINDS: list[Any] = [GONE, None, "text", -1, [], {}, 3.5, 2**70, True]
+"""What is put in the place of a value."""
+COMMANDS = ("evaluate", "resume", "evaluate", "show", "evaluate", "from")
+"""Which command reads the next damaged checkpoint; the same checkpoint is read by all of them in the same way."""
+STRIDE = 11
+"""Every so many-th damage is tried, to keep the test at seconds; with 1 all of them, and all are held to the same."""
+
+
+def rlrun(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, list(map(str, words)))
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module", params=list(SPECS))
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the spec `<name>.yaml` and its run in `runs`, after one iteration."""
+    folder, name = tmp_path_factory.mktemp("trained"), request.param
+    file = folder / f"{name}.yaml"
+    file.write_text(f"{name}: {{algorithm: {name}, stop: {{iteration: 1}}, {SPECS[name]}}}\n")
+    code, output = rlrun("train", "-f", file, "--runs-dir", folder / "runs")
+    assert code == 0, output
+    return file
+
+
+def checkpoint_of(file: Path) -> Path:
+    (checkpoint,) = (file.parent / "runs" / file.stem).glob("*/checkpoints/*")
+    return checkpoint
+
+
+def read_by(command: str, file: Path, content: Content, folder: Path) -> tuple[int, str]:
+    """Puts a content in the place of the run's checkpoint, in a copy, and has a command read it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run = shutil.copytree(file.parent / "runs" / file.stem, folder / file.stem)
+    checkpoint = write_checkpoint(run / checkpoint_of(file).relative_to(file.parent / "runs" / file.stem), content)
+    words: dict[str, list[object]] = {
+        "evaluate": ["evaluate", file.stem, "--episodes", 1],
+        "resume": ["resume", file.stem, "--extend", "iteration=2"],
+        "show": ["show", file.stem],
+        "from": ["train", "-f", file, "--from", checkpoint],
+    }
+    return rlrun(*words[command], "--runs-dir", folder)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields the paths of all values of nested dicts and lists; of a list that of the first one alone."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else [(0, value[0])] if isinstance(value, list) and value else ()
+    for key, item in inner:
+        yield from places(item, (*path, key))
+
+
+def damaged(content: Content, part: str, path: tuple[Any, ...], value: Any) -> Content:
+    """Returns a copy with another value in one place."""
+    made = copy.deepcopy(content)
+    *folders, last = path
+    holder = getattr(made, part)
+    for key in folders:
+        holder = holder[key]
+    if value is GONE:
+        del holder[last]
+    else:
+        holder[last] = value
+    return made
+
+
+def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
+    """Yields part, path and new value of damages: in each place a value of another kind, and tensors of other sorts."""
+    number = 0
+    for part in ("manifest", "spec", "state"):
+        for path in places(getattr(content, part)):
+            if path[0] in ("config", "result") and len(path) > 1:  # the settings are checked by their own tests
+                continue
+            number += 1
+            yield part, path, KINDS[number % len(KINDS)]
+    for stem, named in content.tensors.items():
+        yield "tensors", (stem,), GONE
+        for name, tensor in named.items():
+            number += 1
+            other_shape = np.zeros((*tensor.shape, 2), np.float32)
+            sorts = (np.full_like(tensor, np.nan), tensor.astype(np.int64), other_shape, GONE)
+            yield "tensors", (stem, name), sorts[number % len(sorts)]
+
+
+def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Path, tmp_path: Path) -> None:
+    content = read_checkpoint(checkpoint_of(trained))
+    codes = []
+    for number, (part, path, value) in enumerate(damages(content)):
+        if number % STRIDE:
+            continue
+        command = COMMANDS[number // STRIDE % len(COMMANDS)]
+        code, output = read_by(command, trained, damaged(content, part, path, value), tmp_path / "runs")
+        codes.append(code)
+        assert code in (0, 5), f"{command} with {part} {path} = {value} ended with {code}:\n{output}"
+        assert "Traceback" not in output
+    assert codes.count(5) > len(codes) / 3
+
+
+HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("spec", ("seed",), -1, "its seed is -1"),
+    ("spec", ("algorithm",), "no_such", "unknown algorithm 'no_such'"),
+    ("spec", ("config", "model", "module"), "rlrun.nn.encoders:Encoder", "config.model.module"),
+    ("spec", ("config", "model", "hiddens"), [2**60], "a setting that is 1152921504606846976"),
+    ("spec", ("evaluation",), 5, "its evaluation is 5"),
+    ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
+    ("state", ("trainees",), GONE, "no sections of the trainee default"),
+    ("state", ("training", "version"), 99, "has version 99"),
+    ("state", ("trainees", "default", "learner", "state", "generator", "buffer_pos"), -9, "no place in a generator's"),
+    ("state", ("workers", "state", "env_steps"), -1, "-1 is no count"),
+]
+
+
+@pytest.mark.parametrize(("part", "path", "value", "said"), HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("trained", ["ppo"], indirect=True)
+def test_what_is_wrong_with_a_part_is_said(
+    trained: Path, tmp_path: Path, part: str, path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    content = damaged(read_checkpoint(checkpoint_of(trained)), part, path, value)
+    received = write_checkpoint(tmp_path / "received", content)
+    code, output = rlrun("evaluate", received, "--episodes", 1, "--runs-dir", tmp_path / "runs")
+    assert code == 5
+    assert said in " ".join(output.split())
+
+
+@pytest.mark.parametrize("trained", ["ppo"], indirect=True)
+@pytest.mark.parametrize("command", ["evaluate", "resume", "from"])
+def test_a_policy_that_is_not_finite_is_refused(trained: Path, tmp_path: Path, command: str) -> None:
+    content = read_checkpoint(checkpoint_of(trained))
+    for tensor in content.tensors["policies/default"].values():
+        tensor[...] = np.nan
+    code, output = read_by(command, trained, content, tmp_path / "runs")
+    assert code == 5
+    assert "has numbers that are not finite" in " ".join(output.split())

@@ -193,7 +193,7 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
 
     for verdict in verdicts:
         if verdict.warning:
-            click.echo(f"warning: {verdict.experiment}: {verdict.warning}", err=True)
+            echo(f"warning: {verdict.experiment}: {verdict.warning}", err=True)
         for case in verdict.cases:
             if case.error:
                 echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)

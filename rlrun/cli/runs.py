@@ -13,7 +13,7 @@ import click
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration, stdout_width, table
-from rlrun.cli.terminal import echo
+from rlrun.cli.terminal import echo, plain
 
 if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState
@@ -89,7 +89,7 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> None:
     if driver is not None:
         raise UsageError(f"{directory} is being run by process {driver}; end that first")
     if asks:
-        click.confirm(f"Delete {directory} with its checkpoints?", abort=True)
+        click.confirm(plain(f"Delete {directory} with its checkpoints?"), abort=True)
     shutil.rmtree(directory)
     echo(f"Deleted {directory}.", err=True)
 

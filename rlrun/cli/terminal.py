@@ -6,9 +6,10 @@ import re
 
 import click
 
-# Control characters but for newlines and tabs, C1, and what reorders the text around it; colours of ours stay.
+# Control characters but for newlines and tabs, C1, what reorders the text around it, and bytes of file names that are
+# no UTF-8, which would reach the terminal as they are; colours of ours stay.
 _ORDERS = re.compile(
-    r"(?!\x1b\[(?:0|[39][0-7])m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    r"(?!\x1b\[(?:0|[39][0-7])m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,33 @@ ORDERS = "\x1b]0;owned\x07\x1b[8m\x9b2J\u202e\r"
 
 def test_newlines_tabs_and_colours_stay() -> None:
     assert plain("a\n\tb \x1b[31mred\x1b[0m é 中") == "a\n\tb \x1b[31mred\x1b[0m é 中"
+
+
+def test_bytes_of_a_file_name_that_are_no_text_are_left_out() -> None:
+    assert plain(os.fsdecode(b"run\x9b2J")) == "run2J"
+
+
+def test_a_run_whose_name_is_no_text_is_listed_beside_the_others(tmp_path: Path) -> None:
+    for name in (b"strange\x9b2J", b"plain"):
+        run = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
+        run.mkdir()
+        (run / "run.json").write_text("[" * 100_000)
+    done = CliRunner().invoke(cli, ["runs", "--runs-dir", str(tmp_path)])
+    assert done.exit_code == 0
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:]] == [
+        ["strange2J", "damaged"],
+        ["plain", "damaged"],
+    ]
+    assert done.stderr.count("run.json: cannot be understood: nested too deep") == 2
+
+
+@pytest.mark.parametrize("command", ["status", "show", "plot", "report", "resume", "evaluate"])
+def test_a_run_json_that_is_nested_without_end_is_one_message_and_exit_code_5(tmp_path: Path, command: str) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "run.json").write_text("[" * 100_000)
+    done = CliRunner().invoke(cli, [command, "deep", "--runs-dir", str(tmp_path)])
+    assert "Traceback" not in done.output
+    assert done.exit_code == (0 if command == "status" else 5)
 
 
 @pytest.mark.parametrize("words", [["status", "strange"], ["runs"], ["show", "strange"], ["plot", "strange"]])

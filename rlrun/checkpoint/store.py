@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,6 +140,18 @@ class CheckpointStore:
         """Returns the highest value of the store's metric among its checkpoints."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
+
+    def results(self) -> dict[int, dict[str, Any]]:
+        """Returns the results that its checkpoints hold, by iteration; damaged ones are left out."""
+        found: dict[int, dict[str, Any]] = {}
+        for iteration, path in self._numbered():
+            with suppress(CheckpointError):
+                result = read_manifest(path).about.get(RESULT_KEY)
+                if not isinstance(result, dict) or any(isinstance(value, dict | list) for value in result.values()):
+                    continue
+                if result.get("iteration") == iteration:
+                    found[iteration] = result
+        return found
 
     def _prune(self, newest_iteration: int) -> None:
         given_up = [path for iteration, path in self._numbered() if iteration > newest_iteration]

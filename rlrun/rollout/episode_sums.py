@@ -52,9 +52,14 @@ class EpisodeSums:
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the finite numbers at the top of an info, which become metrics."""
+    """Returns the finite numbers at the top of an info, which become metrics; a key that is no text becomes one.
+
+    Examples:
+        >>> numbers_in({"x": 1, 3: 2.5, "name": "a"})
+        {'x': 1.0, '3': 2.5}
+    """
     return {
-        name: float(value)
+        str(name): float(value)
         for name, value in info.items()
         if isinstance(value, int | float | np.number | np.bool_) and np.isfinite(float(value))
     }

@@ -12,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from rlrun.trial.event_file import EventFile
 
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
+DAMAGED_FILE = "result.json.damaged"
+"""What result.json was before damaged rows in it were dropped or made anew."""
 
 TAIL_BYTES = 4096
 """How much of a file's end is read at once to find its last row."""
@@ -100,32 +103,112 @@ def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
         >>> best_return([{"episode_return_mean": None}, {"episode_return_mean": 3.0}, {"episode_return_mean": -1.0}])
         3.0
     """
-    return max((row[RETURN] for row in rows if row.get(RETURN) is not None), default=None)
+    return max((row[RETURN] for row in rows if isinstance(row.get(RETURN), int | float)), default=None)
 
 
-def truncate_results(directory: Path, after_iteration: int, *, last_row: Mapping[str, Any] | None = None) -> int:
+@dataclass(frozen=True)
+class Truncation:
+    """What became of the result files when a trial went back to a checkpoint.
+
+    Attributes:
+        rows_cut: Rows of later iterations that were cut off.
+        damage: What was wrong with the rows before, and what was done about it, a sentence each.
+    """
+
+    rows_cut: int = 0
+    damage: tuple[str, ...] = ()
+
+
+def truncate_results(
+    directory: Path,
+    after_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    best: tuple[int, float] | None = None,
+) -> Truncation:
     """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
 
-    Event files cannot be cut; the next one tells TensorBoard what to forget.
+    Rows that are damaged, altered or gone are told, and made anew where a checkpoint knows them; what stood there
+    before is kept beside. Event files cannot be cut; the next one tells TensorBoard what to forget.
 
     Args:
         directory: The trial's directory.
         after_iteration: The last iteration to keep.
-        last_row: Its row, put back if a power cut has taken it.
-
-    Returns:
-        The number of rows that were cut off.
+        known: Results by iteration, as the trial's checkpoints hold them.
+        best: The last iteration that trial.json knows, and the best mean return until then; None where it does not say.
     """
-    rows = read_results(directory)
-    kept = {row["iteration"]: row for row in rows if row.get("iteration", math.inf) <= after_iteration}
-    if last_row is not None:
-        kept.setdefault(after_iteration, json_row(last_row))
+    file = directory / RESULT_FILE
+    raw = file.read_bytes() if file.exists() else b""
+    checkpointed = {
+        iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= after_iteration
+    }
+    kept: dict[int, Row] = {}
+    rows_cut, damage, altered = 0, [], []
+    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
+        row = _whole_row(line)
+        if row is None:
+            damage.append(f"{file}:{number}: is damaged")
+        elif row["iteration"] > after_iteration:
+            rows_cut += 1
+        else:
+            iteration = row["iteration"]
+            kept[iteration] = row
+            if different := _differences(row, checkpointed.get(iteration, row)):
+                altered.append(iteration)
+                damage.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says, which is taken")
+            elif best is not None and iteration <= best[0] and (best_return([row]) or best[1]) > best[1]:
+                kept[iteration] = {**row, RETURN: None}
+                damage.append(
+                    f"{file}:{number}: {RETURN} {row[RETURN]:g} is above {best[1]:g}, which trial.json knows as "
+                    "the best: it does not count"
+                )
+    missing = [iteration for iteration in range(1, after_iteration + 1) if iteration not in kept]
+    rebuilt = [iteration for iteration in missing if iteration in checkpointed]
+    kept |= {iteration: checkpointed[iteration] for iteration in (*altered, *rebuilt)}
+    lost = [iteration for iteration in missing if iteration not in checkpointed]
+    if lost:
+        damage.append(f"{file}: the rows of iterations {_ranges(lost)} are gone, and no checkpoint knows them")
+    if rebuilt and (lost or damage):
+        damage.append(f"{file}: the rows of iterations {_ranges(rebuilt)} are made anew from checkpoints")
+    if damage and raw:
+        write_file(directory / DAMAGED_FILE, raw)
+        damage.append(f"what stood there is kept in {directory / DAMAGED_FILE}")
     in_order = [kept[iteration] for iteration in sorted(kept)]
-    cut = sum(1 for row in rows if row.get("iteration", math.inf) > after_iteration)
-    if in_order or (directory / RESULT_FILE).exists():
-        write_file(directory / RESULT_FILE, b"".join(map(_json_line, in_order)))
+    if in_order or file.exists():
+        write_file(file, b"".join(map(_json_line, in_order)))
         write_file(directory / CSV_FILE, _csv_text(_columns(in_order), in_order).encode())
-    return cut
+    return Truncation(rows_cut, tuple(damage))
+
+
+def _whole_row(line: bytes) -> Row | None:
+    """Returns the row that a line holds, None if it holds none."""
+    try:
+        row = load_json(line)
+    except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
+        return None
+    is_row = isinstance(row, dict) and type(row.get("iteration")) is int
+    return row if is_row else None
+
+
+def _differences(row: Row, checkpointed: Row) -> list[str]:
+    """Returns the metrics of a checkpoint's result that a row has otherwise."""
+    return [name for name, value in checkpointed.items() if row.get(name) != value]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Returns ascending numbers in few words.
+
+    Examples:
+        >>> _ranges([1, 2, 3, 7])
+        '1 to 3, 7'
+    """
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups)
 
 
 class ResultWriter:

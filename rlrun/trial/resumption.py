@@ -28,6 +28,7 @@ class Resumption:
         is_in_part: Whether the checkpoint is of an older format, which is read in part.
         after_crash: Whether the process before ended without a word, while it also stepped the envs.
         unsaved: What the checkpoint lacks, by the parts that know.
+        damage: What was wrong with the results so far, and what was done about it.
     """
 
     checkpoint: Path | None
@@ -39,6 +40,7 @@ class Resumption:
     is_in_part: bool = False
     after_crash: bool = False
     unsaved: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -50,7 +52,7 @@ class Resumption:
         """What to tell the user: a line, and more for a crash and each skipped checkpoint."""
         crash = [CRASHED] if self.after_crash else []
         if self.checkpoint is None:
-            return "\n".join(["no checkpoint had been written yet: begins again", *crash])
+            return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])
         reasons = []
         if self.env_slots_restarted:
             reasons.append(f"{self.env_slots_restarted} envs could not be brought back and begin a new episode")
@@ -62,5 +64,10 @@ class Resumption:
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(
-            [f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}", *crash, *skipped]
+            [
+                f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}",
+                *crash,
+                *skipped,
+                *self.damage,
+            ]
         )

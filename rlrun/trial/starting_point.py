@@ -108,12 +108,22 @@ class StartingPoint:
                 f"`rlrun train --from {self.path}`"
             )
 
-    def restore(self, training: Training, directory: Path, *, eager: bool) -> Resumption:
+    def restore(
+        self,
+        training: Training,
+        directory: Path,
+        store: CheckpointStore,
+        *,
+        best: tuple[int, float] | None,
+        eager: bool,
+    ) -> Resumption:
         """Brings a training to where the checkpoint is, and cuts off the results that came after it.
 
         Args:
             training: A training that has not been started, of the checkpoint's settings.
             directory: The trial's directory.
+            store: Its checkpoints, which know some of its results.
+            best: The last iteration that trial.json knows, and the best mean return until then.
             eager: Whether updates that were compiled may go on uncompiled.
 
         Raises:
@@ -121,13 +131,16 @@ class StartingPoint:
             CompilerMissing: If its updates were compiled, there is no compiler here, and `eager` is False.
         """
         training.load(self.content, eager=eager)
+        own = {training.iteration: self.result} if self.result else {}
+        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, best=best)
         return Resumption(
             self.path,
             training.iteration,
             self.skipped,
-            truncate_results(directory, training.iteration, last_row=self.result or None),
+            truncation.rows_cut,
             training.env_slots_restarted,
             lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
             is_in_part=training.is_restored_in_part,
             unsaved=training.unsaved,
+            damage=truncation.damage,
         )

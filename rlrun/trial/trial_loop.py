@@ -245,11 +245,12 @@ class TrialLoop:
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
         self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
         if point is not None:
-            self._go_on(point, eager=eager)
+            best = None if before is None or before.best_return is None else (before.iteration, before.best_return)
+            self._go_on(point, best=best, eager=eager)
         else:
-            rows_cut = truncate_results(self.directory, after_iteration=0)
-            if rows_cut or (before is not None and before.status != "PENDING"):
-                self.resumption = Resumption(None, rows_cut=rows_cut)
+            cut = truncate_results(self.directory, after_iteration=0)
+            if cut.rows_cut or (before is not None and before.status != "PENDING"):
+                self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
                 self.training.load_weights(read_checkpoint(from_checkpoint))
             self.training.start()
@@ -267,9 +268,9 @@ class TrialLoop:
         self.training.go_on_as(successor)
         self._training = successor
 
-    def _go_on(self, point: StartingPoint, *, eager: bool) -> None:
+    def _go_on(self, point: StartingPoint, *, best: tuple[int, float] | None, eager: bool) -> None:
         self.generation = point.generation
-        self.resumption = point.restore(self.training, self.directory, eager=eager)
+        self.resumption = point.restore(self.training, self.directory, self.checkpoints.store, best=best, eager=eager)
         self.checkpoints.note(point.path, self.training.iteration)
         self.last_result = json_row(point.result)
         self._best_return = best_return(read_results(self.directory))

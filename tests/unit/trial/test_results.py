@@ -12,6 +12,8 @@ import pytest
 from rlrun.trial.results import (
     TAIL_BYTES,
     ResultWriter,
+    Truncation,
+    best_return,
     is_timing,
     json_row,
     read_last_row,
@@ -103,7 +105,7 @@ def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
     write(tmp_path, *map(row, range(1, 6)))
     with (tmp_path / "result.json").open("ab") as file:
         file.write(b'{"iteration": 6, "env')
-    assert truncate_results(tmp_path, after_iteration=3) == 2
+    assert truncate_results(tmp_path, after_iteration=3) == Truncation(2)
     assert read_results(tmp_path) == [row(1), row(2), row(3)]
     assert [each["iteration"] for each in table(tmp_path)] == ["1", "2", "3"]
     write(tmp_path, row(4))
@@ -112,21 +114,64 @@ def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
 
 def test_truncating_everything_leaves_empty_files_that_can_be_written_on(tmp_path: Path) -> None:
     write(tmp_path, row(1))
-    assert truncate_results(tmp_path, after_iteration=0) == 1
+    assert truncate_results(tmp_path, after_iteration=0) == Truncation(1)
     assert read_results(tmp_path) == []
     write(tmp_path, row(1))
     assert [each["iteration"] for each in table(tmp_path)] == ["1"]
 
 
 def test_truncating_a_trial_without_results_makes_no_files(tmp_path: Path) -> None:
-    assert truncate_results(tmp_path, after_iteration=3) == 0
+    assert truncate_results(tmp_path, after_iteration=3).rows_cut == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_truncating_puts_the_last_row_back_that_a_power_cut_took(tmp_path: Path) -> None:
     write(tmp_path, row(1))
-    truncate_results(tmp_path, after_iteration=2, last_row=row(2))
+    truncate_results(tmp_path, after_iteration=2, known={2: row(2)})
     assert read_results(tmp_path) == [row(1), row(2)]
+
+
+def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_knows_them(tmp_path: Path) -> None:
+    write(tmp_path, *map(row, range(1, 6)))
+    file = tmp_path / "result.json"
+    lines = file.read_bytes().split(b"\n")
+    lines[1], lines[2] = b"\0" * 9, b"[" * 100_000
+    file.write_bytes(b"\n".join(lines))
+    found = truncate_results(tmp_path, after_iteration=4, known={2: row(2), 4: row(4)})
+    assert found.rows_cut == 1
+    assert found.damage == (
+        f"{file}:2: is damaged",
+        f"{file}:3: is damaged",
+        f"{file}: the rows of iterations 3 are gone, and no checkpoint knows them",
+        f"{file}: the rows of iterations 2 are made anew from checkpoints",
+        f"what stood there is kept in {file}.damaged",
+    )
+    assert read_results(tmp_path) == [row(1), row(2), row(4)]
+    assert Path(f"{file}.damaged").read_bytes() == b"\n".join(lines)
+
+
+def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Path) -> None:
+    found = truncate_results(tmp_path, after_iteration=4, known={3: row(3), 4: row(4)})
+    assert found.damage == (
+        f"{tmp_path / 'result.json'}: the rows of iterations 1 to 2 are gone, and no checkpoint knows them",
+        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are made anew from checkpoints",
+    )
+    assert read_results(tmp_path) == [row(3), row(4)]
+
+
+def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2, x=9.0), row(3))
+    found = truncate_results(tmp_path, after_iteration=3, known={2: row(2, x=1.0)})
+    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x is not as its checkpoint says, which is taken"
+    assert read_results(tmp_path) == [row(1), row(2, x=1.0), row(3)]
+
+
+def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: Path) -> None:
+    returns = [{"episode_return_mean": value} for value in (5.0, 1e9, 7.0)]
+    write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
+    found = truncate_results(tmp_path, after_iteration=3, best=(2, 5.0))
+    assert "result.json:2: episode_return_mean 1e+09 is above 5, which trial.json knows" in found.damage[0]
+    assert best_return(read_results(tmp_path)) == 7.0
 
 
 def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:

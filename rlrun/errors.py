@@ -11,8 +11,8 @@ RlrunError (1)
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
 │   ├── CheckpointRefused     it asks for code that nobody has vouched for
 │   └── RunDamaged            a file of a run's directory cannot be understood
-├── EnvironmentUnusable (6)   an env that does not exist here, or lacks an extra
-├── OutOfResources (7)        the disk or the memory is full
+├── EnvironmentUnusable (6)   an env that lacks a package here, or that nothing can be trained in
+├── OutOfResources (7)        the disk or the memory is full, or nothing can be written there
 │   └── DiskFull              the disk, which is no fault of any one trial: they go on once there is room
 └── Interrupted (130)         the user pressed Ctrl-C
 """
@@ -123,7 +123,7 @@ class RunDamaged(CheckpointError):
 
 
 class EnvironmentUnusable(RlrunError):
-    """An env that does not exist here or lacks an extra; the message names the pip command."""
+    """An env that lacks a package here, or is none; a name that does not exist at all is a UsageError."""
 
     exit_code = ExitCode.ENVIRONMENT_UNUSABLE
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlrun.errors import DiskFull
+from rlrun.errors import DiskFull, OutOfResources
 
 FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A full disk, a used-up quota, a limit on the size of files (`ulimit -f`)."""
+
+READ_ONLY_ERRNOS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""A place that this user cannot write to."""
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
@@ -130,20 +133,22 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
         bytes_needed: Asked only when the disk is full.
 
     Raises:
-        OutOfResources: If the disk, a quota or a limit on file sizes is exhausted.
+        DiskFull: If the disk, a quota or a limit on file sizes is exhausted.
+        OutOfResources: If nothing can be written there.
     """
     try:
         yield
     except OSError as error:
+        if error.errno in READ_ONLY_ERRNOS:
+            raise OutOfResources(f"{path}: cannot be written: {error.strerror}") from error
         if error.errno not in FULL_DISK_ERRNOS:
             raise
         if error.errno == errno.EFBIG:
             told = f"about {megabytes(bytes_needed())} are needed, more than a file may hold here: raise `ulimit -f`"
             raise DiskFull(f"{path}: {error.strerror}: {told}") from error
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
-        raise DiskFull(
-            f"{path}: {error.strerror}: about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"
-        ) from error
+        sizes = f"about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"
+        raise DiskFull(f"{path}: {error.strerror}: {sizes}: make room") from error
 
 
 def megabytes(size: int) -> str:

@@ -23,8 +23,9 @@ from rlrun.errors import ExitCode, Interrupted, OutOfResources, RlrunError, Spec
 CLOSED_PIPE = 141
 
 # The user's own paths can be wrong in these ways whatever the code does; any other OSError is a bug of ours.
-PATH_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+PATH_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_DESCRIPTORS_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 @contextmanager
@@ -81,6 +82,12 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         return OutOfResources.exit_code, ": ".join(["Error: out of memory", *([str(error)] if str(error) else [])])
     if isinstance(error, OSError) and error.errno in FULL_DISK_ERRNOS:
         return OutOfResources.exit_code, f"Error: no space left on the disk{_of_file(error)}"
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return OutOfResources.exit_code, f"Error: a file may not grow further{_of_file(error)}: raise `ulimit -f`"
+    if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS_ERRNOS:
+        return OutOfResources.exit_code, f"Error: too many files are open{_of_file(error)}: raise `ulimit -n`"
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return OutOfResources.exit_code, f"Error: the file system is read-only{_of_file(error)}"
     if isinstance(error, OSError) and error.errno in PATH_ERRNOS and error.filename is not None:
         return UsageError.exit_code, f"Error: {os.fsdecode(error.filename)}: {error.strerror}"
     trace = "".join(traceback.format_exception(error)).rstrip()
@@ -94,10 +101,10 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 def _is_out_of_memory(error: BaseException) -> bool:
     """Tells a lack of memory; torch reports it as a RuntimeError in words, on the CPU as on a GPU."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return isinstance(error, RuntimeError) and any(
-        words in str(error) for words in ("out of memory", "can't allocate memory")
+        words in str(error) for words in ("out of memory", "can't allocate memory", "can't start new thread")
     )
 
 

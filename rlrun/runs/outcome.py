@@ -59,7 +59,7 @@ def call_failure(
     """
     commands = " && ".join(map(resume_command, left))
     if isinstance(fault, DiskFull):
-        return DiskFull(f"{fault}; once there is room go on with: {commands}")
+        return DiskFull(f"{fault}; after that go on with: {commands}")
     if fault is not None:
         return RayEnded(f"{fault}; go on with: {commands}")
     if not left:

@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from rlrun.checkpoint.durable import remove_directory, write_file
+from rlrun.checkpoint.durable import explained_full_disk, remove_directory, write_file
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
@@ -345,8 +345,10 @@ class RunDirectory:
 
         Raises:
             UsageError: If another process runs them already.
+            OutOfResources: If nothing can be written there.
         """
-        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        with explained_full_disk(self.path / LOCK_FILE, lambda: 0):
+            lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -408,7 +410,8 @@ def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -
         UsageError: If the runs folder is a file, or cannot be made where it is said to be.
     """
     try:
-        runs_dir.mkdir(parents=True, exist_ok=True)
+        with explained_full_disk(runs_dir, lambda: 0):
+            runs_dir.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, FileNotFoundError) as error:
         raise UsageError(f"{runs_dir} cannot be the folder of runs: {error.strerror}") from error
     plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
@@ -418,7 +421,7 @@ def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -
         number += 1
         if path.exists() or is_taken(path.name):
             continue
-        with suppress(FileExistsError):
+        with suppress(FileExistsError), explained_full_disk(path, lambda: 0):
             path.mkdir()
             return path
 

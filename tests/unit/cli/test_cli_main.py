@@ -114,6 +114,14 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
         (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "CUDA out of memory"),
         (OSError(errno.ENOSPC, "No space left on device", "runs/a"), "Error: no space left on the disk: runs/a"),
         (OSError(errno.ENOSPC, "No space left on device"), "Error: no space left on the disk"),
+        (
+            OSError(errno.EFBIG, "File too large", "runs/a"),
+            "Error: a file may not grow further: runs/a: raise `ulimit -f`",
+        ),
+        (OSError(errno.EMFILE, "Too many open files", "a"), "Error: too many files are open: a: raise `ulimit -n`"),
+        (OSError(errno.EROFS, "Read-only file system", "runs"), "Error: the file system is read-only: runs"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "Error: out of memory"),
+        (RuntimeError("can't start new thread"), "Error: out of memory: can't start new thread"),
     ],
     ids=repr,
 )
@@ -122,6 +130,49 @@ def test_a_full_disk_or_memory_ends_with_seven(error: Exception, text: str) -> N
     assert code == 7
     assert text in stderr
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.RlrunError("x"), 1),
+        (errors.UsageError("x"), 2),
+        (errors.SpecError([]), 2),
+        (errors.TargetMissed("x"), 3),
+        (errors.TrainingFailed("x"), 4),
+        (errors.RayEnded("x"), 4),
+        (SystemExit(0), 4),
+        (errors.CheckpointCorrupt("x"), 5),
+        (errors.CheckpointRefused("x"), 5),
+        (errors.RunDamaged("x"), 5),
+        (errors.EnvironmentUnusable("x"), 6),
+        (errors.OutOfResources("x"), 7),
+        (errors.DiskFull("x"), 7),
+        (errors.Interrupted("x"), 130),
+    ],
+    ids=repr,
+)
+def test_every_error_ends_with_the_code_of_the_table(error: Exception, code: int) -> None:
+    assert run_raising(error)[0] == code
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--algorithm", "ppo", "--env", "NoSuchEnv-v0"],
+        ["plan", "--algorithm", "ppo", "--env", "NoSuchEnv-v0"],
+        ["demonstrate", "--policy", "math:sqrt", "--env", "NoSuchEnv-v0", "--output", "x.npz"],
+    ],
+)
+def test_an_env_that_does_not_exist_is_a_usage_error_in_every_command(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
+
+
+def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven() -> None:
+    done = CliRunner().invoke(cli, ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--runs-dir", "/sys/runs"])
+    assert done.exit_code == 7
+    assert "/sys/runs: cannot be written: " in done.stderr
 
 
 def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:

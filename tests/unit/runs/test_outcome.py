@@ -69,7 +69,7 @@ def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made
     ("fault", "exit_code", "text"),
     [
         (None, 130, f"SIGINT: stopped; {LEFT}"),
-        (DiskFull("no room"), 7, f"no room; once there is room {LEFT}"),
+        (DiskFull("no room"), 7, f"no room; after that {LEFT}"),
         (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
     ],
 )

@@ -1,5 +1,21 @@
-"""Makes ``python -m rlrun`` the same as the ``rlrun`` command."""
+"""The ``rlrun`` command, also as ``python -m rlrun``: a Ctrl-C while its files are still imported is answered as well."""
 
-from rlrun.cli.main import main
+from __future__ import annotations
 
-main()
+import os
+import sys
+
+
+def run() -> None:
+    """Imports the command line and runs it."""
+    try:
+        from rlrun.cli.main import main
+
+        main()
+    except KeyboardInterrupt:  # before the command line could answer it itself
+        os.write(2, b"\nInterrupted.\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -103,6 +103,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
     """Tells a lack of memory; torch reports it as a RuntimeError in words, on the CPU as on a GPU."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
+    if isinstance(error, ImportError):  # of a library under a limit on the address space (`ulimit -v`)
+        return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
     return isinstance(error, RuntimeError) and any(
         words in str(error) for words in ("out of memory", "can't allocate memory", "can't start new thread")
     )

@@ -121,6 +121,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
         (OSError(errno.EMFILE, "Too many open files", "a"), "Error: too many files are open: a: raise `ulimit -n`"),
         (OSError(errno.EROFS, "Read-only file system", "runs"), "Error: the file system is read-only: runs"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "Error: out of memory"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "Error: out of memory: libtorch"),
         (RuntimeError("can't start new thread"), "Error: out of memory: can't start new thread"),
     ],
     ids=repr,
@@ -178,6 +179,21 @@ def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven() -> None:
 def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:
     error = PermissionError(errno.EACCES, "Permission denied", "/root/runs")
     assert run_raising(error) == (2, "before\n", "Error: /root/runs: Permission denied\n")
+
+
+def test_an_interrupt_while_the_command_line_is_imported_ends_with_130() -> None:
+    program = """
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "rlrun.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from rlrun.__main__ import run
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
 
 
 def test_an_interrupt_ends_with_130() -> None:

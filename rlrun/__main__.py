@@ -1,4 +1,4 @@
-"""The ``rlrun`` command, also as ``python -m rlrun``: a Ctrl-C while its files are still imported is answered as well."""
+"""The ``rlrun`` command, also as ``python -m rlrun``; it answers a Ctrl-C while its files are still imported."""
 
 from __future__ import annotations
 

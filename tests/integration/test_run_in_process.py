@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.errors import UsageError
+from rlrun.errors import RunDamaged, UsageError
 from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.trial.trial_directory import TrialDirectory
@@ -99,7 +99,7 @@ def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(
     whole = [file.read_text() for file in files]
     for file in files[:2]:
         file.write_text("{")
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(RunDamaged) as raised:
         rlrun.resume(run, executor="local")
     told = str(raised.value).splitlines()
     assert [line.partition(": cannot be understood")[0] for line in told] == [str(file) for file in files[:2]]

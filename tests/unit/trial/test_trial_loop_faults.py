@@ -100,15 +100,16 @@ def test_episodes_that_cannot_be_brought_back_are_said(tmp_path: Path, small_tri
             pass
 
 
-def test_a_row_that_a_power_cut_took_is_put_back_from_the_checkpoint(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: Path, small_trial: MakeTrial) -> None:
     trial = small_trial(checkpoint={"every": 1})
     with TrialLoop(trial, tmp_path) as loop:
         first, second = loop.step(), loop.step()
-    (tmp_path / "result.json").write_bytes(b"\0" * 100)
+    (tmp_path / "result.json").write_bytes(b"\0" * 100 + b"\n")
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.last_result == second
-    assert read_results(tmp_path) == [second]
-    assert first["iteration"] == 1
+        assert loop.resumption is not None
+        assert "rows of iterations 1 to 2 are made anew from checkpoints" in loop.resumption.message
+    assert read_results(tmp_path) == [first, second]
 
 
 def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTrial) -> None:

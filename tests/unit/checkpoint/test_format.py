@@ -445,7 +445,6 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from rlrun.checkpoint.format import Content, write_checkpoint
-from rlrun.errors import OutOfResources
 
 target = Path(sys.argv[1])
 small, large = np.zeros(10), np.zeros(1_000_000)
@@ -488,8 +487,13 @@ def test_a_full_disk_and_a_used_up_quota_mean_the_same(tmp_path: Path, number: i
 
 
 def test_other_errors_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(PermissionError), explained_full_disk(tmp_path, lambda: 0):
-        raise PermissionError(13, "no")
+    with pytest.raises(InterruptedError), explained_full_disk(tmp_path, lambda: 0):
+        raise InterruptedError(errno.EINTR, "no")
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutOfResources, match="cannot be written: no"), explained_full_disk(tmp_path, lambda: 0):
+        raise PermissionError(errno.EACCES, "no")
 
 
 def test_reading_imports_neither_torch_nor_ray(checkpoint: Path) -> None:

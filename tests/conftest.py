@@ -6,12 +6,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Before anything imports ray: so that Ray writes no token into the user's home.
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+# An example may take as long as the machine is busy.
+hypothesis.settings.register_profile("rlrun", deadline=None)
+hypothesis.settings.load_profile("rlrun")
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

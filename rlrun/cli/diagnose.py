@@ -43,7 +43,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     comparison, and lists what is out of its usual range: each finding with its
     number, the reason why it matters, and a setting to try.
     """
-    from rlrun.cli.targets import run_named
+    from rlrun.cli.targets import is_own, run_named
     from rlrun.errors import UsageError
     from rlrun.report.diagnosis import METRICS, RETURN, Evidence
     from rlrun.report.diagnosis import diagnose as found_in
@@ -57,7 +57,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     if not trials:
         raise UsageError(f"{run} has no results yet")
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
-    is_tried = trust or path.resolve().parent == runs_dir.resolve()
+    is_tried = trust or is_own(path, runs_dir)
     random: EvaluationResult | None = None
     env: list[EnvFinding] = []
     if is_tried:

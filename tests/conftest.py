@@ -1,4 +1,4 @@
-"""What every test has: a token of our own for Ray, and no trace of a user's modules that an earlier test imported."""
+"""What every test has: a token of our own for Ray, one thread, and no trace of user modules of an earlier test."""
 
 import os
 import secrets
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from threadpoolctl import threadpool_limits
 
 # Before anything imports ray: so that Ray writes no token into the user's home.
 os.environ["RAY_AUTH_MODE"] = "token"
@@ -19,6 +20,14 @@ hypothesis.settings.register_profile("rlrun", deadline=None)
 hypothesis.settings.load_profile("rlrun")
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Has torch and BLAS use one thread, as a trial does: several threads spin where others have the cores."""
+    threadpool_limits(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -41,9 +41,9 @@ class StubConfig:
 
     Attributes:
         acts: What happens in a fragment instead of an answer, by (worker, fragment): hang, die, exit, lab-error,
-            value-error, once; or "always die".
+            value-error, once; "wait", until the test opens the worker's gate; or "always die".
         seconds: How long a fragment takes, by worker.
-        folder: Where it is noted what has happened once.
+        folder: Where it is noted what has happened once, and where a worker's gate is opened.
     """
 
     folder: Path
@@ -51,6 +51,11 @@ class StubConfig:
     seconds: Mapping[int, float] = field(default_factory=dict)
     worker_index: int = 0
     first_fragment: int = 0
+
+
+def gate(folder: Path, worker: int) -> Path:
+    """Returns the file that ends a worker's waiting once it is there."""
+    return folder / f"gate-{worker}"
 
 
 class StubWorker:
@@ -86,6 +91,10 @@ class StubWorker:
         return rollout
 
     def act(self, what: str) -> None:
+        if what == "wait":
+            while not gate(self.config.folder, self.config.worker_index).exists():
+                time.sleep(0.01)
+            return
         if what != "always die" and what:
             note = self.config.folder / f"{self.config.worker_index}-{self.fragment}"
             if note.exists():

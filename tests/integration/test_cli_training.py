@@ -242,7 +242,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
     process = subprocess.Popen([*COMMAND, *map(str, words)], stderr=subprocess.PIPE, env=ENVIRONMENT)
     assert process.stderr is not None
     with process:
-        read_until(process.stderr, r"env steps, return", seconds=60)
+        read_until(process.stderr, r"env steps, return", seconds=600)
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read().decode()
     assert process.returncode == 130, rest
@@ -262,8 +262,8 @@ def test_on_a_terminal_the_view_is_live_and_leaves_only_the_results(tmp_path: Pa
     environment = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "70", "LINES": "20"} | variables
     process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=child, stderr=child, env=environment)
     os.close(child)
-    text = read_until(parent, r"rlrun evaluate .*\r\n", seconds=60)
-    assert process.wait(30) == 0
+    text = read_until(parent, r"rlrun evaluate .*\r\n", seconds=600)
+    assert process.wait(600) == 0
     os.close(parent)
     drawn, table = text.split("trial       status", 1)
     assert "return" in drawn

@@ -52,7 +52,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 def test_a_private_ray_listens_on_loopback_alone_and_its_folder_is_the_users_and_goes() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     told = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
     assert told["addresses"]

@@ -147,7 +147,7 @@ def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
 def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:
     env = {"id": f"{WORLDS}:Hanging", "kwargs": {"hang_at": 20, "seconds": 600.0, "hang_worker": 1}}
     with (
-        PPO(env, {**SMALL, "worker_timeout_s": 2.0, "max_worker_restarts": 1}) as algorithm,
+        PPO(env, {**SMALL, "num_workers": 1, "worker_timeout_s": 2.0, "max_worker_restarts": 1}) as algorithm,
         pytest.raises(TrainingFailed, match=r"worker 1 gave no answer within 2 s \(worker_timeout_s\), and the 1 "),
     ):
         iterations(algorithm, 5)

@@ -49,7 +49,7 @@ def shards_of(algorithm: Apex) -> ReplayShards:
 
 
 def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     result = algorithm.train()
     while not is_over(result):
         assert time.monotonic() < deadline

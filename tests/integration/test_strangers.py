@@ -135,9 +135,7 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
         ("WithoutParameters", 4, "WithoutParameters.objectives(): objective loss: no parameter's name begins with"),
     ],
 )
-def test_a_mistake_of_a_plugin_is_told_as_the_plugins(
-    tmp_path: Path, plugin: str, exit_code: int, told: str
-) -> None:
+def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: str, exit_code: int, told: str) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, algorithm=f"strange_plugins:{plugin}"))
     assert done.exit_code == exit_code, done.stderr
     assert told in done.stderr

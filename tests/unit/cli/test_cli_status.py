@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.runs import run_state
 from rlrun.runs.run_directory import RunDirectory
+from rlrun.runs.run_state import RunState, read_run_state
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialStatus
@@ -98,13 +99,17 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     def drive() -> None:
         with run.locked():
             locked.set()
-            watched.wait(20)
-            time.sleep(0.2)
+            watched.wait(600)
 
+    def look(directory: Path) -> RunState:
+        state = read_run_state(directory)
+        watched.set()
+        return state
+
+    monkeypatch.setattr(run_state, "read_run_state", look)
     driver = threading.Thread(target=drive)
     driver.start()
-    locked.wait(20)
-    watched.set()
+    locked.wait(600)
     lines = status(run, "--watch").stdout.splitlines()
     driver.join()
     assert lines[0].startswith(f"pole: run by process {os.getpid()}, last change ")

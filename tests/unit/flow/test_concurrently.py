@@ -127,10 +127,10 @@ def test_the_copies_of_a_stream_may_be_pulled_unevenly(letters: Letters) -> None
 
 
 def test_a_branch_that_is_not_ready_forfeits_its_turn(letters: Letters) -> None:
-    slow, fast = Flow(Worker("slow", 0.5)), letters("f")[0]
-    flow = concurrently(slow, fast)
+    worker, fast = Worker("slow", 600), letters("f")[0]
+    flow = concurrently(Flow(worker), fast)
     assert flow.take(3) == ["f0", "f1", "f2"]
-    time.sleep(0.5)
+    worker.ready_at = time.monotonic()
     assert "slow" in flow.take(2)
 
 
@@ -140,7 +140,7 @@ def test_a_barrier_is_waited_for_so_that_turns_do_not_depend_on_speed(letters: L
 
 
 def test_where_nothing_is_ready_the_root_waits_for_all_branches_at_once() -> None:
-    flow = concurrently(Flow(Worker("a", 5)), Flow(Worker("b", 0.1)), Flow(Worker("c", 5)))
+    flow = concurrently(Flow(Worker("a", 600)), Flow(Worker("b", 0.1)), Flow(Worker("c", 600)))
     assert flow.take(2) == ["b", "b"]  # waiting for `a` first, `a` would have come too
 
 

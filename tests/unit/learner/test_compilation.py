@@ -24,7 +24,7 @@ def test_who_wants_to_make_the_same_file_waits_and_finds_it(tmp_path):
         waiting.join(0.2)
         assert waiting.is_alive()
         package.touch()
-    waiting.join(10)
+    waiting.join(600)
     assert found == [True]
 
 

@@ -122,7 +122,7 @@ class SumOfTwo:
     """Adds up over two threads."""
 
     def __init__(self):
-        self.barrier, self.given = Barrier(2, timeout=30), {}
+        self.barrier, self.given = Barrier(2, timeout=600), {}
 
     def member(self, rank):
         def add_up(vector):

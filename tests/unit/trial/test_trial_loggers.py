@@ -42,7 +42,7 @@ class Notebook:
         if kind == self._fails_at:
             raise ConnectionError(f"the network is down\nat {kind}")
         if self._waits_for is not None and kind == self._waits_at:
-            self._waits_for.wait(20)
+            self._waits_for.wait(600)
         self.told.append(what)
 
 
@@ -119,7 +119,7 @@ def test_an_end_without_an_answer_is_told_of(
     waits_at: str,
     told: str,
 ) -> None:
-    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05 if waits_at == "start" else 20)
+    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05 if waits_at == "start" else 600)
     answer = threading.Event()
     announced: list[str] = []
     notebook = Notebook(waits_at=waits_at, waits_for=answer)

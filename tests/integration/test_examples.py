@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -15,10 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
+from rlrun.cli.main import cli
+from rlrun.envs.env_config import EnvConfig
 from rlrun.policy.weights import Weights
+from rlrun.training.training import Training
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +35,14 @@ def lab(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "examples", tmp_path / "lab", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+def rlrun(*words: str | Path, cwd: Path) -> Result:
+    """Runs a command in this process, which forgets behind the test what it imports of the lab."""
+    with chdir(cwd):
+        return CliRunner().invoke(cli, [str(word) for word in words], env={"RLRUN_RUNS": str(cwd / "runs")})
+
+
+def fresh_rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process of its own, which has imported nothing of the lab."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *python_path))),
         "RLRUN_RUNS": str(cwd / "runs"),
@@ -38,24 +51,18 @@ def rlrun(*words: str | Path, cwd: Path, python_path: tuple[Path, ...] = ()) -> 
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
 
 
-PARAMETERS = """
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.training import Training
+@pytest.fixture
+def importable_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The lab as a package that is installed."""
+    monkeypatch.syspath_prepend(lab)
+    return lab
 
-def parameters(training, iterations):
+
+def parameters(training: Training, iterations: int) -> bytes:
+    """Trains for so many iterations and returns the parameters."""
     for _ in range(iterations):
         training.step()
     return training.trainee.learner.flat().tobytes()
-"""
-
-
-def python(program: str, *, lab: Path, cwd: Path) -> str:
-    """Runs a program to which `my_lab` is known, and returns what it printed."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, lab)))}
-    command = [sys.executable, "-c", PARAMETERS + program]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def lab_module(name: str) -> ModuleType:
@@ -78,7 +85,7 @@ def break_line(path: Path, line: str, broken: str) -> int:
 
 def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=30_000", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     trials = json.loads(done.stdout)
     assert [Path(trial["directory"]).parent.name for trial in trials] == ["room-awr", "room-ppo"]
     for trial in trials:
@@ -94,89 +101,89 @@ def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
 
 def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_trusted(lab: Path, tmp_path: Path) -> None:
     trained = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
-    assert trained.returncode == 0, trained.stderr
-    own = rlrun("evaluate", "room-awr", "--episodes", "2", "--json", cwd=tmp_path)
+    assert trained.exit_code == 0, trained.stderr
+    own = fresh_rlrun("evaluate", "room-awr", "--episodes", "2", "--json", cwd=tmp_path)
     assert own.returncode == 0, own.stderr
     assert json.loads(own.stdout)["episodes"] == 2
 
     (checkpoint,) = (tmp_path / "runs" / "room-awr").glob("*/checkpoints/iteration_*")
     elsewhere = Path(shutil.copytree(checkpoint, tmp_path / "received"))
-    refused = rlrun("evaluate", elsewhere, "--episodes", "2", cwd=tmp_path)
+    refused = fresh_rlrun("evaluate", elsewhere, "--episodes", "2", cwd=tmp_path)
     assert refused.returncode == 5
     assert "algorithm my_lab.awr:AWR is code that would be run; env my_lab.room:Room is none" in refused.stderr
     assert "--trust" in refused.stderr
-    trusted = rlrun("evaluate", elsewhere, "--episodes", "2", "--trust", "--json", cwd=tmp_path, python_path=(lab,))
+    trusted = fresh_rlrun(
+        "evaluate", elsewhere, "--episodes", "2", "--trust", "--json", cwd=tmp_path, python_path=(lab,)
+    )
     assert trusted.returncode == 0, trusted.stderr
     assert json.loads(trusted.stdout)["returns"] == json.loads(own.stdout)["returns"]
 
 
-def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(
-    lab: Path, tmp_path: Path
-) -> None:
-    program = f"""
-from my_lab.es import ES, ESConfig
-
-found = []
-for num_workers in (0, 3):
-    config = ESConfig(num_workers=num_workers, num_pairs=4, model={{"hiddens": [4]}})
-    training = Training(EnvConfig(id="CartPole-v1"), ES(config), seed=3)
-    found.append(parameters(training, 3))
-    if num_workers == 3:
-        training.save({str(tmp_path / "checkpoint")!r})
-        expected = parameters(training, 2)
-    training.close()
-restored = Training.restore({str(tmp_path / "checkpoint")!r}, trust=True)
-print(len(set(found)), parameters(restored, 2) == expected)
-restored.close()
-"""
-    assert python(program, lab=lab, cwd=tmp_path).split() == ["1", "True"]
+@pytest.mark.usefixtures("running_ray", "importable_lab")
+def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
+    es = import_module("my_lab.es")
+    found = []
+    for num_workers in (0, 3):
+        config = es.ESConfig(num_workers=num_workers, num_pairs=4, model={"hiddens": [4]})
+        training = Training(EnvConfig(id="CartPole-v1"), es.ES(config), seed=3)
+        found.append(parameters(training, 3))
+        if num_workers == 3:
+            training.save(tmp_path / "checkpoint")
+            expected = parameters(training, 2)
+        training.close()
+    assert found[0] == found[1]
+    restored = Training.restore(tmp_path / "checkpoint", trust=True)
+    assert parameters(restored, 2) == expected
+    restored.close()
 
 
-OWN_RUNS = {
-    "awr": "from my_lab.awr import AWR, AWRConfig as Config\n"
-    "algorithm, env = AWR(Config(train_batch_size=256, num_envs_per_worker=4)), 'my_lab.room:Room'",
-    "munchausen": "from my_lab.munchausen import Munchausen, MunchausenConfig as Config\n"
-    "settings = {'learning_starts': 100, 'num_envs_per_worker': 2, 'min_env_steps_per_iteration': 100}\n"
-    "algorithm, env = Munchausen(Config(**settings)), 'CartPole-v1'",
-    "cloning": "from my_lab.cloning import Cloning, CloningConfig as Config\n"
-    "settings = {'minibatch_size': 100, 'min_env_steps_per_iteration': 3}\n"
-    "algorithm, env = Cloning(Config(**settings)), 'MountainCar-v0'",
+OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "awr": ("AWR", {"train_batch_size": 256, "num_envs_per_worker": 4}, "my_lab.room:Room"),
+    "munchausen": (
+        "Munchausen",
+        {"learning_starts": 100, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 100},
+        "CartPole-v1",
+    ),
+    "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
 }
-"""Small runs of one's own algorithms, as programs that make `algorithm` and `env`."""
+"""Small runs of one's own algorithms: the class in the module of that name, its settings, and the env."""
 
 
+@pytest.mark.usefixtures("importable_lab")
 @pytest.mark.parametrize("own", OWN_RUNS)
 def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
-    own: str, lab: Path, tmp_path: Path
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     if own == "cloning":
-        demonstrate(tmp_path, lab, episodes=2)  # 230 steps: two minibatches of 100 in each pass
-    program = f"""
-{OWN_RUNS[own]}
-training = Training(EnvConfig(id=env), algorithm, seed=3)
-parameters(training, 3)
-training.save("checkpoint")
-expected, lr = parameters(training, 2), training.trainee.clock.value("lr")
-training.close()
-restored = Training.restore("checkpoint", trust=True)
-print(parameters(restored, 2) == expected, restored.trainee.clock.value("lr") == lr, lr == algorithm.config.lr)
-restored.close()
-"""
+        demonstrate(tmp_path, episodes=2)  # 230 steps: two minibatches of 100 in each pass
+    name, settings, env = OWN_RUNS[own]
+    plugin = vars(import_module(f"my_lab.{own}"))[name]
+    algorithm = plugin(plugin.Config(**settings))
+    training = Training(EnvConfig(id=env), algorithm, seed=3)
+    parameters(training, 3)
+    training.save("checkpoint")
+    expected, lr = parameters(training, 2), training.trainee.clock.value("lr")
+    training.close()
+    restored = Training.restore("checkpoint", trust=True)
+    assert parameters(restored, 2) == expected
+    assert restored.trainee.clock.value("lr") == lr
     # What adapts its learning rate to the last update's statistics has another one by then.
-    assert python(program, lab=lab, cwd=tmp_path).split() == ["True", "True", str(own != "awr")]
+    assert (lr == algorithm.config.lr) == (own != "awr")
+    restored.close()
 
 
-def demonstrate(cwd: Path, lab: Path, episodes: int) -> None:
+def demonstrate(cwd: Path, episodes: int) -> None:
     """Writes demonstrations.npz: a driver that swings the car up the hill."""
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", str(episodes))
-    done = rlrun("demonstrate", *words, cwd=cwd, python_path=(lab,))
-    assert done.returncode == 0, done.stderr
+    done = rlrun("demonstrate", *words, cwd=cwd)
+    assert done.exit_code == 0, done.stderr
 
 
 def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(lab: Path, tmp_path: Path) -> None:
     spec = lab / "cartpole_munchausen.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=8_000", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)
     assert trial["last_result"]["evaluation/episode_return_mean"] > 100  # 20 at random
     assert {"learner/loss", "learner/q_mean", "learner/epsilon"} <= trial["last_result"].keys()
@@ -184,7 +191,7 @@ def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(l
 
 def test_the_plan_of_the_own_off_policy_algorithm_reads_like_it(lab: Path, tmp_path: Path) -> None:
     done = rlrun("plan", "-f", lab / "cartpole_munchausen.yaml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     found = [
         name
         for line in done.stdout.splitlines()
@@ -197,15 +204,15 @@ def test_the_plan_of_the_own_off_policy_algorithm_reads_like_it(lab: Path, tmp_p
 def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     spec = lab / "room_net.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=20_000", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)
     assert trial["last_result"]["episode_return_mean"] > -120
 
 
-def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(lab: Path, tmp_path: Path) -> None:
-    demonstrate(tmp_path, lab, episodes=20)
-    done = rlrun("train", "-f", lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_lab: Path, tmp_path: Path) -> None:
+    demonstrate(tmp_path, episodes=20)
+    done = rlrun("train", "-f", importable_lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)
     assert (trial["last_result"]["env_steps"], trial["last_result"]["sgd_steps"]) == (0, 1000)
     assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver -117, at random -200
@@ -213,7 +220,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(lab: Path, 
 
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
     done = rlrun("plan", "-f", lab / "room.yaml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     own = next(index for index, line in enumerate(lines) if "ExponentialWeights" in line)
     assert lines[own].strip() == "-> ExponentialWeights(temperature=0.5, max_weight=20.0)"
@@ -222,9 +229,9 @@ def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_pa
     assert lines[own + 2].strip() == "-> AdaptLearningRate(kl_target=0.01)"
 
 
-def test_own_settings_are_printed_with_their_docstrings(lab: Path) -> None:
-    done = rlrun("config", "my_lab.awr:AWR", cwd=lab, python_path=(lab,))
-    assert done.returncode == 0, done.stderr
+def test_own_settings_are_printed_with_their_docstrings(importable_lab: Path) -> None:
+    done = rlrun("config", "my_lab.awr:AWR", cwd=importable_lab)
+    assert done.exit_code == 0, done.stderr
     assert "# Bound of the weights." in done.stdout
     assert "max_weight: 20.0" in done.stdout
 
@@ -236,9 +243,9 @@ def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path
     (installed / "entry_points.txt").write_text("[rlrun.algorithms]\nawr = my_lab.awr:AWR\n")
     spec = tmp_path / "named.yaml"
     spec.write_text("by-name: {algorithm: awr, env: CartPole-v1, stop: {env_steps: 256}, config: {temperature: 1}}\n")
-    listed = rlrun("algorithms", cwd=tmp_path, python_path=(lab,))
+    listed = fresh_rlrun("algorithms", cwd=tmp_path, python_path=(lab,))
     assert "awr" in listed.stdout
-    done = rlrun("validate", spec, cwd=tmp_path, python_path=(lab,))
+    done = fresh_rlrun("validate", spec, cwd=tmp_path, python_path=(lab,))
     assert done.returncode == 0, done.stderr
 
 
@@ -246,7 +253,7 @@ def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: P
     step = "self._quarter += 1\n"
     line = break_line(lab / "my_lab" / "room.py", step, 'raise RuntimeError("the heater is broken")\n')
     done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert f'room.py", line {line}, in step' in done.stderr
     assert "RuntimeError: the heater is broken" in done.stderr
     assert "worker 0" in done.stderr
@@ -259,7 +266,7 @@ def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: P
     text = 'valid = batch["valid"].float()\n'
     line = break_line(lab / "my_lab" / "awr.py", text, 'valid = batch["vlaid"].float()\n')
     done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert f'awr.py", line {line}, in loss' in done.stderr
     assert "KeyError: 'vlaid'" in done.stderr
 
@@ -267,7 +274,7 @@ def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: P
 def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab: Path, tmp_path: Path) -> None:
     line = break_line(lab / "my_lab" / "room.py", "import math\n", "import no_such_package_here\n")
     done = rlrun("validate", lab / "room.yaml", cwd=tmp_path)
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert f'room.py", line {line}, in <module>' in done.stderr
     assert "No module named 'no_such_package_here'" in done.stderr
 
@@ -275,7 +282,7 @@ def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab:
 def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path, tmp_path: Path) -> None:
     break_line(lab / "room.yaml", "  algorithm: my_lab.awr:AWR\n", "  algorithm: my_lab.awr:AWRR\n")
     done = rlrun("validate", lab / "room.yaml", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "room.yaml:4:14: room-awr.algorithm: " in done.stderr
     assert "did you mean 'AWR'?" in done.stderr
 
@@ -293,7 +300,7 @@ def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
 
 def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Path, tmp_path: Path) -> None:
     done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (trial,) = json.loads(done.stdout)
     assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
     assert trial["last_result"]["evaluation/episode_return_mean"] >= 475

@@ -1,4 +1,4 @@
-"""Every shipped config runs: two iterations, from the YAML to a checkpoint that can be evaluated."""
+"""Every shipped config runs: two iterations, from the YAML to a checkpoint and an evaluation."""
 
 from pathlib import Path
 
@@ -7,12 +7,13 @@ import pytest
 import rlrun
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # behind the last iteration
 
 
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
 def test_two_iterations_of_a_long_config_run(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", "config.train_batch_size=512"]
-    (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, "evaluation.every=1000"], runs_dir=tmp_path)
+    (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, *ONE_EPISODE], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"
     assert trial.last_result["iteration"] == 2
     assert 900 < trial.last_result["env_steps"] <= 1024 or config.startswith("lunar")
@@ -24,7 +25,7 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
     short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=256"]
     (trial,) = rlrun.run(
         CONFIGS / config,
-        overrides=[*short, "config.min_env_steps_per_iteration=256", "evaluation.every=1000"],
+        overrides=[*short, "config.min_env_steps_per_iteration=256", *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
@@ -40,7 +41,7 @@ def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.min_env_steps_per_iteration=200"]
     (trial,) = rlrun.run(
         CONFIGS / config,
-        overrides=[*short, "config.learning_starts=300", "config.model.hiddens=[16]", "evaluation.every=1000"],
+        overrides=[*short, "config.learning_starts=300", "config.model.hiddens=[16]", *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
@@ -52,7 +53,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=300"]
     (trial,) = rlrun.run(
         CONFIGS / "pong" / "dqn.yaml",
-        overrides=[*short, "config.replay.capacity=1000", "evaluation.every=1000"],
+        overrides=[*short, "config.replay.capacity=1000", *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"

@@ -22,9 +22,27 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 SPEC = """
 tiny:
   algorithm: {algorithm}
-  env: CartPole-v1
+  env: {env}
   stop: {{iteration: 3}}
   config: {{num_workers: 2, num_envs_per_worker: 4, train_batch_size: 400, model: {{hiddens: [8]}}, compile: false}}
+"""
+WORLD = """
+import os
+from pathlib import Path
+
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+
+class Counted(CartPoleEnv):
+    '''Leaves a file named after its process behind its 1,000th step.'''
+
+    steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 1000:
+            Path(__file__).with_name(f"{os.getpid()}.pid").touch()
+        return super().step(action)
 """
 LOCAL = """
 import sys
@@ -39,7 +57,7 @@ sys.exit(done.exit_code or ("ray" in sys.modules and 99))
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(SPEC.format(algorithm="ppo"))
+    (tmp_path / "tiny.yaml").write_text(SPEC.format(algorithm="ppo", env="CartPole-v1"))
     return tmp_path / "tiny.yaml"
 
 
@@ -55,17 +73,20 @@ def sigint_reaches_children() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize(("algorithm", "seconds"), [("ppo", 0.5), ("a3c", 4)])  # a3c waits for nobody in particular
-def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str, seconds: float) -> None:
-    spec.write_text(SPEC.format(algorithm=algorithm))
+@pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
+def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
+    spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"
-    done = CliRunner().invoke(
-        cli,
-        ["profile", "-f", str(spec), "--seconds", str(seconds), "--json", "--trace", str(trace)],
-        catch_exceptions=False,
-    )
-    assert done.exit_code == 0, done.stderr
-    data = json.loads(done.stdout)
+    for seconds in (0.5, 5, 50, 500):  # until both have delivered: a3c waits for nobody in particular
+        done = CliRunner().invoke(
+            cli,
+            ["profile", "-f", str(spec), "--seconds", str(seconds), "--json", "--trace", str(trace)],
+            catch_exceptions=False,
+        )
+        assert done.exit_code == 0, done.stderr
+        data = json.loads(done.stdout)
+        if all(worker["fragments"] for worker in data["workers"]):
+            break
     assert [worker["worker"] for worker in data["workers"]] == [1, 2]
     on_workers = ["env_step", "inference", "recording", "postprocess", *(["sgd"] if algorithm == "a3c" else [])]
     for worker in data["workers"]:
@@ -98,20 +119,27 @@ def test_a_local_profile_imports_no_ray(spec: Path) -> None:
 
 
 @pytest.mark.usefixtures("sigint_reaches_children")
-def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: Path) -> None:
+def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
+    spec: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    world = tmp_path_factory.mktemp("world")
+    (world / "counted.py").write_text(WORLD)
+    spec.write_text(SPEC.format(algorithm="ppo", env="counted:Counted"))
     process = subprocess.Popen(
         [sys.executable, "-m", "rlrun", "profile", "-f", str(spec), "--seconds", "300"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | {"PYTHONPATH": f"{ROOT}{os.pathsep}{world}"},
         start_new_session=True,
     )
     assert process.stderr is not None
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
         assert list(told)[-1:] == ["starting, and compiling if need be: this is not measured\n"]
-        time.sleep(3)  # some fragments of both workers
+        while len(list(world.glob("*.pid"))) < 2:  # both workers have delivered
+            assert process.poll() is None
+            time.sleep(0.05)
         children = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         stdout, stderr = process.communicate(timeout=800)
@@ -120,7 +148,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(spec: P
     assert "worker 2 " in stdout
     assert stdout.splitlines()[-1].startswith("policy lag: 0 ")
     assert children
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 600
     while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert [child for child in children if Path(f"/proc/{child}").exists()] == []

@@ -10,7 +10,6 @@ from torch.func import functional_call
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.compilation import compiler
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.policy.flat_parameters import FlatParameters
@@ -197,25 +196,3 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
     assert seen[0].shape == (5, 1)
     assert not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[1], seen[2])
-
-
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_steps_with_a_target_and_several_objectives_agree_with_plain_ones(tmp_path, monkeypatch):
-    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
-    objectives = [Objective("trunk", td_loss, parameters="trunk."), Objective("head", lossless, parameters="head.")]
-    eager, compiled = (learner_for(objectives, update_executor=each) for each in ("eager", "compiled"))
-    for seed in range(6):
-        batch = batch_of(8, seed)
-        first, second = eager.step(batch, scheduled={"lr": 1e-2}), compiled.step(batch, scheduled={"lr": 1e-2})
-        np.testing.assert_allclose(first, second, atol=1e-5)
-        for learner in (eager, compiled):
-            learner.update_target(0.5)
-    np.testing.assert_allclose(eager.flat(), compiled.flat(), atol=1e-5)
-    np.testing.assert_allclose(eager.target(), compiled.target(), atol=1e-5)
-    assert eager.take_statistics() == pytest.approx(compiled.take_statistics(), abs=1e-5)
-
-
-def lossless(outputs, batch, scheduled):
-    """The same loss, without saying what is to be learned from each row."""
-    found = td_loss(outputs, batch, scheduled)
-    return Loss(found.total, found.statistics)

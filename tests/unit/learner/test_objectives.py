@@ -195,13 +195,28 @@ def with_optimizer(optimizer):
     ]
 
 
+def td_loss(outputs, batch, scheduled):
+    """The model's loss and its errors towards the target's predictions, which are the rows' priorities."""
+    errors = (outputs["model"] - 0.9 * outputs["targets"]["model"]) * batch["x"]
+    found = model_loss(outputs, batch, scheduled)
+    total = found.total + masked_mean(errors.square(), batch["valid"].float())
+    return replace(found, total=total, priorities=errors.abs().squeeze(-1))
+
+
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_steps_carry_and_assign_like_plain_ones(tmp_path, monkeypatch):
+def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plain_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
-    given = with_optimizer(RMSProp(centered=True))
-    eager, compiled = (learner_for(given, update_executor=each) for each in ("eager", "compiled"))
-    for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0)):
-        np.testing.assert_allclose(step(compiled, x), step(eager, x), atol=1e-5)
+    model, actor = with_optimizer(RMSProp(centered=True))
+    given = [replace(model, loss=td_loss), actor]
+    eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
+    for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0), (-3.0, 1.0, 2.0)):
+        expected, found = (learner.step(batch_of(x), scheduled=SCHEDULED) for learner in (eager, compiled))
+        assert expected.max() > 0
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        for learner in (eager, compiled):
+            learner.update_target(0.5)
+        np.testing.assert_allclose(compiled.flat(), eager.flat(), atol=1e-5)
+    np.testing.assert_allclose(compiled.target(), eager.target(), atol=1e-5)
     assert compiled.take_statistics() == pytest.approx(eager.take_statistics(), abs=1e-5)
 
 

@@ -17,7 +17,8 @@ def test_a_run_and_its_continuation_find_them_from_another_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sys.path.copy()
-    short = ["stop.iteration=2", "config.learning_starts=500", "checkpoint.every=1", "evaluation=null"]
+    short = ["stop.iteration=2", "config.learning_starts=500", "checkpoint.every=1"]
+    short += ["evaluation.every=1000", "evaluation.episodes=1"]
     monkeypatch.setattr(sys, "path", before.copy())
     (trial,) = rlrun.run(SPEC, overrides=[*short, "config.compile=false"], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"

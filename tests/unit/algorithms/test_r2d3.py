@@ -46,7 +46,7 @@ def test_a_resumed_run_draws_the_same_demonstrations(tmp_path: Path) -> None:
         rows_of(one, 2)
         checkpoint = one.save(tmp_path / "checkpoint")
         expected, weights = rows_of(one, 2), one.training.trainee.learner.flat()
-    with R2D3.restore(checkpoint) as other:
+    with R2D3.restore(checkpoint, trust=True) as other:
         assert rows_of(other, 2) == expected
         np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
 
@@ -55,7 +55,7 @@ def test_a_checkpoint_can_be_evaluated_where_the_demonstrations_are_not(tmp_path
     config = {**CONFIG, "demonstrations": "elsewhere/shown.npz"}
     with R2D3("MountainCar-v0", config) as one:
         checkpoint = one.save(tmp_path / "checkpoint")
-    with R2D3.restore(checkpoint) as other:
+    with R2D3.restore(checkpoint, trust=True) as other:
         assert other.evaluate(1).returns == [-200.0]
         with pytest.raises(UsageError, match="no demonstrations at elsewhere"):
             other.train()

@@ -445,6 +445,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from rlrun.checkpoint.format import Content, write_checkpoint
+from rlrun.errors import OutOfResources
 
 target = Path(sys.argv[1])
 small, large = np.zeros(10), np.zeros(1_000_000)

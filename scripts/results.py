@@ -162,9 +162,12 @@ def code_of(spec: Path) -> str:
 
 
 def described_commit() -> str:
-    """Returns the commit of the working tree, with a mark if it holds changes."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--dirty=+changes", "--exclude=*"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    """Returns the commit of the working tree, with a mark if its code or specs hold changes."""
+    git = ["git", "-C", str(ROOT)]
+    words = [*git, "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    is_clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "rlrun", "configs"], check=False).returncode == 0
+    return commit if is_clean else f"{commit}+changes"
 
 
 # --- The page

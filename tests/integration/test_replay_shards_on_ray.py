@@ -77,8 +77,12 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
         # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
-        nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
-        assert nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]  # both workers make room for the shard
+
+        def makes_room(result: dict[str, Any]) -> bool:
+            nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
+            return nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]
+
+        trained_until(algorithm, makes_room)  # each worker does when it leaves its first fragment
         assert delivered
         assert all(isinstance(item, BatchRef) for item in delivered)
         shards = shards_of(algorithm)

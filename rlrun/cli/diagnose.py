@@ -45,10 +45,11 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     """
     from rlrun.cli.targets import is_own, run_named
     from rlrun.errors import UsageError
-    from rlrun.report.diagnosis import METRICS, RETURN, Evidence
+    from rlrun.report.diagnosis import METRICS, Evidence
     from rlrun.report.diagnosis import diagnose as found_in
     from rlrun.report.reading import read_run
     from rlrun.runs.run_directory import follow_import_paths
+    from rlrun.trial.results import RETURN
     from rlrun.trial.trial_directory import TrialDirectory
 
     path = run_named(run, runs_dir)
@@ -64,7 +65,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
         from rlrun.envs.env_config import EnvConfig
 
         follow_import_paths(view.table.import_paths)
-        ends = any(trial.columns.values[RETURN].size and trial.last_result.get(RETURN) is not None for trial in trials)
+        ends = any(trial.last_result.get(RETURN) is not None for trial in trials)
         random, env = _played(EnvConfig.parse(specs[trials[0].name]["env"]), episodes if ends else 0)
     evidence = [Evidence(trial, specs[trial.name]["config"], random) for trial in trials]
     findings = found_in(evidence, env)
@@ -89,7 +90,7 @@ def _played(env: EnvConfig, episodes: int) -> tuple[EvaluationResult | None, lis
 
 
 def _heading(view: RunView, evidence: list[Evidence], random: EvaluationResult | None) -> str:
-    from rlrun.report.diagnosis import RETURN
+    from rlrun.trial.results import RETURN
 
     ends = [end for one in evidence if (end := one.trial.final(RETURN)) is not None]
     told = "no episode ended" if not ends else f"returns end at {', '.join(cell_text(end) for end in ends[:5])}"

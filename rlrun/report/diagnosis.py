@@ -18,10 +18,10 @@ from rlrun.envs.env_check import EnvFinding
 from rlrun.report.configurations import configurations
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.trial_result import TrialResult
+from rlrun.trial.results import RETURN
 
 Floats = NDArray[np.float64]
 
-RETURN = "episode_return_mean"
 ENTROPIES = ("learner/entropy", "learner/actor/entropy")
 Q_MEANS = ("learner/q_mean", "learner/critics/q_mean")
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
@@ -148,15 +148,21 @@ def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Fi
         evidence: Of each trial that has rows.
         env: What stepping the env showed.
     """
-    unexplained = [one for one in evidence if not any(check(one) for check in CAUSES)]
-    found = []
-    for checks, trials in ((CAUSES, evidence), (SYMPTOMS, unexplained)):
-        for check in checks:
-            hits = [(hit, one.trial.name) for one in trials if (hit := check(one)) is not None]
-            if hits:
-                found.append(replace(hits[0][0], trials=tuple(name for _, name in hits)))
+    causes = _found(CAUSES, evidence)
+    explained = {name for cause in causes for name in cause.trials}
+    symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
     configs = [one.config for one in evidence]
-    return [*found, *_of_env(configs, env), *_seeds_disagree(evidence)]
+    return [*causes, *symptoms, *_of_env(configs, env), *_seeds_disagree(evidence)]
+
+
+def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Sequence[Evidence]) -> list[Finding]:
+    """Returns what checks find, each told once, by the first of the trials that show it."""
+    found = []
+    for check in checks:
+        hits = [(hit, one.trial.name) for one in evidence if (hit := check(one)) is not None]
+        if hits:
+            found.append(replace(hits[0][0], trials=tuple(name for _, name in hits)))
+    return found
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -85,11 +86,12 @@ class DriverLog:
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
-        """Lets `print` reach the user for a while, so that a watcher may use it."""
+        """Lets `print` of this thread reach the user for a while, so that a watcher may use it."""
         if self._file is None:
             yield
             return
-        with redirect_stdout(self.terminal), redirect_stderr(self._errors):
+        out, err = (_OneThreadsStream(stream, self._file) for stream in (self.terminal, self._errors))
+        with redirect_stdout(out), redirect_stderr(err):
             yield
 
     def _stream_to_terminal(self, stream: TextIO) -> TextIO:
@@ -101,6 +103,35 @@ class DriverLog:
         if number not in self._saved:
             return stream
         return open(os.dup(self._saved[number]), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
+
+
+class _OneThreadsStream(io.TextIOBase):
+    """Leads to the user what the thread that made it prints, and to the log what others do: Ray's print at any time."""
+
+    def __init__(self, users: TextIO, log: TextIO) -> None:
+        self._users = users
+        self._log = log
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
+        return self._stream.encoding
+
+    @property
+    def _stream(self) -> TextIO:
+        return self._users if threading.get_ident() == self._thread else self._log
 
 
 class _LogFile(io.FileIO):

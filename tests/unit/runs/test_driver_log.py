@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,22 @@ def test_a_watcher_may_print(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     out, err = capfd.readouterr()
     assert (out, err) == ("to the user\n", "a warning\n")
     assert (tmp_path / "driver.log").read_text() == "to the log\n"
+
+
+def test_what_another_thread_prints_while_a_watcher_speaks_goes_to_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = DriverLog()
+    log.send_to(tmp_path / "driver.log")
+    with log.speaking():
+        thread = threading.Thread(target=print, args=["Ray: a raylet was killed"])
+        thread.start()
+        thread.join()
+        print("to the user")
+    log.close()
+
+    assert capfd.readouterr().out == "to the user\n"
+    assert (tmp_path / "driver.log").read_text() == "Ray: a raylet was killed\n"
 
 
 def test_a_second_experiment_gets_a_log_of_its_own(tmp_path: Path) -> None:

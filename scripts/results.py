@@ -6,7 +6,7 @@
 
 A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
 spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
-anew once the spec or anything below rlrun/ has changed; a call that was interrupted goes on where it was. Settings are
+anew once the spec or the code that trains has changed; a call that was interrupted goes on where it was. Settings are
 tuned on seeds from 100 on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
 """
 
@@ -47,6 +47,22 @@ EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
+
+NO_NUMBERS = {
+    "cli",
+    "regression",
+    "report",
+    "launch",
+    "tune",
+    "search",
+    "cluster",
+    "runs",
+    "errors.py",
+    "explain.py",
+    "foreign_settings.py",
+    "renamed_settings.py",
+}
+"""What lies above the training of one trial, or only words messages: no number of a curve is made there."""
 
 Record = dict[str, Any]
 
@@ -154,10 +170,12 @@ def recorded(spec: Path, code: str) -> list[Record]:
 
 
 def code_of(spec: Path) -> str:
-    """Returns a digest of what a result depends on: the spec but for its floor, and all code below rlrun/."""
+    """Returns a digest of what a result depends on: the spec but for its floor, and the code that trains."""
     digest = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
-    for path in sorted((ROOT / "rlrun").rglob("*.py")):
-        digest.update(path.read_bytes())
+    package = ROOT / "rlrun"
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] not in NO_NUMBERS:
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -6,7 +6,7 @@
 `results_paired.yaml` holds the pairs. Each side has settings that were tuned for it, or, where the file says so, both
 have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
 policy are evaluated on 100 episodes. Records are kept in docs/results/paired.jsonl; ours are trained anew once the spec
-or anything below rlrun/ has changed. `results.py write` puts the table into docs/results.md.
+or the code that trains has changed. `results.py write` puts the table into docs/results.md.
 
 Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
 """
@@ -122,7 +122,7 @@ def trained(work: Pair) -> float:
 
 
 def digest(name: str, pair: Pair, side: str) -> str:
-    """Returns a digest of what a side's record depends on: its settings, and of ours all code below rlrun/."""
+    """Returns a digest of what a side's record depends on: its settings, and of ours the code that trains."""
     told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PACKAGES[0] if side == "sb3" else ""])
     code = code_of(ROOT / pair["rlrun"] if isinstance(pair["rlrun"], str) else PAIRS) if side == "rlrun" else ""
     return hashlib.sha256((told + code).encode()).hexdigest()[:16]

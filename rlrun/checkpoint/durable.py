@@ -43,7 +43,7 @@ def write_file(path: Path, data: bytes) -> None:
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -66,21 +66,21 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def put_directory(partial: Path, directory: Path) -> None:
-    """Renames a directory whose files are synced to its place; what was there is removed.
+    """Syncs a directory with all that is in it, and renames it to its place; what was there is removed.
 
     Replacing takes two renames: killed between them, neither the old nor the new directory stands at the place.
     """
-    for folder in (*(path for path in partial.rglob("*") if path.is_dir()), partial):
-        sync_directory(folder)
+    for path in (*partial.rglob("*"), partial):
+        sync(path)
     if directory.is_dir() and any(directory.iterdir()):
         old = partial_name(directory)
         directory.rename(old)
         partial.rename(directory)
-        sync_directory(directory.parent)
+        sync(directory.parent)
         shutil.rmtree(old, ignore_errors=True)
     else:
         partial.rename(directory)  # replaces an empty directory
-        sync_directory(directory.parent)
+        sync(directory.parent)
 
 
 def remove_directory(directory: Path) -> None:
@@ -112,9 +112,9 @@ def remove_leftovers(directory: Path) -> list[str]:
     return removed
 
 
-def sync_directory(directory: Path) -> None:
-    """Makes the names in a directory last through a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Makes what is in a file, or the names in a directory, last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:  # some network file systems sync names by themselves and refuse to be asked

@@ -16,7 +16,8 @@ import os
 import shutil
 import stat
 import zipfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -67,6 +68,34 @@ class Content:
     format_version: int = FORMAT_VERSION
 
 
+@dataclass(frozen=True)
+class StagedCheckpoint:
+    """A checkpoint of which every file is written beside its place: what it holds cannot change any more.
+
+    Attributes:
+        directory: Its place.
+        partial: Where it is.
+        size: Its bytes.
+    """
+
+    directory: Path
+    partial: Path
+    size: int
+
+    def commit(self) -> Path:
+        """Makes it last and gives it its place; one that stands there already is replaced.
+
+        Returns:
+            Its place.
+
+        Raises:
+            OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
+        """
+        with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
+            put_directory(self.partial, self.directory)
+        return self.directory
+
+
 def write_checkpoint(directory: Path, content: Content) -> Path:
     """Writes a checkpoint whole or not at all; one that stands there already is replaced.
 
@@ -77,38 +106,46 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
         OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
         CheckpointError: If the content cannot be stored, or something that is no checkpoint stands in the way.
     """
+    return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
+
+
+def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedCheckpoint:
+    """Writes the files of a checkpoint beside its place; syncing them, which takes longest, is left to its `commit`.
+
+    Args:
+        directory: Its place.
+        content: What it holds.
+        spec: The content's spec as `dump_plain_yaml` writes it.
+
+    Raises:
+        OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
+        CheckpointError: If the content cannot be stored, or something that is no checkpoint stands in the way.
+    """
     directory = Path(directory)
     _refuse_to_replace_other_things(directory)
     arrays: list[np.ndarray[Any, Any]] = []
     state = json.dumps(encode(content.state, arrays), allow_nan=False).encode()
-    texts = {SPEC_FILE: dump_plain_yaml(content.spec).encode(), STATE_FILE: state}
+    texts = {SPEC_FILE: spec.encode(), STATE_FILE: state}
     names = [f"{stem}{TENSORS_SUFFIX}" for stem in content.tensors]
     for name in names:
         if not is_file_name(name):
             raise ValueError(f"{name!r} is no name for a file of a checkpoint")
     if len({name.casefold() for name in names}) < len(names):  # some file systems do not tell upper from lower case
         raise ValueError(f"names that differ only in upper and lower case: {sorted(names)}")
-
-    def bytes_needed() -> int:
-        tensors = [array for named in content.tensors.values() for array in named.values()]
-        return sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
+    tensors = [array for named in content.tensors.values() for array in named.values()]
+    size = sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
 
     partial = partial_name(directory)
-    with explained_full_disk(directory, bytes_needed):
+    with _removing_on_failure(partial), explained_full_disk(directory, lambda: size):
         directory.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.mkdir()
-            files = {name: _write(partial / name, data) for name, data in texts.items()}
-            files[ARRAYS_FILE] = _write_arrays(partial / ARRAYS_FILE, arrays)
-            for stem, named in content.tensors.items():
-                name = f"{stem}{TENSORS_SUFFIX}"
-                files[name] = _write(partial / name, _tensor_bytes(named, stem))
-            _write(partial / MANIFEST_FILE, manifest_bytes(content.manifest, files))
-            put_directory(partial, directory)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-    return directory
+        partial.mkdir()
+        files = {name: _write(partial / name, data) for name, data in texts.items()}
+        files[ARRAYS_FILE] = _write_arrays(partial / ARRAYS_FILE, arrays)
+        for stem, named in content.tensors.items():
+            name = f"{stem}{TENSORS_SUFFIX}"
+            files[name] = _write(partial / name, _tensor_bytes(named, stem))
+        _write(partial / MANIFEST_FILE, manifest_bytes(content.manifest, files))
+    return StagedCheckpoint(directory, partial, size)
 
 
 def read_checkpoint(directory: Path) -> Content:
@@ -167,12 +204,19 @@ def _refuse_to_replace_other_things(directory: Path) -> None:
         raise CheckpointError(f"{directory}: is in the way: a directory with files in it that is no checkpoint")
 
 
+@contextmanager
+def _removing_on_failure(partial: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
 def _write(path: Path, data: bytes) -> FileEntry:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
     return FileEntry(len(data), hashlib.sha256(data).hexdigest())
 
 
@@ -180,8 +224,6 @@ def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileEntry:
     """Writes arrays as "0", "1", ... straight to the disk, as a replay may be larger than what memory is left."""
     with path.open("x+b") as file:
         np.savez(file, allow_pickle=False, **{str(index): array for index, array in enumerate(arrays)})
-        file.flush()
-        os.fsync(file.fileno())
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         return FileEntry(size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rlrun.checkpoint.durable import remove_directory, remove_leftovers
-from rlrun.checkpoint.format import Content, read_checkpoint, verify_checkpoint, write_checkpoint
+from rlrun.checkpoint.format import Content, StagedCheckpoint, read_checkpoint, stage_checkpoint, verify_checkpoint
 from rlrun.checkpoint.manifest import read_manifest
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.errors import CheckpointError
 
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class CheckpointStore:
     """The directory of one trial's checkpoints, ``iteration_000010`` and so on.
 
     Anyone may read it at any time; only the trial itself, one process, may save into it. Nothing is touched before the
-    first `save`.
+    first `stage`.
     """
 
     def __init__(self, directory: Path, keep: int = 3, best: str | None = None) -> None:
@@ -70,12 +72,10 @@ class CheckpointStore:
         self.keep = keep
         self.best_metric = best
         self._corrupt: set[Path] = set()
+        self._spec: tuple[dict[str, Any], str] | None = None
 
-    def save(self, iteration: int, content: Content, result: Mapping[str, Any]) -> Path:
-        """Writes a checkpoint, then removes those that are not to be kept.
-
-        Removed are also leftovers of interrupted writes, and checkpoints of later iterations: they belong to a course
-        of the trial that was given up when it was resumed from an earlier one.
+    def stage(self, iteration: int, content: Content, result: Mapping[str, Any]) -> StagedCheckpoint:
+        """Writes the files of a checkpoint beside its place, after leftovers of interrupted writes were removed.
 
         Args:
             iteration: The iteration it was made after.
@@ -83,16 +83,32 @@ class CheckpointStore:
             result: The result of that iteration.
 
         Returns:
-            The checkpoint's directory.
+            What `commit` takes; until then nothing else may be staged.
 
         Raises:
             OutOfResources: If the disk is full; no other checkpoint was touched.
         """
         remove_leftovers(self.directory)
-        path = self.directory / f"iteration_{iteration:06d}"
-        write_checkpoint(path, replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)}))
+        if self._spec is None or self._spec[0] != content.spec:  # as YAML it takes longer than all else together
+            self._spec = (copy.deepcopy(content.spec), dump_plain_yaml(content.spec))
+        content = replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)})
+        return stage_checkpoint(self._place_of(iteration), content, self._spec[1])
+
+    def commit(self, staged: StagedCheckpoint) -> Path:
+        """Gives a checkpoint its place, then removes those that are not to be kept.
+
+        Removed are also checkpoints of later iterations: they belong to a course of the trial that was given up when it
+        was resumed from an earlier one. May run in another thread, while nothing else uses the store.
+
+        Returns:
+            The checkpoint's directory.
+
+        Raises:
+            OutOfResources: If the disk is full; no other checkpoint was touched.
+        """
+        path = staged.commit()
         self._corrupt.discard(path)
-        self._prune(iteration)
+        self._prune(path)
         return path
 
     def paths(self) -> list[Path]:
@@ -153,14 +169,17 @@ class CheckpointStore:
                     found[iteration] = result
         return found
 
-    def _prune(self, newest_iteration: int) -> None:
-        given_up = [path for iteration, path in self._numbered() if iteration > newest_iteration]
-        course = [path for iteration, path in self._numbered() if iteration <= newest_iteration]
+    def _place_of(self, iteration: int) -> Path:
+        return self.directory / f"iteration_{iteration:06d}"
+
+    def _prune(self, newest: Path) -> None:
+        paths = self.paths()
+        course = paths[: paths.index(newest) + 1]
+        given_up = paths[len(course) :]
         whole = [path for path in course if path not in self._corrupt]
         kept = {*whole[-self.keep :], self.best()}
-        for path in (*given_up, *course):
-            if path in given_up or path not in kept:
-                remove_directory(path)
+        for path in (*given_up, *(path for path in course if path not in kept)):
+            remove_directory(path)
 
     def _numbered(self) -> list[tuple[int, Path]]:
         if not self.directory.is_dir():

@@ -20,7 +20,7 @@ from rlrun.checkpoint.durable import (
     put_directory,
     remove_directory,
     remove_leftovers,
-    sync_directory,
+    sync,
     write_file,
 )
 from rlrun.checkpoint.format import verify_checkpoint
@@ -284,7 +284,7 @@ def _do(directory: Path, operation: Operation) -> None:
         elif operation.kind == "commit":
             _commit(directory / operation.source, path)
         elif operation.kind == "sync":
-            _sync(path)
+            sync(path)
         elif path.is_dir():
             remove_directory(path)
         else:
@@ -304,16 +304,8 @@ def _write_at(path: Path, offset: int, data: bytes) -> None:
 
 def _commit(partial: Path, path: Path) -> None:
     if partial.is_dir():
-        for file in partial.rglob("*"):
-            if file.is_file():
-                _sync(file)
         put_directory(partial, path)
     else:
-        _sync(partial)
+        sync(partial)
         partial.replace(path)
-        sync_directory(path.parent)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+        sync(path.parent)

@@ -46,6 +46,9 @@ class TrialPlace(Protocol):
     directory: Path
     """The trial's directory for the process that runs it."""
 
+    is_copied: bool
+    """Whether `push` copies files; the trial may not write any meanwhile."""
+
     def push(self) -> None:
         """Brings the run's directory in step with what the trial has written."""
         ...
@@ -111,7 +114,10 @@ class SharedPlace:
 
     Attributes:
         directory: The trial's directory.
+        is_copied: False.
     """
+
+    is_copied = False
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -139,7 +145,10 @@ class TrialMirror:
 
     Attributes:
         directory: The trial's directory here.
+        is_copied: True.
     """
+
+    is_copied = True
 
     def __init__(self, disk: RunFiles, run: Path, trial: str, scratch: Path) -> None:
         """Claims the trial, and fetches what it needs to go on.

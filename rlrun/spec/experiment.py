@@ -116,7 +116,7 @@ class ExpectConfig(ConfigModel):
     within_env_steps: PositiveInt | None = None
     """Env steps within which the metrics must be reached; null for the run's own length."""
     within_seconds: PositiveFloat | None = None
-    """Seconds of training (`time_total_s`) within which the metrics must be reached; null for no limit."""
+    """Seconds of the trial (`time_total_s`) within which the metrics must be reached; null for no limit."""
     seeds: PositiveInt | None = None
     """Over how many seeds, from 0 on; null for the experiment's own."""
     passes: PositiveInt | None = None

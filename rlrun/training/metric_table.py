@@ -31,7 +31,7 @@ TRAINING_METRICS = (
     Metric("env_steps_per_s", "env steps/s", "Env steps a second in this iteration"),
     Metric("policy_lag_mean", "updates", "Mean age of the weights that collected what was learned from"),
     Metric("policy_lag_max", "updates", "Greatest age of those weights"),
-    Metric("time_this_iter_s", "s", "Seconds of this iteration"),
+    Metric("time_this_iter_s", "s", "Seconds of this iteration, and of the evaluation and checkpoint before it"),
     Metric("time_total_s", "s", "Seconds of all iterations"),
     Metric("weights_version", "updates", "Version of the weights: updates so far"),
     Metric("worker_restarts", "workers", "Rollout workers that were made anew"),

@@ -65,11 +65,12 @@ class RunningTraining:
         self._warnings = TrainingWarnings(announce, trainee.workers, env_slots)
         self._seconds: dict[str, float] = {}
 
-    def step(self, min_env_steps: int) -> dict[str, Any]:
+    def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result.
 
         Args:
             min_env_steps: Env steps that it takes at least.
+            since_last_s: Seconds since the last iteration that count into this one.
         """
         trainee, flow, counts = self.trainee, self.flow, self.workers.counts
         trainee.clock.begin_iteration()
@@ -79,7 +80,7 @@ class RunningTraining:
             next(flow)
         seconds = time.perf_counter() - began
         self.iteration += 1
-        self.time_total_s += seconds
+        self.time_total_s += since_last_s + seconds
         self._episodes.add(counts.take_episodes())
         self._warnings.look(trainee.learner.sgd_steps, counts.env_steps, self._episodes.episodes)
         return {
@@ -90,7 +91,7 @@ class RunningTraining:
             **self._episodes.result(),
             "env_steps_per_s": trainee.clock.env_steps_this_iteration / seconds,
             **trainee.lag.take(),
-            "time_this_iter_s": seconds,
+            "time_this_iter_s": since_last_s + seconds,
             "time_total_s": self.time_total_s,
             "weights_version": trainee.learner.weights_version,
             "worker_restarts": self.workers.worker_restarts,

@@ -81,15 +81,18 @@ class Training:
         """Builds policy, learner and dataflow, unless that has been done; `step` does so by itself."""
         self._started()
 
-    def step(self) -> dict[str, Any]:
+    def step(self, since_last_s: float = 0.0) -> dict[str, Any]:
         """Runs one iteration and returns its result: flat, with the names of `metrics`.
+
+        Args:
+            since_last_s: Seconds that evaluation and saving took since the last iteration; they count into this one.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
             UsageError: A part of the algorithm reports a metric that nobody declares.
         """
         running = self._started()
-        result = running.step(self.algorithm.config.min_env_steps_per_iteration)
+        result = running.step(self.algorithm.config.min_env_steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
             refuse_undeclared(undeclared, self.algorithm, running.flow)
             self._declared |= undeclared

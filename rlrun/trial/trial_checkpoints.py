@@ -1,7 +1,14 @@
-"""The checkpoints of a trial while it runs: when one is due, and which one it would go on from."""
+"""The checkpoints of a trial while it runs: when one is due, how it is written, and which one it would go on from.
+
+What a checkpoint holds is in its files, beside their place, before the trial goes on. A thread then makes them last,
+gives them their place and removes older ones: the disk is waited for while the next iteration runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +21,10 @@ from rlrun.trial.trial_evaluation import EVALUATION
 
 
 class TrialCheckpoints:
-    """Writes the checkpoints of a trial, at most one for each iteration.
+    """Writes the checkpoints of a trial, one at a time and at most one for each iteration.
 
     Attributes:
-        store: Where they are.
+        store: Where they are; nothing may touch it between `begin` and `wait`.
         newest: The one that the trial would go on from now, None before the first.
     """
 
@@ -32,34 +39,73 @@ class TrialCheckpoints:
         self.newest: Path | None = None
         self._config = config
         self._iteration = -1
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._being_saved: Future[Path] | None = None
 
     def note(self, path: Path, iteration: int) -> None:
         """Notes the checkpoint that the trial goes on from, and its iteration."""
         self.newest, self._iteration = path, iteration
 
-    def of(self, iteration: int) -> Path | None:
-        """Returns the checkpoint that the trial has of an iteration, None if that is not its newest."""
-        return self.newest if self._iteration == iteration else None
-
-    def save(self, iteration: int, content: Content, generation: int, result: Row) -> Path:
-        """Writes a checkpoint.
+    def begin(
+        self,
+        iteration: int,
+        content: Callable[[], Content],
+        generation: int,
+        result: Row,
+        *,
+        before: Callable[[], None],
+        after: Callable[[], None],
+    ) -> None:
+        """Begins to write a checkpoint, unless the iteration has one already; the one before it is waited for.
 
         Args:
             iteration: The iteration it is made after.
-            content: What to write.
+            content: Returns what to write, which may change as soon as this method returns.
             generation: The last generation of its population that the trial has carried out.
             result: The result of the iteration.
-
-        Returns:
-            Its directory.
+            before: Called by the thread before the checkpoint has its place.
+            after: Called by the thread once it has.
 
         Raises:
-            OutOfResources: If the disk is full.
+            OutOfResources: If the disk is full, for this checkpoint or the one before it.
         """
-        content = replace(content, manifest={**content.manifest, GENERATION: generation})
-        path = self.store.save(iteration, content, result)
-        self.note(path, iteration)
-        return path
+        self.wait()
+        if self._iteration == iteration:
+            return
+        made = content()
+        made = replace(made, manifest={**made.manifest, GENERATION: generation})
+        staged = self.store.stage(iteration, made, result)
+
+        def commit() -> Path:
+            before()
+            path = self.store.commit(staged)
+            after()
+            return path
+
+        self._iteration = iteration
+        self._being_saved = self._thread.submit(commit)
+
+    def wait(self) -> None:
+        """Waits until the checkpoint that was begun last has its place.
+
+        Raises:
+            OutOfResources: If the disk is full. Told once; the iteration has no checkpoint then.
+        """
+        self.settle()
+        being_saved, self._being_saved = self._being_saved, None
+        if being_saved is not None:
+            if being_saved.exception() is not None:
+                self._iteration = -1
+            self.newest = being_saved.result()
+
+    def settle(self) -> None:
+        """Waits until nothing is being written; what went wrong is told by the next `wait`."""
+        if self._being_saved is not None:
+            futures.wait([self._being_saved])
+
+    def close(self) -> None:
+        """Waits until nothing is being written, and ends the thread."""
+        self._thread.shutdown()
 
     def is_due(self, row: Row, *, is_last: bool) -> bool:
         """Whether one is to be written.
@@ -75,5 +121,8 @@ class TrialCheckpoints:
             return True
         # An evaluation speaks of the weights of its own iteration only, so its best is kept when it happens.
         score = row.get(config.best) if config.best and config.best.startswith(EVALUATION) else None
-        best = self.store.best_score() if score is not None else None
-        return score is not None and (best is None or score > best)
+        if score is None:
+            return False
+        self.settle()
+        best = self.store.best_score()
+        return best is None or score > best

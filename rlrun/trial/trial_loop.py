@@ -10,8 +10,8 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,7 @@ class TrialLoop:
         self._spec = trial.to_data()
         self._best_return: float | None = None
         self._checkpoint_s = 0.0
+        self._since_last_s = 0.0
         self._is_between_iterations = True
         self._announce = announce
         self._training: Training | None = None
@@ -141,18 +142,22 @@ class TrialLoop:
             raise
 
     def save(self) -> Path:
-        """Writes a checkpoint, unless this iteration has one already."""
-        if not self._is_between_iterations:
-            raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
-        saved = self.checkpoints.of(self.training.iteration)
+        """Writes a checkpoint, unless this iteration has one already, and waits until it has its place."""
+        self._begin_to_save()
+        self.wait_until_saved()
+        saved = self.checkpoints.newest
         if saved is None:
-            began = time.perf_counter()
-            self._results.sync()
-            content = self.training.content(self._spec)
-            saved = self.checkpoints.save(self.training.iteration, content, self.generation, self.last_result)
-            self._write_record("RUNNING")
-            self._checkpoint_s += time.perf_counter() - began
+            raise RuntimeError(f"{self.directory}: a checkpoint was written and is not there")
         return saved
+
+    def wait_until_saved(self) -> None:
+        """Waits until the checkpoint that was begun last has its place.
+
+        Raises:
+            OutOfResources: If the disk is full.
+        """
+        with self._timing_checkpoint():
+            self.checkpoints.wait()
 
     def take_exploit(self, exploit: Exploit) -> None:
         """Goes on as its population says: with another's weights, then with settings of its own.
@@ -196,6 +201,7 @@ class TrialLoop:
         if self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self._write_record("INTERRUPTED")
+        self.wait_until_saved()
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
@@ -211,6 +217,7 @@ class TrialLoop:
     def close(self) -> None:
         """Ends the workers, closes the files and lets go of the directory; a trial that is not done is then PENDING."""
         try:
+            self.checkpoints.close()
             if self._record.status == "RUNNING":
                 with suppress(OSError, RlrunError):
                     self._write_record("PENDING")
@@ -283,7 +290,8 @@ class TrialLoop:
 
     def _step(self) -> Row:
         self._is_between_iterations = False
-        result = self.training.step()
+        result = self.training.step(self._since_last_s)
+        trained, self._since_last_s = time.perf_counter(), 0.0
         if not self.training.workers.lost_nothing and self._record.exact_resume is not False:
             self._record = replace(self._record, exact_resume=False)
             self._write_record("RUNNING")
@@ -297,10 +305,38 @@ class TrialLoop:
         self._is_between_iterations = True
         self._note_stop(self.last_result)
         if self.checkpoints.is_due(self.last_result, is_last=self.done):
-            self.save()
+            self._begin_to_save()
         if self.done:
             self._finish()
+        self._since_last_s = time.perf_counter() - trained
         return self.last_result
+
+    def _begin_to_save(self) -> None:
+        """Has a checkpoint written while the trial goes on: its rows last before it, and its record comes after it."""
+        if not self._is_between_iterations:
+            raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
+        self._record = self._updated_record("RUNNING")
+        record = self._record
+        with self._timing_checkpoint():
+            self.checkpoints.begin(
+                self.training.iteration,
+                lambda: self.training.content(self._spec),
+                self.generation,
+                self.last_result,
+                before=self._results.sync,
+                after=lambda: self._files.write_record(record),
+            )
+
+    @contextmanager
+    def _timing_checkpoint(self) -> Iterator[None]:
+        """Counts the seconds for which a checkpoint keeps the trial from going on."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - began
+            self._checkpoint_s += seconds
+            self._since_last_s += seconds
 
     def _note_stop(self, row: Row) -> None:
         reason = stop_reached(self.trial.stop, row)
@@ -312,6 +348,7 @@ class TrialLoop:
     def _finish(self) -> None:
         if self.trial.checkpoint.at_end and self._is_between_iterations and self.training.iteration > 0:
             self.save()
+        self.wait_until_saved()
         self._write_record("TERMINATED")
 
     def _fail(self, error: Exception) -> None:
@@ -333,11 +370,17 @@ class TrialLoop:
         self._announce(text)
         if text not in self._record.notes:
             self._record = replace(self._record, notes=[*self._record.notes, text])
+            self.checkpoints.settle()
             self._files.write_record(self._record)
 
     def _write_record(self, status: TrialStatus) -> None:
+        self._record = self._updated_record(status)
+        self.checkpoints.settle()
+        self._files.write_record(self._record)
+
+    def _updated_record(self, status: TrialStatus) -> TrialRecord:
         training = self._training
-        self._record = replace(
+        return replace(
             self._record,
             status=status,
             iteration=0 if training is None else training.iteration,
@@ -347,7 +390,6 @@ class TrialLoop:
             pid=os.getpid() if status == "RUNNING" else None,
             host=platform.node() if status == "RUNNING" else "",
         )
-        self._files.write_record(self._record)
 
 
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:

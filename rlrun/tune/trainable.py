@@ -92,6 +92,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         with self._failing():
             heard = {"done": True} if self._is_stopping else self._step()
             if self._place is not None:
+                if self._place.is_copied and self._loop is not None:
+                    self._loop.wait_until_saved()
                 self._place.push()
             return heard
 

@@ -26,7 +26,7 @@ while True:
         {"policies/default": {"w": np.full(20_000, iteration, np.float32)}},
         {"iteration": iteration, "log": np.full(20_000, iteration)},
     )
-    store.save(iteration, content, {"score": iteration % 7})
+    store.commit(store.stage(iteration, content, {"score": iteration % 7}))
     print(iteration, flush=True)
 """
 

@@ -19,7 +19,7 @@ def filled(
 ) -> CheckpointStore:
     store = CheckpointStore(directory, keep, best)
     for iteration, value in returns.items():
-        store.save(iteration, content(iteration), {"iteration": iteration, METRIC: value})
+        store.commit(store.stage(iteration, content(iteration), {"iteration": iteration, METRIC: value}))
     return store
 
 
@@ -118,14 +118,14 @@ def test_a_damaged_checkpoint_does_not_count_as_one_of_those_to_keep(tmp_path: P
     store = filled(tmp_path, {10: None, 20: None, 30: None}, keep=2)
     damage(tmp_path / "iteration_000030")
     assert store.newest_valid() == tmp_path / "iteration_000020"
-    store.save(40, content(40), {})
+    store.commit(store.stage(40, content(40), {}))
     assert names(store) == ["iteration_000020", "iteration_000040"]
 
 
 def test_saving_an_earlier_iteration_gives_up_the_later_ones(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: 1.0, 20: 9.0, 30: 5.0})
     damage(tmp_path / "iteration_000030")
-    store.save(11, content(11), {METRIC: 2.0})
+    store.commit(store.stage(11, content(11), {METRIC: 2.0}))
     assert names(store) == ["iteration_000010", "iteration_000011"]
     assert store.best() == tmp_path / "iteration_000011"
 
@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_of_the_same_iteration_is_replaced(tmp_path: Path) 
     store = filled(tmp_path, {10: 1.0})
     damage(tmp_path / "iteration_000010")
     assert store.newest_valid() is None
-    store.save(10, content(10), {METRIC: 1.0})
+    store.commit(store.stage(10, content(10), {METRIC: 1.0}))
     assert store.newest_valid() == tmp_path / "iteration_000010"
     assert store.best() == tmp_path / "iteration_000010"
 
@@ -149,7 +149,7 @@ def test_leftovers_of_interrupted_writes_are_removed_by_the_next_save_and_by_not
     (tmp_path / "iteration_000005_copy").mkdir()
     assert CheckpointStore(tmp_path).newest_valid() == tmp_path / "iteration_000010"
     assert leftover.exists()
-    store.save(20, content(20), {})
+    store.commit(store.stage(20, content(20), {}))
     kept = ["iteration_000005_copy", "iteration_000010", "iteration_000020", "notes.txt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
 
@@ -157,13 +157,14 @@ def test_leftovers_of_interrupted_writes_are_removed_by_the_next_save_and_by_not
 def test_a_save_that_fails_removes_nothing(tmp_path: Path) -> None:
     store = filled(tmp_path, {10: None}, keep=1)
     with pytest.raises(CheckpointError, match=r"state\.x is a builtins\.object"):
-        store.save(20, Content({}, {}, {}, {"x": object()}), {})
+        store.commit(store.stage(20, Content({}, {}, {}, {"x": object()}), {}))
     assert names(store) == ["iteration_000010"]
 
 
 def test_the_result_stands_in_the_manifest(tmp_path: Path) -> None:
     result: dict[str, Any] = {"iteration": 10, METRIC: 4.5, "time_total_s": 1.0, "info/x": None}
-    path = CheckpointStore(tmp_path).save(10, content(10), result)
+    store = CheckpointStore(tmp_path)
+    path = store.commit(store.stage(10, content(10), result))
     assert read_checkpoint(path).manifest == {"iteration": 10, "result": result}
 
 

@@ -34,7 +34,7 @@ def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus =
     for iteration, mean in enumerate(returns, start=1):
         result = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
         writer.write(result)
-        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result)
+        store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result))
     writer.close()
     return trial.path
 

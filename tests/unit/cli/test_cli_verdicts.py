@@ -69,7 +69,8 @@ def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:
 def trial(directory: Path, status: TrialStatus, mean: float | None = None, checkpoint: bool = True) -> TrialResult:
     row = {"env_steps": 5, "time_total_s": 2.0, "episode_return_mean": mean}
     if checkpoint:
-        CheckpointStore(directory / "checkpoints").save(10, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row)
+        store = CheckpointStore(directory / "checkpoints")
+        store.commit(store.stage(10, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row))
     files = TrialDirectory(directory)
     files.write_record(TrialRecord(directory.name, status, seed=0, best_return=mean))
     files.write_spec({"checkpoint": {"best": "env_steps"}})

@@ -19,7 +19,7 @@ RETURN = "episode_return_mean"
 def save(trial: Path, returns: dict[int, float]) -> CheckpointStore:
     store = CheckpointStore(trial / "checkpoints", keep=9)
     for iteration, value in returns.items():
-        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {RETURN: value})
+        store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {RETURN: value}))
     return store
 
 

@@ -27,7 +27,8 @@ def step(run: Path, trial: str, iteration: int, keep: int = 2) -> None:
     with (run / trial / "result.json").open("a") as file:
         file.write(json.dumps({"iteration": iteration}) + "\n")
     content = Content({"iteration": iteration}, {"seed": 0}, {}, {"iteration": iteration})
-    CheckpointStore(directory.checkpoints, keep).save(iteration, content, {"iteration": iteration})
+    store = CheckpointStore(directory.checkpoints, keep)
+    store.commit(store.stage(iteration, content, {"iteration": iteration}))
 
 
 def new_run(directory: Path) -> Path:

@@ -26,7 +26,7 @@ def trial(tmp_path: Path) -> TrialResult:
     for iteration, mean in enumerate([1.0, 9.0, 5.0], start=1):
         row = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
         writer.write(row)
-        store.save(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row)
+        store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), row))
     writer.close()
     return read_trial(directory.path, "pole", has_driver=False)
 
@@ -42,9 +42,8 @@ def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(tr
     assert trial.checkpoint == trial.directory / "checkpoints/iteration_000002"
     assert trial.best_checkpoint == trial.checkpoint
     assert [skipped.path.name for skipped in trial.checkpoints.skipped] == ["iteration_000003"]
-    CheckpointStore(trial.directory / "checkpoints").save(
-        4, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {"episode_return_mean": 10.0}
-    )
+    store = CheckpointStore(trial.directory / "checkpoints")
+    store.commit(store.stage(4, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), {"episode_return_mean": 10.0}))
     assert trial.checkpoint == trial.best_checkpoint == trial.directory / "checkpoints/iteration_000002"
     assert replace(trial).checkpoint == trial.directory / "checkpoints/iteration_000004"
 

@@ -6,8 +6,9 @@
 
 A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
 spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
-anew once the spec or the code that trains has changed; a call that was interrupted goes on where it was. Settings are
-tuned on seeds from 100 on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
+anew once the spec has changed. Once the code that trains has, a spec's first seed is: where it comes out as it was, to
+the last digit, the others stand. A call that was interrupted goes on where it was. Settings are tuned on seeds from 100
+on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
 """
 
 from __future__ import annotations
@@ -95,11 +96,12 @@ def train(specs: Sequence[Path], seeds: int | None) -> int:
     """Trains the seeds of specs that are not recorded for the present code; returns 1 if one failed."""
     failed = 0
     for spec in specs:
-        code, seed = code_of(spec), 0
-        while seed < (seeds or number_of_seeds(spec, code)):
-            if not any(record["seed"] == seed for record in recorded(spec, code)):
+        key, seed = key_of(spec), 0
+        former = [record for record in records_of(spec) if record["settings"] == key["settings"]]
+        while seed < (seeds or number_of_seeds(spec, key)):
+            if not any(record["seed"] == seed for record in recorded(spec, key)):
                 try:
-                    keep(spec, seed, code)
+                    confirm(former, keep(spec, seed, key), key)
                 except RlrunError as error:
                     print(f"{spec.name} seed {seed}: {error}", file=sys.stderr, flush=True)
                     failed = 1
@@ -107,15 +109,33 @@ def train(specs: Sequence[Path], seeds: int | None) -> int:
     return failed
 
 
-def number_of_seeds(spec: Path, code: str) -> int:
+def number_of_seeds(spec: Path, key: Mapping[str, str]) -> int:
     """Returns how many seeds a spec is measured on, by what its recorded ones took."""
-    return FEW if any(record["seconds"] > LONG_S for record in recorded(spec, code)) else MANY
+    return FEW if any(record["seconds"] > LONG_S for record in recorded(spec, key)) else MANY
 
 
-def keep(spec: Path, seed: int, code: str) -> None:
-    """Trains one seed of a spec and adds its records, one for each experiment in it."""
+def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str]) -> None:
+    """Takes a spec's records of other code for those of the present code if a seed has come out as it was in them.
+
+    Args:
+        former: The spec's records of before; emptied, as one seed decides.
+        new: The records of the seed that was trained anew.
+        key: What they were trained with.
+    """
+    numbers = ("experiment", "seed", "value", "env_steps", "curve")
+    same = [record for record in former for other in new if all(record[name] == other[name] for name in numbers)]
+    if len(same) == len(new):
+        others = [{**record, **key} for record in former if record["seed"] != new[0]["seed"]]
+        add(others)
+        print(f"{new[0]['spec']}: the numbers of {len(others)} other records stand", flush=True)
+    former.clear()
+
+
+def keep(spec: Path, seed: int, key: Mapping[str, str]) -> list[Record]:
+    """Trains one seed of a spec and adds its records, one for each experiment in it; returns them."""
     commit = described_commit()
     experiments = load_experiments([spec], [f"seeds=[{seed}]", "expect.seeds=null", "expect.passes=1"])
+    records = []
     with tempfile.TemporaryDirectory(prefix="results-") as runs:
         for verdict in regress(experiments, runs_dir=Path(runs)):
             for case in verdict.cases:
@@ -125,12 +145,12 @@ def keep(spec: Path, seed: int, code: str) -> None:
                     "seed": seed,
                     **measured(case),
                     "commit": commit,
-                    "code": code,
+                    **key,
                 }
-                RECORDS.parent.mkdir(parents=True, exist_ok=True)
-                with RECORDS.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
                 print(f"{record['experiment']} seed {seed}: {record['value']} ({case.outcome})", flush=True)
+                records.append(record)
+    add(records)
+    return records
 
 
 def measured(case: Case) -> Record:
@@ -163,20 +183,32 @@ def read_records() -> list[Record]:
     return list({(record["spec"], record["experiment"], record["seed"]): record for record in found}.values())
 
 
-def recorded(spec: Path, code: str) -> list[Record]:
-    """Returns the records of a spec that belong to the present code."""
-    name = str(spec.relative_to(ROOT))
-    return [record for record in read_records() if record["spec"] == name and record["code"] == code]
+def records_of(spec: Path) -> list[Record]:
+    """Returns the records of a spec, the newest of each experiment's seed."""
+    return [record for record in read_records() if record["spec"] == str(spec.relative_to(ROOT))]
 
 
-def code_of(spec: Path) -> str:
-    """Returns a digest of what a result depends on: the spec but for its floor, and the code that trains."""
-    digest = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
+def recorded(spec: Path, key: Mapping[str, str]) -> list[Record]:
+    """Returns the records of a spec that belong to a key."""
+    return [record for record in records_of(spec) if all(record[name] == digest for name, digest in key.items())]
+
+
+def add(records: Sequence[Record]) -> None:
+    """Adds records; they count in the place of older ones of the same seeds."""
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    with RECORDS.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def key_of(spec: Path) -> dict[str, str]:
+    """Returns what a result depends on, as digests: the spec but for its floor, and the code that trains."""
+    code = hashlib.sha256()
     package = ROOT / "rlrun"
     for path in sorted(package.rglob("*.py")):
         if path.relative_to(package).parts[0] not in NO_NUMBERS:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+            code.update(path.read_bytes())
+    settings = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
+    return {"settings": settings.hexdigest()[:16], "code": code.hexdigest()[:16]}
 
 
 def described_commit() -> str:

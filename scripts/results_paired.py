@@ -5,8 +5,9 @@
 
 `results_paired.yaml` holds the pairs. Each side has settings that were tuned for it, or, where the file says so, both
 have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
-policy are evaluated on 100 episodes. Records are kept in docs/results/paired.jsonl; ours are trained anew once the spec
-or the code that trains has changed. `results.py write` puts the table into docs/results.md.
+policy are evaluated on 100 episodes. Records are kept in docs/results/paired.jsonl; a side is trained anew once its
+settings have changed. Once the code that trains has, our first seed is: where its last weights are what they were, the
+others stand. `results.py write` puts the table into docs/results.md.
 
 Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
 """
@@ -25,7 +26,7 @@ from typing import Any
 
 import yaml
 from bench_peers import BENCH, ROOT, make_venv, one_thread, same_version
-from results import code_of, described_commit
+from results import described_commit, key_of
 
 from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
 
@@ -72,8 +73,9 @@ def train(name: str, pair: Pair, seeds: int) -> int:
     failed = 0
     for seed in range(seeds):
         for side, words in sides.items():
-            key = digest(name, pair, side)
-            if any(record["seed"] == seed and record["digest"] == key for record in recorded(name, side)):
+            key = digests(name, pair, side)
+            former = recorded(name, side)
+            if any(record["seed"] == seed and belongs(record, key) for record in former):
                 continue
             began = time.monotonic()
             work = json.dumps({**pair, "seed": seed, "episodes": EPISODES})
@@ -92,20 +94,35 @@ def train(name: str, pair: Pair, seeds: int) -> int:
                 "pair": name,
                 "side": side,
                 "seed": seed,
-                "value": float(done.stdout.splitlines()[-1]),
+                **json.loads(done.stdout.splitlines()[-1]),
                 "seconds": round(time.monotonic() - began, 1),
                 "version": PACKAGES[0] if side == "sb3" else described_commit(),
-                "digest": key,
+                **key,
             }
             RECORDS.parent.mkdir(parents=True, exist_ok=True)
             with RECORDS.open("a") as file:
-                file.write(json.dumps(record) + "\n")
+                for kept in [record, *confirmed(former, record)]:
+                    file.write(json.dumps(kept) + "\n")
             print(f"{name} seed {seed}: {side} {record['value']:.1f} in {record['seconds']:.0f} s", flush=True)
     return failed
 
 
-def trained(work: Pair) -> float:
-    """Trains rlrun's side in this process for the budget, and evaluates the likeliest actions."""
+def confirmed(former: Sequence[Record], record: Record) -> list[Record]:
+    """Returns the records of other code that stand, as a seed has the weights that it had in them."""
+    same = [other for other in former if other["settings"] == record["settings"]]
+    if any(other["code"] == record["code"] for other in same) or record not in [
+        {**other, **{name: record[name] for name in ("seconds", "version", "code")}} for other in same
+    ]:
+        return []
+    return [{**other, "code": record["code"]} for other in same if other["seed"] != record["seed"]]
+
+
+def trained(work: Pair) -> Record:
+    """Trains rlrun's side in this process for the budget, and evaluates the likeliest actions.
+
+    Returns:
+        The mean return, and a digest of the weights.
+    """
     from rlrun.spec.load import load_experiments, parse_experiments
     from rlrun.trial.trial_training import training_of
 
@@ -118,14 +135,24 @@ def trained(work: Pair) -> float:
     with training_of(experiment.first_trial()) as training:
         while training.step()["env_steps"] < work["env_steps"]:
             pass
-        return training.evaluate(work["episodes"], seed=10_000 + work["seed"]).mean
+        value = training.evaluate(work["episodes"], seed=10_000 + work["seed"]).mean
+        weights = training.content({}).tensors["policies/default"]
+        digest = hashlib.sha256(b"".join(weights[name].tobytes() for name in sorted(weights)))
+        return {"value": value, "weights": digest.hexdigest()[:16]}
 
 
-def digest(name: str, pair: Pair, side: str) -> str:
-    """Returns a digest of what a side's record depends on: its settings, and of ours the code that trains."""
+def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
+    """Returns what a side's record depends on, as digests: its settings, and of ours the code that trains."""
     told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PACKAGES[0] if side == "sb3" else ""])
-    code = code_of(ROOT / pair["rlrun"] if isinstance(pair["rlrun"], str) else PAIRS) if side == "rlrun" else ""
-    return hashlib.sha256((told + code).encode()).hexdigest()[:16]
+    if side == "rlrun" and isinstance(pair["rlrun"], str):
+        told += key_of(ROOT / pair["rlrun"])["settings"]
+    code = key_of(PAIRS)["code"] if side == "rlrun" else ""
+    return {"settings": hashlib.sha256(told.encode()).hexdigest()[:16], "code": code}
+
+
+def belongs(record: Record, key: Mapping[str, str]) -> bool:
+    """Whether a record was made with these settings and this code."""
+    return all(record[name] == digest for name, digest in key.items())
 
 
 def recorded(name: str, side: str) -> list[Record]:

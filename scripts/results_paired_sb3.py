@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 def main() -> None:
     """Trains what the first argument says, and prints the mean return of the last policy."""
     torch.set_num_threads(1)
-    print(json.dumps(trained(json.loads(sys.argv[1]))))
+    print(json.dumps({"value": trained(json.loads(sys.argv[1]))}))
 
 
 def trained(work: dict[str, Any]) -> float:

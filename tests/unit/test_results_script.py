@@ -46,7 +46,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     (tmp_path / "b.yaml").write_text("b:\n  expect: {episode_return_mean: 90, regression_floor: 3}  # why\n")
     (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    before = results.code_of(tmp_path / "a.yaml")
+    before = results.key_of(tmp_path / "a.yaml")
     marks = f"{results.BEGIN}\nformer table\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
     (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
@@ -63,7 +63,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     assert "| 100.0 [100.0, 100.0] | holds |" in page
     assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
     assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
-    assert results.code_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
+    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
 
 
 def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(
@@ -86,10 +86,25 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
         (1, "episode_return_mean"),
     ]
     assert all(found["value"] > 5 for found in results.read_records())
-    code = results.code_of(spec)
-    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")
-    assert results.code_of(spec) != code
-    assert results.recorded(spec, results.code_of(spec)) == []
+    before = results.read_records()
+    monkeypatch.setattr(results, "described_commit", lambda: "c2")
+
+    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # and no number with it
+    assert results.recorded(spec, results.key_of(spec)) == []
+    assert results.train([spec], seeds=2) == 0
+    key = results.key_of(spec)
+    assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c1"]
+    assert {found["seed"]: found["value"] for found in results.recorded(spec, key)} == {
+        found["seed"]: found["value"] for found in before
+    }
+
+    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as another code made them
+    (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    assert results.train([spec], seeds=2) == 0
+    assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c2"]
+
+    spec.write_text(spec.read_text() + "# another spec\n")
+    assert results.recorded(spec, results.key_of(spec)) == []
 
 
 def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
@@ -110,6 +125,19 @@ def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
     assert [cells[0], cells[1], cells[4][:4], cells[5], cells[6]] == ["cartpole-ppo", "100,000", "0.72", "4", "2, 2"]
     assert cells[2].startswith("25 [")
     assert cells[3].startswith("35 [")
+
+
+def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:
+    def ours(seed: int, weights: str, code: str, settings: str = "s") -> dict[str, Any]:
+        return {"seed": seed, "value": 500.0, "weights": weights, "settings": settings, "code": code}
+
+    timed = {"seconds": 2.0, "version": "c1"}
+    former = [{**ours(0, "a", "old"), **timed}, {**ours(1, "b", "old"), **timed}]
+    now = {"seconds": 3.0, "version": "c2"}
+    assert results_paired.confirmed(former, {**ours(0, "a", "new"), **now}) == [{**ours(1, "b", "new"), **timed}]
+    assert results_paired.confirmed(former, {**ours(0, "x", "new"), **now}) == []
+    assert results_paired.confirmed(former, {**ours(0, "a", "new", "other"), **now}) == []
+    assert results_paired.confirmed([*former, {**ours(2, "c", "new"), **timed}], {**ours(0, "a", "new"), **now}) == []
 
 
 def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own() -> None:

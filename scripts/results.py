@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.errors import RlrunError
+from rlrun.errors import Interrupted, RlrunError
 from rlrun.regression.suite import regress
 from rlrun.regression.verdicts import Case
 from rlrun.report.statistics import bootstrapped, iqm
@@ -102,6 +102,8 @@ def train(specs: Sequence[Path], seeds: int | None) -> int:
             if not any(record["seed"] == seed for record in recorded(spec, key)):
                 try:
                     confirm(former, keep(spec, seed, key), key)
+                except Interrupted as interrupted:
+                    sys.exit(str(interrupted))
                 except RlrunError as error:
                     print(f"{spec.name} seed {seed}: {error}", file=sys.stderr, flush=True)
                     failed = 1

@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from rlrun.actors import private_ray
 from rlrun.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
 from rlrun.cluster.shipping import code_environment
-from rlrun.errors import UsageError
+from rlrun.errors import RayEnded, UsageError
 from rlrun.spec.experiment import Experiment, TrialSpec
 
 # Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
@@ -52,14 +52,20 @@ class RaySession:
         trials: The trials.
         address: A Ray cluster's address, or None.
         experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
+        lost: Called from another thread if the gcs_server of a Ray that was started here dies.
     """
 
     def __init__(
-        self, trials: Sequence[TrialSpec], address: str | None = None, experiments: Sequence[Experiment] = ()
+        self,
+        trials: Sequence[TrialSpec],
+        address: str | None = None,
+        experiments: Sequence[Experiment] = (),
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._trials = trials
         self._address = address
         self._experiments = experiments
+        self._lost = lost
         self._started = False
         self._is_ours = False
         self._code: dict[str, Any] = {}
@@ -96,6 +102,7 @@ class RaySession:
             self._is_ours = True
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False)
+            private_ray.watch_gcs(self._lost)
         else:
             self._is_ours = True
             _join(self._address, self._code)
@@ -120,6 +127,11 @@ def has_ended() -> bool:
 
     here = ray.get_runtime_context().get_node_id()
     return not any(node["Alive"] and node["NodeID"] == here for node in ray.nodes())
+
+
+def end_of_ray(server: str) -> RayEnded:
+    """Returns what a run fails with whose Ray has lost one of its servers on this machine."""
+    return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
 
 
 def belongs_to_ray() -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlrun.cluster.ray_session import RaySession, warn_if_open_to_everyone
-from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.actors import private_ray
+from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
+from rlrun.errors import EnvironmentUnusable, RayEnded, UsageError
 from rlrun.launch.local_executor import run_locally
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
@@ -111,7 +114,12 @@ def _run_parts(
 ) -> None:
     """Runs the parts of a call until one is stopped; each is added to `actives` before it begins."""
     on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
-    ray = RaySession(on_ray, address, [part.experiment for part in parts])
+
+    def lost() -> None:
+        _end_process(parts, actives[-1], began)
+
+    began = time.monotonic()
+    ray = RaySession(on_ray, address, [part.experiment for part in parts], lost)
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
             active = ActiveRun(
@@ -132,6 +140,26 @@ def _run_parts(
                 raise active.watch_error
             if interrupts.received:
                 return
+
+
+def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None:
+    """Ends this process for a Ray without its gcs_server: the thread that waits for an answer of Ray cannot be told.
+
+    Args:
+        parts: All parts of the call.
+        active: The one that runs.
+        began: When the call began, on the monotonic clock.
+    """
+    private_ray.end_processes()
+    for part in parts:
+        part.directory.settle()
+    trials = tuple(active.directory.results())
+    active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
+    left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
+    failure = call_failure(trials, left, signal="", fault=end_of_ray("gcs_server"), errors={})
+    with active.log.speaking():
+        print(f"Error: {failure}", file=sys.stderr, flush=True)
+    os._exit(RayEnded.exit_code)
 
 
 def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:

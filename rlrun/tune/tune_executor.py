@@ -21,9 +21,9 @@ from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneC
 from ray.tune.experiment import Trial
 
 from rlrun.cluster.driver_files import RemoteFiles, start_driver_files
-from rlrun.cluster.ray_session import has_ended
+from rlrun.cluster.ray_session import end_of_ray, has_ended
 from rlrun.cluster.trial_place import leave_token
-from rlrun.errors import DiskFull, OutOfResources, RayEnded, TrainingFailed
+from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.events import RunResources, TrialEvent
 from rlrun.runs.outcome import NoFaultOfATrial
@@ -119,7 +119,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         if time.monotonic() - self._looked >= RESOURCES_EVERY_S:
             self._looked = time.monotonic()
             if has_ended():  # what waits for a place would wait for ever
-                self._run.stop_for(_end_of_ray())
+                self._run.stop_for(end_of_ray("raylet"))
             total, free = ray.cluster_resources(), ray.available_resources()
             cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
             used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
@@ -188,10 +188,6 @@ def _forget(trial: Trial) -> None:
     trial.run_metadata.last_result.clear()
 
 
-def _end_of_ray() -> RayEnded:
-    return RayEnded("Ray has ended on this machine while trials ran: its raylet was killed or has crashed")
-
-
 def _error_of(trial: Trial) -> Exception:
     """Returns what ended a trial: the exception of its loop, or what became of its process."""
     try:
@@ -206,7 +202,7 @@ def _error_of(trial: Trial) -> Exception:
     if isinstance(cause, OutOfMemoryError) or "running low on memory" in str(cause):
         return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
     if isinstance(cause, RayError) and has_ended():
-        return _end_of_ray()
+        return end_of_ray("raylet")
     if isinstance(cause, RayError):
         return TrainingFailed(f"{trial_name(trial)}: its process died: {cause}")
     return TrainingFailed(f"{trial_name(trial)}: {cause}")

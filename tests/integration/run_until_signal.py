@@ -1,7 +1,8 @@
 """Runs a spec in a process of its own and, after so many results, sends a signal.
 
 Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and to whom:
-"self", "group" as a terminal does it, "tree" for every process that descends from this one, or "raylet" for Ray's own.
+"self", "group" as a terminal does it, "tree" for every process that descends from this one, or a process of
+Ray's by its name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def targets(target: str) -> list[int]:
     found = descendants(os.getpid())[::-1]
     if target == "tree":
         return found
-    listed = subprocess.run(["ps", "-C", "raylet", "-o", "pid="], capture_output=True, text=True).stdout
+    listed = subprocess.run(["ps", "-C", target, "-o", "pid="], capture_output=True, text=True).stdout
     return [pid for pid in found if str(pid) in listed.split()]
 
 

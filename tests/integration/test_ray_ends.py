@@ -45,14 +45,31 @@ def numbers(directory: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if not is_timing(name)} for row in rows]
 
 
-def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
-    killed = subprocess.run(
-        [sys.executable, CHILD, json.dumps(SPEC), str(tmp_path), "ray", "3", "SIGKILL", "raylet"],
+def killed_below(tmp_path: Path, server: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, CHILD, json.dumps(SPEC), str(tmp_path), "ray", "3", "SIGKILL", server],
         env={**os.environ, **HASTE, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=800,
     )
+
+
+def test_a_run_whose_gcs_server_is_killed_ends_its_process_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
+    killed = killed_below(tmp_path, "gcs_server")
+    assert killed.returncode == 4, killed.stderr
+    assert killed.stderr == (
+        "Error: Ray has ended on this machine while trials ran: its gcs_server was killed or has crashed; "
+        f"go on with: rlrun resume {tmp_path}/pole\n"
+    )
+    state = read_run_state(tmp_path / "pole")
+    assert state.driver is None
+    assert {trial.status for trial in state.trials} == {"INTERRUPTED", "PENDING"}
+    assert next(trial for trial in state.trials if trial.status == "INTERRUPTED").checkpoint is not None
+
+
+def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
+    killed = killed_below(tmp_path, "raylet")
     assert killed.returncode == 4, killed.stderr
     assert killed.stdout == (
         "Ray has ended on this machine while trials ran: its raylet was killed or has crashed; "

@@ -10,15 +10,26 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
-from rlrun.errors import ExitCode, Interrupted, OutOfResources, RlrunError, SpecError, TrainingFailed, UsageError
+from rlrun.errors import (
+    ExitCode,
+    Interrupted,
+    OutOfResources,
+    RlrunError,
+    RunDamaged,
+    SpecError,
+    TrainingFailed,
+    UsageError,
+)
 
 CLOSED_PIPE = 141
 
@@ -97,6 +108,16 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         ExitCode.BUG,
         f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
     )
+
+
+def demand_whole(run: Path, damages: Sequence[str]) -> None:
+    """Ends a command that has shown what can be read of a run, and has said what cannot.
+
+    Raises:
+        RunDamaged: If there is something that cannot.
+    """
+    if damages:
+        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be read")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

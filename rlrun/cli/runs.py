@@ -12,7 +12,7 @@ import click
 
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.tables import duration, stdout_width, table
+from rlrun.cli.tables import counted, duration, stdout_width, table
 from rlrun.cli.terminal import echo, plain
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SORT_KEYS = {"age": "age_s", "name": "name", "best": "best_return", "steps": "env_steps"}
 """What runs can be sorted by, and the key of their data; all but the name from the newest, best or longest on."""
+
+MOST_STRANGE = 5
+"""Runs that are not one's own and are named."""
 
 
 @click.command()
@@ -38,7 +41,7 @@ def runs(
     if delete is not None:
         _delete(delete, runs_dir, asks=not yes)
         return
-    from rlrun.cli.targets import run_names
+    from rlrun.cli.targets import is_own, run_names
     from rlrun.runs.run_state import read_run_state
 
     found = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
@@ -66,6 +69,10 @@ def runs(
     for run in found:
         for problem in _problems(run):
             echo(f"{run['name']}: {problem}", err=True)
+    strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
+    if strange:
+        named = f"{', '.join(strange[:MOST_STRANGE])}{', ...' if len(strange) > MOST_STRANGE else ''}"
+        echo(f"{counted(len(strange), 'run')} not taken as your own: {named}", err=True)
 
 
 def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:

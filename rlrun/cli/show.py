@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
+from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
@@ -33,7 +34,8 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     """Show what a run is and how it did.
 
     Seeds of the same configuration are taken together: the mean and the
-    interquartile mean of their last values, and the best value of any.
+    interquartile mean of their last values, and the best value of any. Where
+    some of its files cannot be read, it ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.report.configurations import groups_of
@@ -47,14 +49,15 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     best, damaged = best_trial(view, metric, mode)
     if as_json:
         print_json(_data(view, metric, mode, summaries, best, damaged))
-        return
-    parts = [
-        _heading(view),
-        configurations_table(summaries, metric, whole=whole),
-        _trials_table(view, metric, mode, whole=whole),
-    ]
-    parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
-    echo("\n\n".join(part for part in parts if part))
+    else:
+        parts = [
+            _heading(view),
+            configurations_table(summaries, metric, whole=whole),
+            _trials_table(view, metric, mode, whole=whole),
+        ]
+        parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
+        echo("\n\n".join(part for part in parts if part))
+    demand_whole(view.path, [*view.problems, *damaged])
 
 
 def _heading(run: RunView) -> str:

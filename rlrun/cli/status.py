@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
@@ -32,7 +33,8 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
     """Show how a run stands, also while another shell runs it.
 
     That is its trials, the best so far and the time left. Only files
-    are read, so it can be asked at any time.
+    are read, so it can be asked at any time. Where some of them cannot be
+    understood, it ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.runs.run_state import read_run_state
@@ -51,6 +53,8 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         print_json(run_data(state))
     else:
         _print(state)
+    damages = [state.problem, *(trial.error for trial in state.trials if trial.is_damaged)]
+    demand_whole(directory, [damage for damage in damages if damage])
 
 
 def progress_of(state: RunState) -> RunProgress:

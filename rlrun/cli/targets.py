@@ -30,6 +30,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
     """
     found = existing(target, runs_dir)
     if found is not None and (found / RUN_FILE).is_file():
+        tell_of_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
         raise UsageError(f"{target} is a trial; name its run: {found.parent}")
@@ -51,6 +52,7 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
     found = existing(target, runs_dir)
     is_trial = found is not None and (found / TRIAL_FILE).is_file() and not (found / RUN_FILE).is_file()
     if found is not None and is_trial and (found.parent / RUN_FILE).is_file():
+        tell_of_owner(found.parent, runs_dir)
         return found.parent, found.name
     return run_named(target, runs_dir), None
 
@@ -92,7 +94,9 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
     from rlrun.training.training import Training
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
-    trust = trust or (run is not None and is_own(run, runs_dir))
+    if run is not None:
+        tell_of_owner(run, runs_dir)
+        trust = trust or is_own(run, runs_dir)
     if trust:
         make_importable(Path.cwd())
     if run is not None and trust:
@@ -104,13 +108,18 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
-    """Whether a run is the user's own; where it lies among them and is another user's, this is said on stderr."""
+    """Whether a run is the user's own."""
     from rlrun.runs.strangers import why_not_own
 
-    reason = why_not_own(run, runs_dir)
-    if reason and run.resolve().parent == runs_dir.resolve():
+    return not why_not_own(run, runs_dir)
+
+
+def tell_of_owner(run: Path, runs_dir: Path) -> None:
+    """Says on stderr that a run which lies among the user's own is another user's."""
+    from rlrun.runs.strangers import why_not_own
+
+    if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
         echo(f"{reason}: it is not taken as your own run", err=True)
-    return not reason
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:

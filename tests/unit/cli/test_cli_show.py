@@ -97,7 +97,7 @@ def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
     assert shown["problems"] == []
 
 
-def test_what_failed_was_stopped_or_cannot_be_read_is_shown(runs: Path) -> None:
+def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with_code_5(runs: Path) -> None:
     path = runs / "sweep"
     names = [f"{n:03d}-lr={lr}-seed={n % 2}" for n, lr in enumerate([0.1, 0.1, 0.2, 0.2])]
     error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: boom'
@@ -108,7 +108,8 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown(runs: Path) -> None:
     (path / "decisions.jsonl").write_text(json.dumps(stop) + "\n")
     (path / "spec.yaml").write_text((path / "spec.yaml").read_text() + "  scheduler: {asha: {}}\n")
     done = rlrun("show", "sweep", "--runs-dir", runs)
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 5, done.output
+    assert done.stderr == f"Error: {path}: 1 file cannot be read\n"
     assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
     assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
     assert "asha stopped 1 of 4 trials" in done.stdout

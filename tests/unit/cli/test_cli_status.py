@@ -118,15 +118,19 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     assert lines[-1].startswith("Go on with it: ")
 
 
-def test_damage_is_told_beneath_the_table(run: RunDirectory) -> None:
+def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory) -> None:
     for number in range(3):
         (run.path / run.table.trials[number] / "trial.json").write_text("{")
     (run.path / "run.json").write_text("[]")
     result = status(run)
-    assert result.exit_code == 0
+    assert result.exit_code == 5
     assert result.stdout.count("trial.json: cannot be understood") == 3
     assert "run.json: cannot be understood" in result.stdout
     assert "rlrun resume" not in result.stdout
+    assert result.stderr == f"Error: {run.path}: 4 files cannot be read\n"
+    told = status(run, "--json")
+    assert told.exit_code == 5
+    assert "run.json: cannot be understood" in json.loads(told.stdout)["problem"]
 
 
 def test_watching_and_json_exclude_each_other(run: RunDirectory) -> None:

@@ -197,6 +197,26 @@ def test_a_trial_that_claims_to_run_without_a_process_is_called_killed(tmp_path:
         trial.release()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+@pytest.mark.parametrize("command", ["status", "show", "plot", "report", "compare", "diagnose"])
+def test_what_only_reads_says_that_a_run_among_one_s_own_is_another_user_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    make_trial(tmp_path / "runs/pole", "000", [1.0])
+    monkeypatch.chdir(tmp_path)
+    assert "own run" not in rlrun(command, "pole").stderr
+    os.chown(tmp_path / "runs", 54321, -1)
+    said = f"{tmp_path}/runs belongs to user 54321: it is not taken as your own run\n"
+    assert rlrun(command, "pole").stderr.count(said) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_the_list_of_runs_names_those_of_another_user(tmp_path: Path) -> None:
+    make_trial(tmp_path / "mine", "000", [1.0])
+    os.chown(make_trial(tmp_path / "theirs", "000", [1.0]).parent, 54321, -1)
+    assert rlrun("runs", "--runs-dir", tmp_path).stderr == "1 run not taken as your own: theirs\n"
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', '{"format": 1, "trials": [3], "import_paths": []}'])
 def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(tmp_path: Path, content: str) -> None:
     make_trial(tmp_path / "whole", "000", [1.0])

@@ -57,7 +57,7 @@ def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
             run.note(trial.name, loop.resumption.message)
         try:
             while not loop.done and not run.interrupts.received:
-                run.tell(TrialEvent(trial.name, "RUNNING", loop.step()))
+                run.iterated(trial.name, loop.step())
         except KeyboardInterrupt:
             loop.interrupt()
             raise

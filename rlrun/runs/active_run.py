@@ -14,6 +14,16 @@ from rlrun.runs.interrupts import Interrupts
 from rlrun.runs.outcome import NoFaultOfATrial
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.trial.event_file import FILE_PATTERN
+from rlrun.trial.results import CSV_FILE, RESULT_FILE, Row
+
+RESULT_FILES = (RESULT_FILE, CSV_FILE, FILE_PATTERN)
+
+LARGE_BYTES = 100_000_000
+"""Size of a trial's result files from which on a run says how they stay smaller."""
+
+LOOK_EVERY_ITERATIONS = 1000
+"""How often a trial's result files are looked at: so many rows take about 3 MB."""
 
 
 @dataclass
@@ -37,6 +47,7 @@ class ActiveRun:
         disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
         fault: What stops all trials and is no fault of theirs, such as a full disk; they then save and stop likewise.
+        told_of_size: Whether it has been said that result files are large.
     """
 
     directory: RunDirectory
@@ -55,6 +66,7 @@ class ActiveRun:
     disk: str = ""
     watch_error: Exception | None = None
     fault: NoFaultOfATrial | None = None
+    told_of_size: bool = False
 
     def tell(self, event: RunEvent) -> None:
         """Tells the watcher."""
@@ -66,6 +78,21 @@ class ActiveRun:
         except Exception as error:  # a trial must neither be blamed for it nor lose what it has learned
             self.watch_error = error
             self.interrupts.received = self.interrupts.received or "a failed watcher"
+
+    def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
+        """Tells the watcher a trial's newest row, and once that result files have become large."""
+        self.tell(TrialEvent(trial, "RUNNING", row, place=place))
+        if self.told_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
+            return
+        folder = self.directory.path / trial
+        size = sum(file.stat().st_size for name in RESULT_FILES for file in folder.glob(name))
+        if size > LARGE_BYTES:
+            self.told_of_size = True
+            self.note(
+                trial,
+                f"its result files take {size / 1e6:,.0f} MB after {row['iteration']:,} iterations, and grow further: "
+                "config.min_env_steps_per_iteration makes iterations longer and the files smaller",
+            )
 
     def note(self, trial: str, text: str) -> None:
         """Tells the watcher something about a trial in words."""

@@ -3,7 +3,7 @@
 A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
 order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded`
 and `RunResources`, `RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such
-sequence for each, one after the other.
+sequence for each, one after the other. Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
             self._run.note(trial_name(trial), note)
         if ROW in result and AGAIN not in result:
             place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
-            self._run.tell(TrialEvent(trial_name(trial), "RUNNING", json.loads(result[ROW]), place=place))
+            self._run.iterated(trial_name(trial), json.loads(result[ROW]), place=place)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Tells that a trial has failed and starts again."""

@@ -73,6 +73,7 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = {"experiment": "pole", "created": "2026-01-01T00:00:00+00:00", "command": "", "executor": "local"}
     table |= {"import_paths": [], "versions": {}, "trials": names, "format": 1}
     (folder / "pole" / "run.json").write_text(json.dumps(table))
+    (folder / "pole" / "spec.yaml").write_text("pole: {algorithm: ppo, env: CartPole-v1}\n")
     return folder
 
 

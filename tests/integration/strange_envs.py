@@ -52,6 +52,19 @@ class Exits(StrangeEnv):
         sys.exit(0)
 
 
+class Interrupts(StrangeEnv):
+    """Raises what Ctrl-C raises."""
+
+    def misbehave(self) -> None:
+        raise KeyboardInterrupt
+
+
+class WithoutActions(StrangeEnv):
+    """Declares no action space."""
+
+    action_space: ClassVar[Any] = None
+
+
 class Crashes(StrangeEnv):
     """Reads memory that is not there."""
 

@@ -140,3 +140,50 @@ def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: st
     assert done.exit_code == exit_code, done.stderr
     assert told in done.stderr
     assert "bug in rlrun" not in done.stderr
+
+
+def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process of its own under a limit that ``ulimit`` sets."""
+    command = ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", sys.executable, "-m", "rlrun", *map(str, words)]
+    return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=800)
+
+
+def test_a_lack_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path) -> None:
+    done = limited(tmp_path, "-n 8", "train", "-f", spec(tmp_path))
+    assert done.returncode == 7, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: too many files are open: ")
+    assert done.stderr.endswith(": raise `ulimit -n`\n")
+
+
+def test_a_limit_on_memory_is_a_lack_of_memory(tmp_path: Path) -> None:
+    done = limited(tmp_path, "-v 300000", "train", "-f", spec(tmp_path))
+    assert done.returncode == 7, done.stderr
+    assert "Error: out of memory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_that_an_env_raises_ends_like_the_user_s(tmp_path: Path) -> None:
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Interrupts"))
+    assert done.exit_code == 130, done.stderr
+    assert f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/runs/strange" in done.stderr
+
+
+def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
+    assert done.returncode == 6, done.stderr
+    assert "Error: env strange_envs:WithoutActions: its action_space is not set" in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_bug_ends_with_1_and_asks_for_a_report(tmp_path: Path) -> None:
+    program = """
+import rlrun.cli.targets
+from rlrun.cli.main import main
+rlrun.cli.targets.run_names = lambda runs_dir: 1 / 0
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "runs"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "ZeroDivisionError: division by zero\n\nThis is a bug in rlrun. Please report it" in done.stderr

@@ -130,12 +130,18 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     Args:
         checkpoint: A checkpoint's directory.
         training: What was restored from it, and so has verified it.
+
+    Raises:
+        CheckpointError: If it is gone: a run that trains removes older checkpoints.
     """
     from rlrun.checkpoint.format import SPEC_FILE
     from rlrun.checkpoint.plain_yaml import load_plain_yaml
     from rlrun.training import checkpointing
 
-    spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
+    try:
+        spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
+    except FileNotFoundError:
+        raise CheckpointError(f"{checkpoint}: was removed meanwhile by the run, which trains; try again") from None
     return checkpointing.evaluation_env(spec) or training.env.in_evaluation()
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import rlrun as rlrun_api
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.main import cli
-from rlrun.cli.targets import checkpoint_named, run_named
+from rlrun.cli.targets import checkpoint_named, evaluation_env, run_named
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
@@ -70,6 +71,13 @@ def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: py
     (trial / "checkpoints/iteration_000002/state.npz").write_bytes(b"")
     assert checkpoint_named("pole", tmp_path, best=False).name == "iteration_000001"
     assert "state.npz is truncated" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path) -> None:
+    with rlrun_api.PPO("CartPole-v1", {"num_envs_per_worker": 1}) as algorithm:
+        training = algorithm.training
+        with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
+            evaluation_env(tmp_path / "iteration_000001", training)
 
 
 def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path) -> None:

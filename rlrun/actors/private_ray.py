@@ -6,8 +6,6 @@ import os
 import secrets
 import sys
 import tempfile
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 OBJECT_STORE_BYTES = 256 * 2**20
@@ -15,12 +13,6 @@ OBJECT_STORE_BYTES = 256 * 2**20
 
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """By "0" Ray is told to be no part of a cluster, whatever the system: it then has the address 127.0.0.1."""
-
-LOOK_EVERY_S = 0.5
-"""Seconds between two looks at Ray's gcs_server."""
-
-_stopping = threading.Event()
-"""Set once the Ray that was started here is being stopped."""
 
 _folder: tempfile.TemporaryDirectory[str] | None = None
 """Sockets and logs of the Ray that was started here; nobody else may look in. Ray wants a short path to it."""
@@ -88,41 +80,11 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     )
 
 
-def watch_gcs(lost: Callable[[], None]) -> None:
-    """Calls `lost`, in a thread of its own, once the gcs_server of the Ray that was started here has died.
-
-    Without it most calls to Ray wait, deaf to signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends
-    this process without a word.
-    """
-    from ray._private import worker  # Ray offers no public way to its processes
-
-    gcs = worker._global_node.all_processes["gcs_server"][0].process
-    _stopping.clear()
-
-    def watch() -> None:
-        while not _stopping.wait(LOOK_EVERY_S):
-            if gcs.poll() is not None:
-                lost()
-                return
-
-    threading.Thread(target=watch, name="watch-gcs", daemon=True).start()
-
-
-def end_processes() -> None:
-    """Ends the processes of the Ray that was started here without asking it, and removes its folder."""
-    from ray._private import worker
-
-    worker._global_node.kill_all_processes(check_alive=False)
-    if _folder is not None:
-        _folder.cleanup()
-
-
 def stop() -> None:
     """Stops or leaves the Ray of this process, and removes the folder of the one that was started here."""
     import ray
 
     global _folder
-    _stopping.set()
     ray.shutdown()
     if _folder is not None:
         _folder.cleanup()

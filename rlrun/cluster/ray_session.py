@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from rlrun.actors import private_ray
+from rlrun.cluster.gcs_watch import GcsWatch
 from rlrun.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
 from rlrun.cluster.shipping import code_environment
 from rlrun.errors import RayEnded, UsageError
@@ -66,6 +67,7 @@ class RaySession:
         self._address = address
         self._experiments = experiments
         self._lost = lost
+        self._watch: GcsWatch | None = None
         self._started = False
         self._is_ours = False
         self._code: dict[str, Any] = {}
@@ -102,7 +104,7 @@ class RaySession:
             self._is_ours = True
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False)
-            private_ray.watch_gcs(self._lost)
+            self._watch = GcsWatch(self._lost)
         else:
             self._is_ours = True
             _join(self._address, self._code)
@@ -116,6 +118,8 @@ class RaySession:
 
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
+        if self._watch is not None:
+            self._watch.close()
         if self._is_ours:
             private_ray.stop()
         self._started = self._is_ours = False

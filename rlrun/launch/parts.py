@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlrun.actors import private_ray
+from rlrun.cluster.gcs_watch import end_processes
 from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.errors import EnvironmentUnusable, RayEnded, UsageError
 from rlrun.launch.local_executor import run_locally
@@ -150,7 +150,7 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
         active: The one that runs.
         began: When the call began, on the monotonic clock.
     """
-    private_ray.end_processes()
+    end_processes()
     for part in parts:
         part.directory.settle()
     trials = tuple(active.directory.results())

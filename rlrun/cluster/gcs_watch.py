@@ -1,0 +1,48 @@
+"""Watches over the gcs_server of a Ray that this process has started, without which Ray answers nobody."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+LOOK_EVERY_S = 0.5
+"""Seconds between two looks."""
+
+
+class GcsWatch:
+    """Calls a function, in a thread of its own, once the gcs_server has died.
+
+    Without it most calls to Ray wait, deaf to signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends
+    this process without a word.
+
+    Args:
+        lost: What to call.
+    """
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="watch-gcs", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the watch, before Ray is stopped."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        from ray._private import worker  # Ray offers no public way to its processes
+
+        gcs = worker._global_node.all_processes["gcs_server"][0].process
+        while not self._closed.wait(LOOK_EVERY_S):
+            if gcs.poll() is not None:
+                self._lost()
+                return
+
+
+def end_processes() -> None:
+    """Ends the processes of the Ray that was started here without asking it, and removes its folder."""
+    from ray._private import worker
+
+    worker._global_node.kill_all_processes(check_alive=False)
+    shutil.rmtree(Path(worker._global_node.get_temp_dir_path()).parent, ignore_errors=True)

@@ -24,11 +24,13 @@ class GcsWatch:
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost
         self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="watch-gcs", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="watch-gcs", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Ends the watch, before Ray is stopped."""
+        """Ends the watch, before Ray is stopped: a look that has begun must not find the server gone for that."""
         self._closed.set()
+        self._thread.join()
 
     def _watch(self) -> None:
         from ray._private import worker  # Ray offers no public way to its processes

@@ -1,9 +1,11 @@
 """Shipped configs learn. `make test` trains one seed for a part of the env steps, up to an easy gate.
 
-The gates are above what policies reach that do not learn (the control: they miss every one), and far below what other
-seeds reached, so that they hold whatever is drawn or rounded. `make regress` trains all seeds for as long as each
-config says, and holds them to what it expects: two of three seeds reach it in 20 deterministic episodes (of the final
-policy, or where a spec says so of its last evaluations), and none is at random level.
+The gates are above the best return of 1,000 episodes of random actions, and below the 10th percentile of 30 seeds, so
+that they hold whatever is drawn or rounded. Policies that do not learn (the control) miss every one.
+
+`make regress` trains all seeds for as long as each config says, and holds them to what it expects: two of three seeds
+reach it in 20 deterministic episodes (of the final policy, or where a spec says so of its last evaluations), and none
+is at random level.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ from rlrun.spec.load import load_experiments
 ROOT = Path(__file__).parents[2]
 EASY = {
     "regression/ppo_cartpole.yaml": (25_000, 150),
-    "regression/dqn_cartpole.yaml": (12_000, 40),
-    "regression/ppo_pendulum.yaml": (30_000, -700),
-    "regression/sac_pendulum.yaml": (3_500, -900),
+    "regression/dqn_cartpole.yaml": (20_000, 100),
+    "regression/ppo_pendulum.yaml": (30_000, -500),
+    "regression/sac_pendulum.yaml": (3_500, -500),
     "inverted_pendulum/ppo.yaml": (10_240, 50),
 }
-"""Env steps, and the mean return of 20 deterministic episodes that is reached then."""
+"""Env steps, and the mean return of 20 deterministic episodes that is reached then.
+
+The 10th percentiles of the seeds 100 to 129 are, in this order, 244, 119, -218, -318 and 106. Of 1,000 episodes of
+random actions the best is 90 on CartPole, -559 on Pendulum, and 30 on InvertedPendulum.
+"""
 RANDOM_LEVELS = {
     "cartpole/ppo.yaml": 60,
     "cartpole/impala.yaml": 60,

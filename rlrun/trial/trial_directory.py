@@ -160,11 +160,15 @@ class TrialDirectory:
 
         Raises:
             UsageError: If another process, or this one, is running it already.
+            RunDamaged: If a directory stands in the place of its lock.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         if self.path.resolve() in _claimed_here:
             raise UsageError(f"{self.path}: this process is running the trial already")
-        lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except IsADirectoryError:
+            raise RunDamaged(f"{self.path / _LOCK_FILE}: is a directory; remove it") from None
         deadline = time.monotonic() + timeout_s
         while not _try_lock(lock):
             if time.monotonic() >= deadline:
@@ -187,7 +191,7 @@ class TrialDirectory:
             return True
         try:
             lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return False
         try:
             return not _try_lock(lock)

@@ -3,6 +3,7 @@
 Every spec in `specs/` is run undisturbed once, and then again and again with disturbances. Where nothing depends on
 which trial is quicker, the numbers of all trials must be the same, and the lineage of populations; where a rule such as
 ASHA stops trials by what it has heard so far, each trial must have gone the way that it goes alone, as far as it went.
+A trial that says of itself that it did not go on exactly must have all of its iterations.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))
 DISTURBANCES = 8
 BY_RACE = ("asha", "hyperband", "median")
 """Rules whose decisions depend on which result comes first."""
+
+INEXACT = ("impala",)
+"""Algorithms whose workers may be left with weights that no checkpoint holds."""
 
 Numbers = dict[str, list[dict[str, Any]]]
 
@@ -91,6 +95,12 @@ def test_a_sweep_that_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
     assert list(found) == list(expected)
     if is_by_race(spec):
         expected = {name: rows[: len(found[name])] for name, rows in expected.items()}
+    for name in found:
+        if run.record(name).exact_resume is False:
+            assert run.experiment.algorithm in INEXACT, str(disturbed)
+            expected[name], found[name] = (
+                [{"iteration": row["iteration"]} for row in rows[name]] for rows in (expected, found)
+            )
     assert found == expected, str(disturbed)
     assert lineage(run) == lineage(calm), str(disturbed)
     for trial in run.results():

@@ -132,3 +132,11 @@ def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_
     assert first.is_claimed()
     first.release()
     assert not first.is_claimed()
+
+
+def test_a_directory_in_the_place_of_the_lock_is_damage_and_claims_nothing(tmp_path: Path) -> None:
+    directory = TrialDirectory(tmp_path / "t")
+    (tmp_path / "t" / ".lock").mkdir(parents=True)
+    assert not directory.is_claimed()
+    with pytest.raises(RunDamaged, match=r"t/\.lock: is a directory; remove it"):
+        directory.claim()

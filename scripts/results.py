@@ -36,6 +36,7 @@ from rlrun.trial.results import read_results
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
 PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by scripts/results.py -->", "<!-- paired: end -->"
 
@@ -226,13 +227,17 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes both tables between the page's marks, and the floors into the specs."""
+    """Writes both tables between the page's marks, the floors into the specs, and what they reach into the README."""
     from results_paired import table as paired_table
 
     page = between(PAGE.read_text(), BEGIN, END, table(records))
     PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
+    readme = README.read_text()
     for (spec, _), seeds in _by_experiment(records).items():
-        publish_floor(ROOT / spec, bootstrapped(iqm, [[record["value"] for record in seeds]]).low)
+        found = bootstrapped(iqm, [[record["value"] for record in seeds]])
+        publish_floor(ROOT / spec, found.low)
+        readme = re.sub(rf"(\| `{re.escape(spec)}` \|)[^|\n]*\|", rf"\1 {found.value:.1f} |", readme)
+    README.write_text(readme)
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

@@ -134,6 +134,50 @@ def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: f
     emit(np.multiply, out, gradient, out)
 
 
+def elu(emit: Emit, out: Array, x: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> None:
+    """Emits x where it is positive and exp(x) - 1 elsewhere, as max(x, 0) + exp(min(x, 0)) - 1."""
+    demand(alpha == scale == input_scale == 1)
+    positive, zero = np.empty_like(out), np.zeros((), x.dtype)
+    emit(np.maximum, x, zero, out=positive)
+    emit(np.minimum, x, zero, out=out)
+    emit(np.expm1, out, out)
+    emit(np.add, out, positive, out)
+
+
+def elu_backward(
+    emit: Emit,
+    out: Array,
+    gradient: Array,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    x: Array,
+) -> None:
+    """Emits gradient * exp(min(x, 0))."""
+    demand(alpha == scale == input_scale == 1 and not is_result)
+    emit(np.minimum, x, np.zeros((), x.dtype), out=out)
+    emit(np.exp, out, out)
+    emit(np.multiply, out, gradient, out)
+
+
+def silu(emit: Emit, out: Array, x: Array) -> None:
+    """Emits x * sigmoid(x)."""
+    sigmoid(emit, out, x)
+    emit(np.multiply, out, x, out)
+
+
+def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
+    """Emits gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    one, inner = np.ones((), out.dtype), np.empty_like(out)
+    sigmoid(emit, out, x)
+    emit(np.subtract, one, out, inner)
+    emit(np.multiply, inner, x, inner)
+    emit(np.add, inner, one, inner)
+    emit(np.multiply, out, inner, out)
+    emit(np.multiply, out, gradient, out)
+
+
 FEW = 4
 """Numbers along a dimension up to which they are combined one after another."""
 
@@ -414,6 +458,10 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.threshold_backward.default: threshold_backward,
     _ATEN.softplus.default: softplus,
     _ATEN.softplus_backward.default: softplus_backward,
+    _ATEN.elu.default: elu,
+    _ATEN.elu_backward.default: elu_backward,
+    _ATEN.silu.default: silu,
+    _ATEN.silu_backward.default: silu_backward,
     _ATEN._log_softmax.default: log_softmax,
     _ATEN._log_softmax_backward_data.default: log_softmax_backward,
     _ATEN._softmax.default: softmax,

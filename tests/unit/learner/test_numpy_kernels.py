@@ -60,7 +60,17 @@ def test_an_operation_and_its_gradient_are_those_of_torch(name: str) -> None:
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("activation", [torch.sigmoid, torch.tanh, torch.nn.functional.softplus, torch.relu])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        torch.sigmoid,
+        torch.tanh,
+        torch.nn.functional.softplus,
+        torch.relu,
+        torch.nn.functional.elu,
+        torch.nn.functional.silu,
+    ],
+)
 def test_far_from_zero_activations_and_their_gradients_stay_those_of_torch(
     activation: Callable[[Tensor], Tensor],
 ) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
+from rlrun.learner.numpy_kernels import KERNELS
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import read_results
@@ -35,7 +37,10 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "checkpoints").iterdir())
 
 
-def test_what_the_user_was_told_stands_in_the_record(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_what_the_user_was_told_stands_in_the_record(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(KERNELS, torch.ops.aten.elu.default)
     told: list[str] = []
     trial = small_trial(stop={"env_steps": 300}, config={"model": {"activation": "elu"}, "compile": "auto"})
     with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:

@@ -152,10 +152,13 @@ class WorkerSet:
         """Has each fragment tell where its remote worker stands, so that one that is lost is made anew just there.
 
         Who asks workers in rounds says so, before they start: then the numbers are those of a run without the loss.
+        Without remote workers there is nothing to keep.
         """
+        if not self.num_workers:
+            return
         if self._started:
             raise RuntimeError("the workers have started; that their states are kept has to be said before")
-        self._configs.keeps_states = bool(self.num_workers)
+        self._configs.keeps_states = True
 
     @property
     def lost_nothing(self) -> bool:

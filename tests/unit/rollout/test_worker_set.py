@@ -126,6 +126,12 @@ def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_mom
     assert workers.indices == (0,)
 
 
+def test_another_view_of_a_local_worker_that_has_started_asks_it_in_rounds_too() -> None:
+    workers = local_set()
+    assert rows(policy_workers(workers).rollouts(), 1) == [[0, -1]]
+    assert rows(policy_workers(workers).rollouts(), 1) == [[1, -1]]
+
+
 def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_another() -> None:
     StubWorker.made = StubWorker.closed = 0
     workers = local_set()

@@ -193,7 +193,12 @@ def records_of(spec: Path) -> list[Record]:
 
 def recorded(spec: Path, key: Mapping[str, str]) -> list[Record]:
     """Returns the records of a spec that belong to a key."""
-    return [record for record in records_of(spec) if all(record[name] == digest for name, digest in key.items())]
+    return [record for record in records_of(spec) if belongs(record, key)]
+
+
+def belongs(record: Record, key: Mapping[str, str]) -> bool:
+    """Whether a record was made with these settings and this code."""
+    return all(record[name] == digest for name, digest in key.items())
 
 
 def add(records: Sequence[Record]) -> None:

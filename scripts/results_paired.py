@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 from bench_peers import BENCH, ROOT, make_venv, one_thread, same_version
-from results import described_commit, key_of
+from results import belongs, described_commit, key_of
 
 from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
 
@@ -148,11 +148,6 @@ def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
         told += key_of(ROOT / pair["rlrun"])["settings"]
     code = key_of(PAIRS)["code"] if side == "rlrun" else ""
     return {"settings": hashlib.sha256(told.encode()).hexdigest()[:16], "code": code}
-
-
-def belongs(record: Record, key: Mapping[str, str]) -> bool:
-    """Whether a record was made with these settings and this code."""
-    return all(record[name] == digest for name, digest in key.items())
 
 
 def recorded(name: str, side: str) -> list[Record]:

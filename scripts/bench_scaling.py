@@ -48,6 +48,7 @@ from rlrun.flow.sources.rollouts import AsyncRollouts
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -321,7 +322,7 @@ def real(seconds: float) -> list[Measurement]:
                 fragment_length=STEPS_OF_A_FRAGMENT // envs,
                 seed=0,
                 behaviors={DEFAULT_POLICY: policy.behavior()},
-                gamma=0.99,
+                rewards={DEFAULT_POLICY: RewardSettings(0.99)},
             )
             workers = WorkerSet(config, number)
             workers.set_weights(weights)

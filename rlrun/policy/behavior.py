@@ -137,17 +137,19 @@ class BehaviorPolicy:
         t: int,
         episode_starts: NDArray[np.bool_],
         acts: NDArray[np.bool_] | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> Any:
         """Acts once for all env slots.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
-            record: The fragment's columns; row t is filled.
+            record: The fragment's columns; row t is filled, unless `rows` says otherwise.
             t: The step within the fragment.
             episode_starts: In which env slots an episode begins with this observation, [B]: recurrent state and noise
                 that goes on from step to step end there.
             acts: Which env slots act, [B]: of the others nothing moves and nothing is recorded. None for all.
+            rows: The row that each of those that act fills, [N]; None for row t.
 
         Returns:
             Actions for the env, [B, ...].
@@ -156,7 +158,7 @@ class BehaviorPolicy:
             episode_starts = episode_starts & acts
         if self.parameter_noise is not None and self.parameter_noise.renew(noise, t, episode_starts):
             self._collecting.load(self.parameter_noise.parameters())
-        where = t if acts is None else (t, acts)
+        where = t if acts is None else (t if rows is None else rows, acts)
         mask = observations[ACTION_MASK] if self._is_masked else None
         network_noise, own = None, self.exploration.network_noise
         if own:

@@ -34,6 +34,7 @@ class LogProbsAndValues:
     def __init__(self, action_space: StochasticActions, value_network: ActingNetwork | None) -> None:
         self.action_space = action_space
         self.value_network = value_network
+        self._come_along = False
 
     def load(self, flat: Floats) -> None:
         """Takes new parameters [A]."""
@@ -48,21 +49,26 @@ class LogProbsAndValues:
         }
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records the outputs, and the values if they came along."""
+        """Records the outputs, and the values if they come along."""
+        self._come_along = "value" in heads
         batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
-        if "value" in heads:
+        if self._come_along:
             values = heads["value"][:, 0]
             batch["values"][where] = values if acts is None else values[acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Filters the observations, and adds log-probabilities and missing values."""
+        """Filters the observations, and adds log-probabilities and missing values.
+
+        A closing value that is there already is that of a step which goes on, from when it was taken.
+        """
         values, observed = batch["values"], batch["obs"]
         batch["obs"] = policy.filtered(observed)
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
-            values[-1] = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))["value"][:, 0]
+            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))["value"][:, 0]
+            values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
             return
-        missing = 0 if np.isnan(values[0, 0]) else len(values) - 1
+        missing = len(values) - 1 if self._come_along else 0
         cells = values[missing:].size
         rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
         heads, _ = self.value_network({"obs": rows})
@@ -86,15 +92,17 @@ class QValues:
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Returns empty `q_values`."""
-        return {"q_values": np.empty((length + 1, slots, self.num_actions), np.float32)}
+        return {"q_values": np.full((length + 1, slots, self.num_actions), np.nan, np.float32)}
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
         """Records the values of a step."""
         batch["q_values"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Adds the values in the closing observation."""
-        batch["q_values"][-1] = policy.closing_heads(map_tree(lambda leaf: leaf[-1], batch["obs"]))["outputs"]
+        """Adds the values in the closing observation, as far as they are not there already."""
+        values = batch["q_values"]
+        closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], batch["obs"]))["outputs"]
+        values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
 
 
 class CriticValues:

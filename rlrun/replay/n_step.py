@@ -64,7 +64,7 @@ def n_step_transitions(
     for j in range(min(n_step, length)):
         rows = slice(0, length - j)
         adds = open_[rows]
-        sums[rows] += np.where(adds, discounts[rows] * rewards[j:], 0)
+        sums[rows] += discounts[rows] * np.where(adds, rewards[j:], 0)
         discounts[rows] = np.where(adds, discounts[rows] * carries[j:], discounts[rows])
         steps[rows] += adds
         open_[rows] &= goes_on[j:]

@@ -27,15 +27,21 @@ class EpisodeSums:
         self.lengths = np.zeros(slots, np.int64)
 
     def add(
-        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_], infos: LastInfos
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], steps: NDArray[np.bool_], infos: LastInfos
     ) -> list[Episode]:
-        """Adds a fragment, leaves [T, B], and returns the episodes that ended in it, in the order of their ends."""
-        rewards, ends = np.where(valid, rewards, 0.0), ends & valid
+        """Adds a fragment, and returns the episodes that ended in it, in the order of their ends.
+
+        Args:
+            rewards: Raw rewards, [T, B]; 0 where there is none.
+            ends: Whether the slot's episode ended, [T, B].
+            steps: Whether a step was taken, [T, B].
+            infos: What the ends have to say.
+        """
         if not np.count_nonzero(ends):
             self.returns += rewards.sum(axis=0)
-            self.lengths += valid.sum(axis=0)
+            self.lengths += steps.sum(axis=0)
             return []
-        returns, lengths = rewards.cumsum(axis=0), valid.cumsum(axis=0)
+        returns, lengths = rewards.cumsum(axis=0), steps.cumsum(axis=0)
         episodes = []
         for t, slot in zip(*ends.nonzero(), strict=True):
             episodes.append(

@@ -27,10 +27,14 @@ class FragmentNoise:
         worker_index: Index of the worker.
         length: T, steps in a fragment.
         slots: B, env slots.
+        policy: The policy's name where there are several, so that two equal ones draw different noise; else "".
     """
 
-    def __init__(self, behavior: BehaviorPolicy, seed: int, worker_index: int, length: int, slots: int) -> None:
+    def __init__(
+        self, behavior: BehaviorPolicy, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
+    ) -> None:
         self._behavior = behavior
+        self._purpose = f"noise of {policy}" if policy else "noise"
         self._seed = seed
         self._worker_index = worker_index
         self._length = length
@@ -52,7 +56,7 @@ class FragmentNoise:
 
     def _draw(self, block: int) -> Floats:
         """Draws the noise of a block of fragments, in which the network's own begins with the first step."""
-        draws = generator(self._seed, "noise", self._worker_index, block)
+        draws = generator(self._seed, self._purpose, self._worker_index, block)
         return self._behavior.noise(draws, self._block_length, self._slots)
 
     def _hold(self, block: int, noise: Floats, every: int) -> None:

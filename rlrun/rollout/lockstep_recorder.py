@@ -1,21 +1,16 @@
 """Records fragments in lockstep: at each env step one row for all env slots, which one policy acts in.
 
-A recorder decides who acts when and which row that fills. It steps the env, keeps the books of the episodes, and knows
-where its env slots are and how to return there. What is the same whoever writes the rows stands around it, in
-`RolloutWorker`: noise, rewards to learn from, statistics, phases, weights. A recorder of another kind has the public
-members of this one.
+It keeps the books of the episodes, and knows where its env slots are and how to return there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import action_misfit, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace, VectorEnv, observation_hash
@@ -24,25 +19,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
-from rlrun.rollout.rollout import Episode
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What was recorded in one fragment.
-
-    Attributes:
-        batches: By policy, what acting recorded, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
-            `terminateds`, `truncateds` and `valid` [T, B].
-        filled: By policy, whether a row holds an observation, a step's or an episode's final one, [T, B].
-        episodes: Episodes that ended in it, in the order of their ends.
-        env_steps: Steps the envs took in it.
-    """
-
-    batches: dict[str, SampleBatch]
-    filled: dict[str, NDArray[np.bool_]]
-    episodes: list[Episode]
-    env_steps: int
+from rlrun.rollout.recorder import Recorded, record_row
 
 
 class LockstepRecorder:
@@ -70,7 +47,7 @@ class LockstepRecorder:
         length: int,
         max_replay_s: float,
     ) -> None:
-        self.slots = {policy: env.num_envs}
+        self.slots: Mapping[str, int] = {policy: env.num_envs}
         self._env = env
         self._env_name = env_name
         self._policy = policy
@@ -104,12 +81,12 @@ class LockstepRecorder:
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
         observations = self._observations
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
-        _record_row(recorded, 0, observations)
+        record_row(recorded, 0, observations)
         starts, finals = self._starts, self._just_ended
         for t in range(length):
             actions = act(observations, own_noise[t], batch, t, starts)
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
-            _record_row(recorded, t + 1, observations)
+            record_row(recorded, t + 1, observations)
             # The row behind an end holds the episode's final observation, the one behind that a first one.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
@@ -127,7 +104,7 @@ class LockstepRecorder:
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
-            episodes=self._sums.add(rewards, ends, valid, last_infos),
+            episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos),
             env_steps=int(np.count_nonzero(valid)),
         )
 
@@ -219,15 +196,3 @@ class LockstepRecorder:
     def close(self) -> None:
         """Frees what the envs hold."""
         self._env.close()
-
-
-def _record_row(recorded: Any, t: int, observations: Any) -> None:
-    """Copies a tree of observations [B, ...] into row t of a tree of buffers [T + 1, B, ...]."""
-    if isinstance(recorded, np.ndarray):
-        recorded[t] = observations
-    elif isinstance(recorded, dict):
-        for key, part in recorded.items():
-            _record_row(part, t, observations[key])
-    else:
-        for part, observed in zip(recorded, observations, strict=True):
-            _record_row(part, t, observed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,33 @@ CLIP = 10.0
 """Bound of a scaled reward."""
 
 
+@dataclass(frozen=True)
+class RewardSettings:
+    """How a policy's rewards are transformed.
+
+    Attributes:
+        gamma: Discount of the returns by whose spread rewards are scaled.
+        clip: Bound of a raw reward, or None.
+        scale: Whether rewards are divided by the standard deviation of discounted returns.
+    """
+
+    gamma: float
+    clip: float | None = None
+    scale: bool = False
+
+
 class RewardTransform:
     """Clips rewards, or divides them by the standard deviation of discounted returns, or leaves them.
 
     The statistics are a policy's, kept with its weights; an env slot's running return is the worker's.
 
     Args:
-        slots: B, env slots.
-        gamma: Discount of the returns.
-        clip: Bound of a raw reward, or None.
-        scale: Whether rewards are divided.
+        slots: B, slots.
+        settings: How rewards are transformed.
     """
 
-    def __init__(self, slots: int, gamma: float, *, clip: float | None, scale: bool) -> None:
-        self.gamma = gamma
-        self.clip = clip
-        self.scale = scale
+    def __init__(self, slots: int, settings: RewardSettings) -> None:
+        self.settings = settings
         self.moments = Moments.empty(())
         self._returns = np.zeros(slots)
 
@@ -50,11 +62,12 @@ class RewardTransform:
             The rewards to learn from, [T, B], and the statistics of the fragment by name.
         """
         rewards, ends = np.where(valid, rewards, 0.0), ends & valid
-        if self.clip is not None:
-            rewards = rewards.clip(-self.clip, self.clip)
-        if not self.scale:
+        clip = self.settings.clip
+        if clip is not None:
+            rewards = rewards.clip(-clip, clip)
+        if not self.settings.scale:
             return rewards.astype(np.float32), {}
-        sums = forward_discounted_sums(rewards, ends, valid, self.gamma, self._returns)
+        sums = forward_discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
         self._returns = np.where(ends[-1], 0.0, sums[-1])
         delta = Moments.of(sums[valid], 1)
         standard_deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)

@@ -23,11 +23,13 @@ class Episode:
         episode_return: Sum of its raw rewards.
         length: Its steps.
         info: Numbers in the info of its last step, by name.
+        agent: Whose it was; "" of an env with one agent, and of a world as a whole.
     """
 
     episode_return: float
     length: int
     info: dict[str, float] = field(default_factory=dict)
+    agent: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ class Rollout:
         fragment: Its number in that worker, from 0.
         batches: Columns [T, B] by policy, or what operators on the worker made of them; a worker of another kind may
             deliver anything that can be pickled.
-        env_steps: Steps the envs took in it (rows that only began an episode do not count).
+        env_steps: Steps that envs or worlds took in it (rows that only began an episode do not count).
         episodes: Episodes that ended in it, in the order of their ends.
+        agent_steps: By policy, steps of its agents in it; empty where every env has one agent.
+        agent_episodes: By policy, episodes of its agents that ended in it; empty where every env has one agent.
+        missing_finals: Agents whose episode was cut off without a final observation.
         filter_deltas: By policy, statistics of what it saw, by name.
         weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
@@ -54,6 +59,9 @@ class Rollout:
     batches: dict[str, Any]
     env_steps: int
     episodes: list[Episode] = field(default_factory=list)
+    agent_steps: dict[str, int] = field(default_factory=dict)
+    agent_episodes: dict[str, list[Episode]] = field(default_factory=dict)
+    missing_finals: int = 0
     filter_deltas: dict[str, dict[str, Moments]] = field(default_factory=dict)
     weights_versions: dict[str, int] = field(default_factory=dict)
     sample_s: float = 0.0
@@ -63,5 +71,7 @@ class Rollout:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Returns a batch [T, B] with a column that says which weights acted in it."""
+    """Returns a batch [T, B] with a column that says which weights acted in it, unless it has one."""
+    if "weights_version" in batch:
+        return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

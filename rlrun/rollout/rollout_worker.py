@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
+from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
+from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.moments import Moments
@@ -25,9 +25,10 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import INFERENCE, PhaseClock, untimed
+from rlrun.rollout.recorder import Recorded, Recorder
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.step_watch import StepWatch
+from rlrun.rollout.step_watch import Steps, StepWatch
 from rlrun.rollout.worker_config import LOCAL_INDEX, WorkerConfig
 
 
@@ -44,33 +45,22 @@ class RolloutWorker:
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
         self._measures = False
-        ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
-        env = make_vector_env(
-            config.env,
-            config.num_envs,
-            EpisodeSeeds(config.seed, config.worker_index),
-            first_episodes=[config.first_fragment * config.fragment_length] * config.num_envs,
-        )
+        self._recorder, watched = _recorder_for(config)
         name = f"env {config.env.id}: worker {config.worker_index}"
-        self._watch = StepWatch(name, env, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
+        self._watch = StepWatch(name, watched, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
         self._watched: AbstractContextManager[None] = self._watch or nullcontext()
-        self._recorder = LockstepRecorder(
-            env,
-            policy,
-            behavior,
-            env_name=name,
-            length=config.fragment_length,
-            max_replay_s=config.env.max_replay_s,
-        )
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
             self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
-            self._rewards[policy] = RewardTransform(
-                slots, config.gamma, clip=config.clip_rewards, scale=config.normalize_rewards
-            )
+            self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(
-                self.behaviors[policy], config.seed, config.worker_index, config.fragment_length, slots
+                self.behaviors[policy],
+                config.seed,
+                config.worker_index,
+                config.fragment_length,
+                slots,
+                policy=policy if len(self.behaviors) > 1 else "",
             )
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
@@ -96,15 +86,16 @@ class RolloutWorker:
         with self._watched:
             recorded = self._recorder.record(noise, timed)
         recorded_at = time.perf_counter()
-        seen = {
-            policy: self._postprocess(policy, batch, recorded.filled[policy])
-            for policy, batch in recorded.batches.items()
-        }
+        seen = {policy: self._postprocess(policy, recorded) for policy in recorded.batches}
+        agents = recorded.agent_episodes
         rollout = Rollout(
             worker_index=self.config.worker_index,
             fragment=self._fragment,
             batches=dict(recorded.batches),
             episodes=recorded.episodes,
+            agent_steps={policy: int(np.count_nonzero(recorded.batches[policy]["valid"])) for policy in agents},
+            agent_episodes=dict(agents),
+            missing_finals=recorded.missing_finals,
             filter_deltas=seen,
             env_steps=recorded.env_steps,
             weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},
@@ -113,16 +104,18 @@ class RolloutWorker:
         self._fragment += 1
         return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
 
-    def _postprocess(self, policy: str, batch: SampleBatch, filled: NDArray[np.bool_]) -> dict[str, Moments]:
+    def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
         """Makes of a recorded batch what is learned from, in place, and returns the statistics of it by name.
 
         It is cheaper for all steps of the fragment at once.
         """
-        behavior = self.behaviors[policy]
-        seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), filled)
+        behavior, batch = self.behaviors[policy], recorded.batches[policy]
+        seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
         behavior.postprocess(batch)
+        if policy in recorded.closing:
+            _place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
@@ -133,7 +126,7 @@ class RolloutWorker:
         """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
         return self._state(self._recorder.place())
 
-    def _state(self, slots: list[dict[str, Any]]) -> dict[str, Any]:
+    def _state(self, slots: Any) -> dict[str, Any]:
         return {
             "fragment": self._fragment,
             "rewards": {policy: rewards.state() for policy, rewards in self._rewards.items()},
@@ -165,3 +158,24 @@ class RolloutWorker:
         if self._watch is not None:
             self._watch.close()
         self._recorder.close()
+
+
+def _recorder_for(config: WorkerConfig) -> tuple[Recorder, Steps]:
+    """Returns the recorder for an env, or for worlds of many agents, and what it steps."""
+    seeds = EpisodeSeeds(config.seed, config.worker_index)
+    firsts = [config.first_fragment * config.fragment_length] * config.num_envs
+    name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
+    ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
+    env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts)
+    in_lockstep = LockstepRecorder(
+        env, policy, behavior, env_name=name, length=length, max_replay_s=config.env.max_replay_s
+    )
+    return in_lockstep, env
+
+
+def _place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+    """Copies final observations, and what the network makes of them, from the closing row to behind their steps."""
+    for name in CLOSING_COLUMNS:
+        if name in batch:
+            for leaf in leaves(batch[name]):
+                leaf[rows, slots] = leaf[-1, slots]

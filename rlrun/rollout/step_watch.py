@@ -15,9 +15,10 @@ import traceback
 import weakref
 from collections.abc import Sequence
 from types import FrameType, TracebackType
+from typing import Protocol
 
 from rlrun.envs.loop_vector_env import waits_for
-from rlrun.envs.vector_env import EpisodePlace, VectorEnv
+from rlrun.envs.vector_env import EpisodePlace
 from rlrun.errors import TrainingFailed
 
 NOTICE_S = 30.0
@@ -31,6 +32,14 @@ POLL_S = 1.0
 
 interrupt_wanted = threading.Event()
 """Set while the user wants the run to end; a hung step is then not waited for."""
+
+
+class Steps(Protocol):
+    """What is watched: envs or worlds that say where they are."""
+
+    def places(self) -> Sequence[EpisodePlace]:
+        """Returns where each env slot, or world, is."""
+        ...
 
 
 class StepTimeout(TrainingFailed):
@@ -50,7 +59,7 @@ class StepWatch:
         timeout_s: Seconds without a step after which the trial fails.
     """
 
-    def __init__(self, name: str, env: VectorEnv, timeout_s: float) -> None:
+    def __init__(self, name: str, env: Steps, timeout_s: float) -> None:
         self._name = name
         self._env = env
         self._timeout_s = timeout_s

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlrun.envs.env_config import EnvConfig
     from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.rollout.rewards import RewardSettings
 
 LOCAL_INDEX = 0
 """Index of the worker in the trial's own process."""
@@ -23,9 +26,7 @@ class WorkerConfig:
         fragment_length: T, steps in a fragment.
         seed: Root seed of the trial.
         behaviors: What acts, by policy.
-        gamma: Discount, for reward scaling.
-        clip_rewards: Bound of the rewards that are learned from, or None.
-        normalize_rewards: Whether they are divided by the standard deviation of discounted returns.
+        rewards: How rewards become those that are learned from, by policy.
         worker_index: 0 in the trial's own process, from 1 in actors.
         num_workers: How many workers there are, the local one included.
         first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
@@ -38,9 +39,7 @@ class WorkerConfig:
     fragment_length: int
     seed: int
     behaviors: dict[str, BehaviorPolicy]
-    gamma: float
-    clip_rewards: float | None = None
-    normalize_rewards: bool = False
+    rewards: Mapping[str, RewardSettings]
     worker_index: int = 0
     num_workers: int = 1
     first_fragment: int = 0

@@ -13,6 +13,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -258,9 +259,7 @@ def _worker_set(
         fragment_length=config.fragment_length,
         seed=seed,
         behaviors=behaviors,
-        gamma=config.gamma,
-        clip_rewards=config.clip_rewards,
-        normalize_rewards=config.normalize_rewards,
+        rewards={DEFAULT_POLICY: RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)},
         num_workers=max(config.num_workers, 1),
         timeout_s=config.worker_timeout_s,
     )

@@ -17,6 +17,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.python_api import PPO
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -48,7 +49,12 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     env = EnvConfig(id="CartPole-v1")
     policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
     config = WorkerConfig(
-        env=env, num_envs=2, fragment_length=8, seed=0, behaviors={DEFAULT_POLICY: policy.behavior()}, gamma=0.9
+        env=env,
+        num_envs=2,
+        fragment_length=8,
+        seed=0,
+        behaviors={DEFAULT_POLICY: policy.behavior()},
+        rewards={DEFAULT_POLICY: RewardSettings(0.9)},
     )
     workers = WorkerSet(config, 1)
     flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(with_loaded_modules)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlrun.data.packing import Packing, filled_rows
@@ -29,7 +29,7 @@ from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 from rlrun.rollout.episode_sums import EpisodeSums
-from rlrun.rollout.rewards import RewardTransform
+from rlrun.rollout.rewards import RewardSettings, RewardTransform
 
 EMPTY, STEP, TERMINATED, TRUNCATED, FINAL = range(5)
 GAMMA = 0.9
@@ -336,7 +336,7 @@ def test_slots_that_nobody_owns_hold_no_rows_back() -> None:
 @given(world=worlds, clip=st.sampled_from([None, 1.0]), scale=st.booleans())
 def test_rewards_and_the_statistics_of_returns(world: World, clip: float | None, scale: bool) -> None:
     def transform(slots: int) -> RewardTransform:
-        return RewardTransform(slots, GAMMA, clip=clip, scale=scale)
+        return RewardTransform(slots, RewardSettings(GAMMA, clip, scale))
 
     whole, alone = transform(world.slots), [transform(1) for _ in range(world.slots)]
     for batch, cuts, where in fragments_of(world):
@@ -368,17 +368,23 @@ def ends_and_valid(batch: SampleBatch) -> tuple[np.ndarray, np.ndarray]:
     return batch["terminateds"] | batch["truncateds"], batch["valid"]
 
 
+def rewards_ends_and_steps(batch: SampleBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    steps = batch["valid"]
+    ends = (batch["terminateds"] | batch["truncateds"]) & steps
+    return np.where(steps, batch["rewards"].astype(float), 0.0), ends, steps
+
+
 @SLOWLY
 @given(world=worlds)
 def test_returns_and_lengths_of_episodes(world: World) -> None:
     whole, alone = EpisodeSums(world.slots), [EpisodeSums(1) for _ in range(world.slots)]
     for batch, cuts, _ in fragments_of(world):
-        found = whole.add(batch["rewards"].astype(float), *ends_and_valid(batch), {})
+        found = whole.add(*rewards_ends_and_steps(batch), {})
         expected = [
             episode
             for sums, cut in zip(alone, cuts, strict=True)
             if cut is not None
-            for episode in sums.add(cut["rewards"].astype(float), *ends_and_valid(cut), {})
+            for episode in sums.add(*rewards_ends_and_steps(cut), {})
         ]
         assert sorted(episode.length for episode in found) == sorted(episode.length for episode in expected)
         np.testing.assert_allclose(
@@ -434,6 +440,9 @@ def transitions(replay: ReplayBuffer) -> dict[bytes, list[Any]]:
 
 @SLOWLY
 @given(world=worlds, n_step=st.integers(1, 4), frame_stack=st.sampled_from([None, FRAMES]))
+@example(
+    world=World(seed=3, length=7, slots=1, fragments=1, empty_share=0.1, end_share=0.4), n_step=3, frame_stack=None
+)
 def test_transitions_drawn_from_a_replay(world: World, n_step: int, frame_stack: int | None) -> None:
     def replay(num_workers: int, rows: int) -> ReplayBuffer:
         config = ReplayConfig(capacity=world.slots * rows, frame_stack=frame_stack)

@@ -14,6 +14,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Polled, Source
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -65,7 +66,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
                 fragment_length=config.fragment_length,
                 seed=seed,
                 behaviors={DEFAULT_POLICY: learner.policy.behavior()},
-                gamma=config.gamma,
+                rewards={DEFAULT_POLICY: RewardSettings(config.gamma)},
             ),
             config.num_workers,
         )

@@ -17,7 +17,7 @@ from rlrun.rollout.worker_set import WorkerSet
 
 def worker_set(num_workers: int) -> WorkerSet:
     no_env: Any = None  # nothing is started, so nothing is made from it
-    return WorkerSet(WorkerConfig(no_env, 1, 10, seed=0, behaviors={}, gamma=0.99), num_workers)
+    return WorkerSet(WorkerConfig(no_env, 1, 10, seed=0, behaviors={}, rewards={}), num_workers)
 
 
 @pytest.mark.parametrize("algorithm", [Impala, APPO])

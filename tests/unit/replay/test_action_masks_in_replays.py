@@ -20,6 +20,7 @@ from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.replay_shards import ReplayShard, ShardConfig
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 
@@ -55,7 +56,12 @@ def fragments_of(env: EnvConfig, number: int, length: int = 20) -> list[SampleBa
     policy = QPolicy(spaces.observation, spaces.action, MODEL, normalize_observations=False, seed=1)
     worker = RolloutWorker(
         WorkerConfig(
-            env=env, num_envs=3, fragment_length=length, seed=5, behaviors={"default": policy.behavior()}, gamma=0.9
+            env=env,
+            num_envs=3,
+            fragment_length=length,
+            seed=5,
+            behaviors={"default": policy.behavior()},
+            rewards={"default": RewardSettings(0.9)},
         )
     )
     schedules = {"epsilon": 1.0, "temperature": 1.0}

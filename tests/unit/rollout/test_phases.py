@@ -15,6 +15,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.phases import FragmentTimes, PhaseClock, machine_clock
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -32,7 +33,7 @@ def config() -> WorkerConfig:
         fragment_length=40,
         seed=7,
         behaviors={"default": POLICY.behavior()},
-        gamma=0.9,
+        rewards={"default": RewardSettings(0.9)},
     )
 
 

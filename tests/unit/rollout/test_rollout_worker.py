@@ -14,13 +14,16 @@ from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 
 
-def worker_for(env=CARTPOLE, *, num_envs=3, length=50, seed=7, index=0, normalize=False, **more):
+def worker_for(
+    env=CARTPOLE, *, num_envs=3, length=50, seed=7, index=0, normalize=False, clip=None, scale=False, **more
+):
     observation_space, action_space = spaces_of(env)
     policy = ActorCriticPolicy(
         observation_space, action_space, ModelConfig(hiddens=(8,)), normalize_observations=normalize, seed=1
@@ -32,7 +35,7 @@ def worker_for(env=CARTPOLE, *, num_envs=3, length=50, seed=7, index=0, normaliz
             fragment_length=length,
             seed=seed,
             behaviors={"default": policy.behavior()},
-            gamma=0.9,
+            rewards={"default": RewardSettings(0.9, clip, scale)},
             worker_index=index,
             **more,
         )
@@ -141,14 +144,14 @@ def test_episode_returns_and_lengths_are_those_of_whole_episodes_across_fragment
 
 def test_clipped_rewards_are_learned_from_while_returns_stay_raw():
     env = EnvConfig(id="Pendulum-v1", max_episode_steps=20)
-    rollout = worker_for(env, clip_rewards=1.0).sample()
+    rollout = worker_for(env, clip=1.0).sample()
     assert rollout.batches["default"]["rewards"].min() == -1.0
     assert min(episode.episode_return for episode in rollout.episodes) < -20 * 1.0
 
 
 def test_scaled_rewards_have_the_deviation_of_discounted_returns():
     env = EnvConfig(id="Pendulum-v1")
-    plain, scaled = worker_for(env), worker_for(env, normalize_rewards=True)
+    plain, scaled = worker_for(env), worker_for(env, scale=True)
     raw, rollout = plain.sample().batches["default"]["rewards"], scaled.sample()
     delta = rollout.filter_deltas["default"]["returns"]
     returns = np.zeros((50, 3))
@@ -162,14 +165,14 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
 
 def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
     env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 2})
-    delta = worker_for(env, length=12, normalize_rewards=True).sample().filter_deltas["default"]["returns"]
+    delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
     assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
 
 
 def test_a_fragment_without_a_step_says_nothing_of_returns():
     env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 1})
-    worker = worker_for(env, num_envs=1, length=1, normalize_rewards=True)
+    worker = worker_for(env, num_envs=1, length=1, scale=True)
     counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
     assert counts == [1, 0, 1, 0]
 
@@ -219,7 +222,7 @@ def test_parallel_envs_start_differently():
 )
 @pytest.mark.parametrize("fragments_before", [0, 1, 4])
 def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
-    settings = {"normalize_rewards": True, "length": 13}
+    settings = {"scale": True, "length": 13}
     straight = worker_for(env, **settings)
     for _ in range(fragments_before):
         straight.sample()
@@ -261,13 +264,13 @@ def test_the_state_holds_the_actions_of_the_present_episodes():
 
 
 def test_an_env_slot_that_cannot_be_brought_back_begins_its_next_episode():
-    worker = worker_for(normalize_rewards=True)
+    worker = worker_for(scale=True)
     worker.sample()
     state = worker.state()
     returns = state["rewards"]["default"]["returns"]
     assert returns.all()
     state["slots"][1]["hash"] = "0" * 32
-    resumed = worker_for(normalize_rewards=True)
+    resumed = worker_for(scale=True)
     assert resumed.load_state(state) == 1
     assert resumed.state()["rewards"]["default"]["returns"].tolist() == [returns[0], 0, returns[2]]
     slot = resumed.state()["slots"][1]

@@ -15,6 +15,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.policy.weights import Weights
 from rlrun.rollout.action_log import LogTail, with_logs_joined
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Sampler, SamplerConfig
 from rlrun.rollout.sampler_configs import SamplerConfigs
@@ -38,8 +39,7 @@ def made(algorithm: Any, env: str, length: int) -> tuple[SamplerConfig, Weights]
         fragment_length=length,
         seed=5,
         behaviors={"default": policy.behavior()},
-        gamma=0.9,
-        normalize_rewards=True,
+        rewards={"default": RewardSettings(0.9, scale=True)},
         worker_index=1,
         num_workers=1,
     )

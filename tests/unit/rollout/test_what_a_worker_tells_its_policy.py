@@ -7,6 +7,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 
@@ -77,7 +78,7 @@ def worker_for(*, num_envs=2, length=4, index=0, num_workers=1, first_fragment=0
         fragment_length=length,
         seed=5,
         behaviors={"default": Remembering()},
-        gamma=0.9,
+        rewards={"default": RewardSettings(0.9)},
         worker_index=index,
         num_workers=num_workers,
         first_fragment=first_fragment,

@@ -1,0 +1,488 @@
+"""Records fragments of worlds of many agents: each agent owns a slot of its policy's batch from birth to death.
+
+With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
+has a cursor, and a step stays open until its agent is shown the next observation or ends. What it is given until then
+is its reward. A step that is still open at the end of a fragment is carried into the next one, with what was recorded
+of it and the version of the weights that chose it.
+
+A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
+from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
+from rlrun.envs.vector_env import EnvError, EpisodePlace
+from rlrun.functional.saved_numbers import as_count
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.rollout.action_log import ActionLog
+from rlrun.rollout.episode_sums import EpisodeSums
+from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
+from rlrun.rollout.recorder import Recorded, record_row
+from rlrun.rollout.rollout import Episode
+from rlrun.worlds.vector_world import SlotRows, VectorWorld, WorldRows
+
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+NO_ROW = -1
+
+
+class SlotRecorder:
+    """Steps worlds side by side, and asks each behavior policy once per step for all slots that act.
+
+    Args:
+        worlds: The worlds; they are reset when the first fragment is recorded.
+        behaviors: What acts, by policy.
+        name: What messages call the worlds, with their worker.
+        length: T, steps of the worlds in a fragment.
+        max_replay_s: Seconds that a return to saved places may take.
+
+    Attributes:
+        slots: B, slots in a batch, by policy.
+    """
+
+    def __init__(
+        self,
+        worlds: VectorWorld,
+        behaviors: Mapping[str, BehaviorPolicy],
+        *,
+        name: str,
+        length: int,
+        max_replay_s: float,
+    ) -> None:
+        self.slots: Mapping[str, int] = dict(worlds.slots)
+        self._worlds = worlds
+        self._name = name
+        self._length = length
+        self._max_replay_s = max_replay_s
+        kind = _ParallelSlots if worlds.clock == "parallel" else _PerAgentSlots
+        self._policies = {
+            policy: kind(behaviors[policy], worlds.spaces[policy].observation, slots, length)
+            for policy, slots in worlds.slots.items()
+        }
+        self._rows: WorldRows | None = None
+        self._sums = EpisodeSums(worlds.num_worlds)
+
+    def record(self, noise: Mapping[str, Floats], timed: Timed) -> Recorded:
+        """Records one fragment, as `Recorder.record` says.
+
+        Raises:
+            EnvError: A world raised or returned something outside its agents' spaces.
+        """
+        worlds, length, policies = self._worlds, self._length, self._policies
+        rows = worlds.reset() if self._rows is None else self._rows
+        step = timed(ENV_STEP, worlds.step)
+        acts = {policy: timed(INFERENCE, own.behavior.act) for policy, own in policies.items()}
+        for policy, own in policies.items():
+            own.begin(rows.policies[policy])
+        stepped, ended = np.empty((2, length, worlds.num_worlds), np.bool_)
+        missing_finals = 0
+        for t in range(length):
+            actions = {
+                policy: own.act(t, rows.policies[policy], acts[policy], noise[policy][t])
+                for policy, own in policies.items()
+            }
+            rows = step(actions)
+            stepped[t], ended[t] = rows.stepped, rows.ended
+            missing_finals += rows.missing_finals
+            for policy, own in policies.items():
+                if own.take(t, rows.policies[policy]):
+                    own.note_ends(t, worlds.owners(policy), rows.infos.get(policy, {}))
+        self._rows = rows
+        rewards = np.zeros((length, worlds.num_worlds))
+        for own in policies.values():
+            rewards += own.rewards.reshape(length, worlds.num_worlds, -1).sum(axis=2)
+        lengths = [place.length for place in worlds.places()]
+        batches, filled, closing, agent_episodes = {}, {}, {}, {}
+        for policy, own in policies.items():
+            agent_episodes[policy] = own.episodes()
+            batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], lengths)
+            if bad := first_bad_row(worlds.spaces[policy].observation, batches[policy]["obs"]):
+                self._refuse(policy, *bad)
+        return Recorded(
+            batches=batches,
+            filled=filled,
+            episodes=self._sums.add(rewards, ended, stepped, {}),
+            env_steps=int(np.count_nonzero(stepped)),
+            agent_episodes=agent_episodes,
+            closing=closing,
+            missing_finals=missing_finals,
+        )
+
+    def _refuse(self, policy: str, where: tuple[int, int], reason: str) -> NoReturn:
+        """Raises for an observation in a slot of a policy."""
+        _, slot = where
+        world = slot // (self.slots[policy] // self._worlds.num_worlds)
+        place, agent = self._worlds.places()[world], self._worlds.owners(policy)[slot]
+        raise EnvError(
+            f"{self._name}, world {world}, up to step {place.length} of episode {place.episode} with seed "
+            f"{place.seed}, agent {agent!r} of policy {policy}: {reason}"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Returns where each world is, as (episode, seed, joint actions since its reset), and each slot's books."""
+        return self._state(tails=False)
+
+    def place(self) -> dict[str, Any]:
+        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        return self._state(tails=True)
+
+    def _state(self, *, tails: bool) -> dict[str, Any]:
+        if self._rows is None:
+            return {}
+        places = self._worlds.places()
+        lengths = [place.length for place in places]
+        return {
+            "worlds": [
+                {
+                    "episode": place.episode,
+                    "seed": place.seed,
+                    "length": place.length,
+                    "hash": shown,
+                    "episode_return": float(self._sums.returns[world]),
+                    "episode_length": int(self._sums.lengths[world]),
+                }
+                for world, (place, shown) in enumerate(zip(places, self._worlds.hashes(), strict=True))
+            ],
+            "policies": {policy: own.state(lengths, tails=tails) for policy, own in self._policies.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
+        """Returns to where a recorder was, as `Recorder.load_state` says.
+
+        Raises:
+            ValueError: If this is no state of so many worlds and slots.
+        """
+        num_worlds = self._worlds.num_worlds
+        if not state:
+            return {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
+        saved = state["worlds"]
+        if len(saved) != num_worlds:
+            raise ValueError(f"there are {num_worlds} worlds, not {len(saved)}")
+        places = [
+            EpisodePlace(as_count(own["episode"]), as_count(own["seed"]), as_count(own["length"])) for own in saved
+        ]
+        taken: list[dict[str, Any]] = [{} for _ in places]
+        for policy, own in self._policies.items():
+            joint = own.joint_actions(state["policies"][policy], places, self._worlds.spaces[policy].action)
+            for world, actions in enumerate(joint):
+                taken[world][policy] = actions
+        self._rows, exact = self._worlds.restore(places, taken, [own["hash"] for own in saved], self._max_replay_s)
+        kept = np.array(exact, np.bool_)
+        self._sums.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
+        self._sums.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
+        anew = {}
+        for policy, own in self._policies.items():
+            anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
+            own.load_state(state["policies"][policy], ~anew[policy])
+        return anew
+
+    def close(self) -> None:
+        """Frees what the worlds hold."""
+        self._worlds.close()
+
+
+class _ParallelSlots:
+    """The slots of one policy, a row for each step of the worlds.
+
+    Args:
+        behavior: What acts.
+        space: Space of an observation.
+        slots: B.
+        length: T.
+
+    Attributes:
+        behavior: What acts.
+        rewards: What each slot's agent was given in each step of this fragment, [T, B].
+    """
+
+    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int) -> None:
+        self.behavior = behavior
+        self.num_slots = slots
+        self.length = length
+        self.batch = SampleBatch()
+        self.just_ended = np.zeros(slots, np.bool_)
+        self.rewards = np.zeros((length, slots))
+        self._space = space
+        self._sums = EpisodeSums(slots)
+        self._log = ActionLog()
+        nothing = self.batch_of_nothing()
+        self._idle = behavior.env_actions(nothing["actions"][0])
+
+    def batch_of_nothing(self) -> SampleBatch:
+        """Returns the columns of a fragment in which nobody acts, all zeros but values, which are NaN."""
+        batch = self.behavior.allocate_fragment(self.length, self.num_slots)
+        for name, column in batch.items():
+            if name not in CLOSING_COLUMNS:
+                for leaf in leaves(column):
+                    leaf.fill(0)
+        return batch
+
+    def begin(self, rows: SlotRows) -> None:
+        """Begins a fragment."""
+        length, slots = self.length, self.num_slots
+        self.batch = self.batch_of_nothing()
+        self.observed = map_tree(
+            lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(self._space, slots)
+        )
+        self.rewards = np.zeros((length, slots))
+        self.acted, self.terminateds, self.truncateds = np.zeros((3, length, slots), np.bool_)
+        self.filled = np.zeros((length, slots), np.bool_)
+        self._infos: dict[tuple[int, int], dict[str, Any]] = {}
+        self._agents: dict[tuple[int, int], str] = {}
+
+    def act(self, t: int, rows: SlotRows, act: Any, noise: Floats) -> Any:
+        """Acts, and records the step; returns actions for the worlds, [B, ...].
+
+        The policy is asked about final observations too: what it makes of them closes the steps before.
+        """
+        self.acted[t] = rows.acts
+        shown = rows.acts | self.just_ended
+        self.filled[t] = shown
+        if shown.all():
+            actions = act(rows.observations, noise, self.batch, t, rows.starts)
+        elif shown.any():
+            actions = act(rows.observations, noise, self.batch, t, rows.starts, shown)
+        else:
+            return self._idle
+        record_row(self.observed, t, rows.observations)
+        return actions
+
+    def take(self, t: int, rows: SlotRows) -> bool:
+        """Takes what a step gave; returns whether it ended somebody's episode."""
+        self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
+        ended = rows.terminateds | rows.truncateds
+        self.just_ended = ended & self.acted[t]
+        return bool(ended.any())
+
+    def note_ends(self, t: int, owners: Any, infos: Mapping[int, Mapping[str, Any]]) -> None:
+        """Notes whose episodes ended in a step, and what their infos say."""
+        for slot in (self.terminateds[t] | self.truncateds[t]).nonzero()[0].tolist():
+            self._agents[t, slot] = owners[slot]
+            if slot in infos:
+                self._infos[t, slot] = dict(infos[slot])
+
+    def episodes(self) -> list[Episode]:
+        """Returns the agents' episodes that ended in the fragment."""
+        ends = self.terminateds | self.truncateds
+        episodes = self._sums.add(self.rewards, ends, self.acted, self._infos)
+        whose = [self._agents[int(t), int(slot)] for t, slot in zip(*ends.nonzero(), strict=True)]
+        return [replace(episode, agent=agent) for episode, agent in zip(episodes, whose, strict=True)]
+
+    def end(self, rows: SlotRows, lengths: list[int]) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+        """Ends a fragment.
+
+        Args:
+            rows: What the slots show behind it.
+            lengths: Steps of each world's episode, [W].
+
+        Returns:
+            The batch, which rows are filled [T, B], and the rows and slots of final observations that stand in the
+            closing row alone.
+        """
+        record_row(self.observed, self.length, rows.observations)
+        self.batch.update(
+            obs=self.observed,
+            rewards=self.rewards,
+            terminateds=self.terminateds,
+            truncateds=self.truncateds,
+            valid=self.acted,
+            weights_version=np.full(self.acted.shape, self.behavior.weights_version, np.int32),
+        )
+        self.log(self.batch["actions"], lengths)
+        nowhere = np.zeros(0, np.int64)
+        return self.batch, self.filled, (nowhere, nowhere)
+
+    def log(self, actions: NDArray[Any], lengths: list[int]) -> None:
+        """Keeps a fragment's actions [T, B, ...] for a return to the places of its end."""
+        self._log.append(actions)
+        if self._log.is_full:
+            self._log.trim(max(lengths))
+
+    def state(self, lengths: list[int], *, tails: bool) -> dict[str, Any]:
+        """Returns the slots' books, and their actions since their world's reset, or the newest of these."""
+        of_slots = np.repeat(lengths, self.num_slots // len(lengths)).tolist()
+        return {
+            "actions": self._log.tails(of_slots) if tails else self._log.latest(of_slots),
+            "just_ended": self.just_ended.copy(),
+            "returns": self._sums.returns.copy(),
+            "lengths": self._sums.lengths.copy(),
+        }
+
+    def joint_actions(self, state: Mapping[str, Any], places: list[EpisodePlace], space: Any) -> list[Any]:
+        """Returns for each world the policy's actions since its reset, leaves [length, K, ...], in the world's terms.
+
+        Raises:
+            ValueError: They are none.
+        """
+        saved = [np.asarray(own) for own in state["actions"]]
+        if len(saved) != self.num_slots:
+            raise ValueError(f"there are {self.num_slots} slots, not {len(saved)}")
+        width, joint = self.num_slots // len(places), []
+        for world, place in enumerate(places):
+            own = np.stack(saved[world * width : (world + 1) * width], axis=1)
+            if len(own) != place.length:
+                raise ValueError(f"of world {world} {len(own)} actions were saved, not {place.length}")
+            actions = self.behavior.env_actions(own.reshape(place.length * width, *own.shape[2:]))
+            if reason := action_misfit(space, actions, place.length * width):
+                raise ValueError(reason)
+            joint.append(map_tree(lambda leaf, n=place.length: leaf.reshape(n, width, *leaf.shape[1:]), actions))
+        return joint
+
+    def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
+        """Goes on with what `state` returned.
+
+        Args:
+            state: It.
+            kept: Which slots' worlds were brought back, [B]; of the others everything begins anew.
+        """
+        self.just_ended = np.array(state["just_ended"], np.bool_) & kept
+        self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)
+        self._sums.lengths = np.where(kept, np.array(state["lengths"], np.int64), 0)
+        self._log.load([np.asarray(own) for own in state["actions"]])
+
+
+class _PerAgentSlots(_ParallelSlots):
+    """The slots of one policy, a row for each decision of a slot's agent.
+
+    A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
+    """
+
+    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int) -> None:
+        super().__init__(behavior, space, slots, length)
+        self._next = np.zeros(slots, np.int64)
+        self._open = np.full(slots, NO_ROW, np.int64)
+        self._carried: dict[str, Any] = {}
+        self._carries = np.zeros(slots, np.bool_)
+
+    def begin(self, rows: SlotRows) -> None:
+        """Begins a fragment with the steps that the last one left open."""
+        super().begin(rows)
+        shape = self.rewards.shape
+        self._next, self._open = np.zeros(self.num_slots, np.int64), np.full(self.num_slots, NO_ROW, np.int64)
+        self._open_at = np.full(shape, NO_ROW, np.int64)
+        self._row_rewards = np.zeros(shape)
+        self._valid = np.zeros(shape, np.bool_)
+        self._versions = np.full(shape, self.behavior.weights_version, np.int32)
+        self._rows_filled = np.zeros(shape, np.bool_)
+        if self._carries.any():
+            self._put_carried()
+
+    def _put_carried(self) -> None:
+        """Puts the steps that were carried into row 0 of their slots."""
+        slots = self._carries.nonzero()[0]
+        self._next[slots], self._open[slots] = 1, 0
+        self._valid[0, slots] = self._rows_filled[0, slots] = True
+        for name, column in self._columns().items():
+            for leaf, kept in zip(leaves(column), leaves(self._carried[name]), strict=True):
+                leaf[0, slots] = kept
+        self._carries = np.zeros(self.num_slots, np.bool_)
+
+    def _columns(self) -> dict[str, Any]:
+        """Returns all that is recorded of a step, by name."""
+        return {
+            **self.batch,
+            "obs": self.observed,
+            "rewards": self._row_rewards,
+            "weights_version": self._versions,
+        }
+
+    def act(self, t: int, rows: SlotRows, act: Any, noise: Floats) -> Any:
+        """Acts, and records each step in its slot's next row; returns actions for the worlds, [B, ...]."""
+        self.acted[t] = rows.acts
+        self._open[self.just_ended] = NO_ROW
+        shown = rows.acts | self.just_ended
+        slots = shown.nonzero()[0]
+        if not len(slots):
+            self._open_at[t] = self._open
+            return self._idle
+        own = self._next[slots]
+        actions = act(rows.observations, noise, self.batch, t, rows.starts, shown, own)
+        for leaf, observed in zip(leaves(self.observed), leaves(rows.observations), strict=True):
+            leaf[own, slots] = observed[slots]
+        self._rows_filled[own, slots] = True
+        self._next[slots] += 1
+        acting = rows.acts.nonzero()[0]
+        self._open[acting] = self._next[acting] - 1
+        self._valid[self._open[acting], acting] = True
+        self._open_at[t] = self._open
+        return actions
+
+    def take(self, t: int, rows: SlotRows) -> bool:
+        """Takes what a step gave; returns whether it ended somebody's episode."""
+        self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
+        ended = rows.terminateds | rows.truncateds
+        self.just_ended = ended & (self._open != NO_ROW)
+        return bool(ended.any())
+
+    def end(self, rows: SlotRows, lengths: list[int]) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+        """Ends a fragment, and carries what is open; see the class."""
+        at, slots = (self._open_at != NO_ROW).nonzero()
+        own = self._open_at[at, slots]
+        np.add.at(self._row_rewards, (own, slots), self.rewards[at, slots])
+        terminateds, truncateds = np.zeros((2, *self.rewards.shape), np.bool_)
+        np.logical_or.at(terminateds, (own, slots), self.terminateds[at, slots])
+        np.logical_or.at(truncateds, (own, slots), self.truncateds[at, slots])
+        self._log_actions()
+        if self._log.is_full:
+            self._log.trim(max(lengths))
+        record_row(self.observed, self.length, rows.observations)
+        self._carry(rows.acts)
+        self.batch.update(
+            obs=self.observed,
+            rewards=self._row_rewards,
+            terminateds=terminateds,
+            truncateds=truncateds,
+            valid=self._valid,
+            weights_version=self._versions,
+        )
+        finals = (self.just_ended & (self._next < self.length)).nonzero()[0]
+        return self.batch, self._rows_filled, (self._next[finals], finals)
+
+    def _log_actions(self) -> None:
+        """Keeps the actions by the steps of the worlds in which they were taken; zeros where nobody acted."""
+        actions = np.zeros_like(self.batch["actions"])
+        at, slots = self.acted.nonzero()
+        actions[at, slots] = self.batch["actions"][self._open_at[at, slots], slots]
+        self._log.append(actions)
+
+    def _carry(self, acts: Flags) -> None:
+        """Takes the steps that are open out of the fragment; what they saw closes it in their slots."""
+        self._carries = (self._open != NO_ROW) & ~self.just_ended & ~acts
+        slots = self._carries.nonzero()[0]
+        if not len(slots):
+            return
+        own = self._open[slots]
+        columns = self._columns()
+        self._carried = {name: map_tree(lambda leaf: leaf[own, slots], column) for name, column in columns.items()}
+        self._valid[own, slots] = self._rows_filled[own, slots] = False
+        for name in CLOSING_COLUMNS:
+            if name in columns:
+                for leaf, kept in zip(leaves(columns[name]), leaves(self._carried[name]), strict=True):
+                    leaf[-1, slots] = kept
+
+    def state(self, lengths: list[int], *, tails: bool) -> dict[str, Any]:
+        """Returns the slots' books, their actions, and the steps that are open."""
+        return {
+            **super().state(lengths, tails=tails),
+            "carries": self._carries.copy(),
+            "carried": self._carried if self._carries.any() else {},
+        }
+
+    def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
+        """Goes on with what `state` returned; open steps of worlds that were not brought back are dropped."""
+        super().load_state(state, kept)
+        carries = np.array(state["carries"], np.bool_)
+        still = kept[carries]
+        self._carries = carries & kept
+        self._carried = map_tree(lambda leaf: np.asarray(leaf)[still], state["carried"])

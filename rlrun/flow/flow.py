@@ -256,21 +256,25 @@ class Flow(Iterator[T_co]):
         """Pulls a number of items, or fewer at the end of the stream."""
         return [item for _, item in zip(range(number), self, strict=False)]
 
-    def state(self) -> dict[str, Any]:
-        """Returns what all operators remember, by path, and the items that wait between them."""
-        places = self._places()
+    def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:
+        """Returns what all operators remember, by path, and the items that wait between them.
+
+        Args:
+            without: Flows that lead into this one, whose state is kept elsewhere.
+        """
+        places = self._places(without)
         return {
             "plan": list(places.values()),
             "operators": {path: node.state() for node, path in places.items() if node.stateful},
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` of the same plan returned.
+    def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
+        """Goes on with what `state` of the same plan returned, with the same flows left out.
 
         Raises:
             CheckpointError: If it was saved by another plan.
         """
-        places = self._places()
+        places = self._places(without)
         saved, own = list(state["plan"]), list(places.values())
         if saved != own:
             raise CheckpointError(
@@ -328,11 +332,12 @@ class Flow(Iterator[T_co]):
         """Returns the plan: the steps from the source to the end."""
         return _described(self.node, self._places())
 
-    def _places(self) -> dict[Node, str]:
-        """Returns the path of every node, the ones upstream first."""
+    def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
+        """Returns the path of every node, the ones upstream first, but of those of some flows that lead into it."""
         places: dict[Node, str] = {}
         _locate(self.node, "", places)
-        return places
+        apart = {node for flow in without for node in flow._places()}
+        return {node: path for node, path in places.items() if node not in apart}
 
     def _wait(self, pending: Pending) -> None:
         """Waits until one of the references is ready or the deadline has come."""

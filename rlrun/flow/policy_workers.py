@@ -107,6 +107,29 @@ class PolicyWorkers:
             return Flow(AggregatedRollouts(self._workers, self.policy, in_flight, shown))
         return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
 
+    def joint_rollouts(
+        self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
+    ) -> Flow[dict[str, Any]]:
+        """Delivers the fragments of several policies of one world together, in a dict by policy.
+
+        Args:
+            others: The views of the other policies on the same workers.
+            on_worker: What the fragments of each policy pass on their worker, this one's first.
+            mode: Whether a round is a barrier, as in `rollouts`.
+        """
+        views = [self, *others]
+        chains = [OperatorChain(operators) for operators in on_worker]
+        for view, chain in zip(views, chains, strict=True):
+            view.has_source = True
+            if chain.operators:
+                self._workers.postprocess(view.policy, chain)
+        policies = [view.policy for view in views]
+        described = tuple(operator for chain in chains for operator in chain.described())
+        if mode == "sync":
+            self._workers.keep_states()
+            return Flow(SyncRollouts(self._workers, policies, described))
+        return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
+
     def send(self, weights: Weights, worker: int | None = None) -> None:
         """Gives all workers, or one, new weights; they hold from the next request on."""
         self.sendings += 1

@@ -38,6 +38,8 @@ class Trainee:
         clock: Its counters and schedules.
         filters: Its running statistics, of observations and returns.
         lag: How old the weights were that collected what it learned from.
+        is_sparse: Whether its fragments may have many empty rows, of slots that no agent owns: they are left out of
+            minibatches.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Trainee:
     clock: Clock
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
+    is_sparse: bool = False
 
     @property
     def learner(self) -> Learner:

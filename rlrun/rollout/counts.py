@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ class RolloutCounts:
 
     Attributes:
         env_steps: Env steps of all rollouts that were counted.
+        agent_steps: Steps of each policy's agents, in worlds of many agents.
+        missing_finals: Agents whose episode was cut off without a final observation.
         sample_s: Seconds that the workers took for them, added up.
         env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
     """
@@ -44,7 +47,10 @@ class RolloutCounts:
         self.env_steps = 0
         self.sample_s = 0.0
         self.env_slots_restarted = 0
+        self.agent_steps: Counter[str] = Counter()
+        self.missing_finals = 0
         self._episodes: list[Episode] = []
+        self._agent_episodes: dict[str, list[Episode]] = {}
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
         self._measured: list[MeasuredFragment] = []
 
@@ -54,6 +60,10 @@ class RolloutCounts:
         self.sample_s += rollout.sample_s
         self.env_slots_restarted += rollout.env_slots_restarted
         self._episodes += rollout.episodes
+        self.missing_finals += rollout.missing_finals
+        self.agent_steps.update(rollout.agent_steps)
+        for policy, episodes in rollout.agent_episodes.items():
+            self._agent_episodes.setdefault(policy, []).extend(episodes)
         if rollout.times is not None:
             self._measured.append(
                 MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
@@ -67,6 +77,10 @@ class RolloutCounts:
         """Returns the finished episodes that were counted since the last call."""
         taken, self._episodes = self._episodes, []
         return taken
+
+    def take_agent_episodes(self, policy: str) -> list[Episode]:
+        """Returns the finished episodes of a policy's agents that were counted since the last call."""
+        return self._agent_episodes.pop(policy, [])
 
     def take_measured(self) -> list[MeasuredFragment]:
         """Returns the fragments with times that were counted since the last call."""
@@ -82,6 +96,12 @@ class RolloutCounts:
         return {
             "env_steps": self.env_steps,
             "episodes": [dataclasses.asdict(episode) for episode in self._episodes],
+            "agent_steps": dict(self.agent_steps),
+            "missing_finals": self.missing_finals,
+            "agent_episodes": {
+                policy: [dataclasses.asdict(episode) for episode in episodes]
+                for policy, episodes in self._agent_episodes.items()
+            },
             "filter_deltas": {
                 policy: {name: delta.state() for name, delta in deltas.items()}
                 for policy, deltas in self._filter_deltas.items()
@@ -92,7 +112,17 @@ class RolloutCounts:
         """Goes on with what `state` returned."""
         self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
+        self.load_agent_steps(state)
+        self._agent_episodes = {
+            policy: [Episode(**episode) for episode in episodes]
+            for policy, episodes in state.get("agent_episodes", {}).items()
+        }
         self._filter_deltas = {
             policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}
             for policy, deltas in state["filter_deltas"].items()
         }
+
+    def load_agent_steps(self, state: Mapping[str, Any]) -> None:
+        """Goes on counting agents where `state` was returned; earlier checkpoints knew of no worlds."""
+        self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
+        self.missing_finals = as_count(state.get("missing_finals", 0))

@@ -92,8 +92,9 @@ class Sampler:
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         """Takes over new weights, by policy."""
         self.worker.set_weights(weights)
-        for policy, operators in self.postprocessing.items():
-            operators.set_weights(weights[policy])
+        for policy, latest in weights.items():
+            if policy in self.postprocessing:
+                self.postprocessing[policy].set_weights(latest)
 
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""

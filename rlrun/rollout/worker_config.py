@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.rollout.rewards import RewardSettings
+    from rlrun.worlds.mapping import PolicyMapping
+    from rlrun.worlds.world_config import WorldConfig
 
 LOCAL_INDEX = 0
 """Index of the worker in the trial's own process."""
@@ -21,12 +23,14 @@ class WorkerConfig:
     """What a rollout worker is made from; picklable.
 
     Attributes:
-        env: The environment.
-        num_envs: B, parallel env slots.
+        env: The environment, or a world of many agents.
+        num_envs: Env slots, or worlds, side by side.
         fragment_length: T, steps in a fragment.
         seed: Root seed of the trial.
         behaviors: What acts, by policy.
         rewards: How rewards become those that are learned from, by policy.
+        mapping: Which agent of a world is whose; None for an env with one agent.
+        slots: Slots of each policy in each world; empty for an env with one agent.
         worker_index: 0 in the trial's own process, from 1 in actors.
         num_workers: How many workers there are, the local one included.
         first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
@@ -34,12 +38,14 @@ class WorkerConfig:
         timeout_s: Seconds without a step after which the local worker fails; remote ones are supervised from outside.
     """
 
-    env: EnvConfig
+    env: EnvConfig | WorldConfig
     num_envs: int
     fragment_length: int
     seed: int
     behaviors: dict[str, BehaviorPolicy]
     rewards: Mapping[str, RewardSettings]
+    mapping: PolicyMapping | None = None
+    slots: Mapping[str, int] = field(default_factory=dict)
     worker_index: int = 0
     num_workers: int = 1
     first_fragment: int = 0

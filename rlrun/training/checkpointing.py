@@ -29,7 +29,6 @@ from rlrun.training.demands import refuse_demands, spec_demands
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
-    from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
@@ -120,12 +119,12 @@ def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
     return tensors
 
 
-def trainee_sections(trainee: Trainee, flow: Flow[Any]) -> dict[str, Any]:
-    """Returns a trainee's sections: learner, filters and dataflow."""
+def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a trainee's sections: learner, filters, and the state of its dataflow."""
     return {
         "learner": section("learner", trainee.learner.state()),
         "filters": section("filters", trainee.filters.state()),
-        "flow": section("flow", flow.state()),
+        "flow": section("flow", flow),
     }
 
 

@@ -57,5 +57,50 @@ class EpisodeMetrics:
         self.result()  # raises where an info is no number
 
 
+class AgentMetrics:
+    """Describes the agents of a world: those of each policy together, and each possible agent.
+
+    Args:
+        policies: Names of the policies.
+        agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
+    """
+
+    def __init__(self, policies: Iterable[str], agents: Iterable[str]) -> None:
+        self._of_policies = {policy: EpisodeMetrics() for policy in policies}
+        self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
+
+    def add(self, policy: str, episodes: Iterable[Episode]) -> None:
+        """Takes newly finished episodes of a policy's agents."""
+        for episode in episodes:
+            self._of_policies[policy].add([episode])
+            if episode.agent in self._of_agents:
+                self._of_agents[episode.agent].add([episode])
+
+    def of_policy(self, policy: str) -> dict[str, float | int | None]:
+        """Returns the metrics of a policy's agents."""
+        return self._of_policies[policy].result()
+
+    def of_agents(self) -> dict[str, float | int | None]:
+        """Returns the mean return of each possible agent; None where no episode of its has finished yet."""
+        return {
+            f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]
+            for agent, own in self._of_agents.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint keeps."""
+        return {
+            "policies": {policy: own.state() for policy, own in self._of_policies.items()},
+            "agents": {agent: own.state() for agent, own in self._of_agents.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `state` returned; of policies and agents that were not there then nothing is known."""
+        for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
+            for name, saved in state[kind].items():
+                if name in owned:
+                    owned[name].load_state(saved)
+
+
 def _mean(numbers: list[float] | list[int]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None

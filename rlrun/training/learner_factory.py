@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.make import spaces_of
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import CompilerMissing
 from rlrun.functional.seeding import child_seed
 from rlrun.training.plugin_results import demand, objectives_of
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LocalLearner
     from rlrun.learner.reducer import Reducer
@@ -52,20 +52,20 @@ class AlgorithmLearnerFactory:
 
     Attributes:
         algorithm: Its policy, objectives and settings.
-        env: The environment, whose spaces the policy is built for.
+        env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
         update_executor: How updates are computed.
     """
 
     algorithm: Algorithm[Any]
-    env: EnvConfig
+    env: EnvConfig | Spaces
     seed: int
     update_executor: UpdateExecutor
 
     @cached_property
     def spaces(self) -> Spaces:
         """Observation and action space."""
-        return spaces_of(self.env)
+        return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
 
     def policy(self) -> Policy:
         """Returns the policy with its first parameters."""

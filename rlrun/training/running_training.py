@@ -1,35 +1,39 @@
-"""A training that has started: trainee, workers and dataflow, from iteration to iteration."""
+"""A training that has started: trainees, workers and dataflow, from iteration to iteration."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.spaces import empty_batch
-from rlrun.flow.clock import Clock
 from rlrun.flow.flow import Flow
-from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
-from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
-from rlrun.training.episode_metrics import EpisodeMetrics
-from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
-from rlrun.training.plugin_results import demand
+from rlrun.training.episode_metrics import AgentMetrics, EpisodeMetrics
 from rlrun.training.training_warnings import TrainingWarnings
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
     from rlrun.checkpoint.format import Content
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.learner.update_executor import UpdateExecutor
-    from rlrun.policy.behavior import BehaviorPolicy
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A trainee and the dataflow that it learns by.
+
+    Attributes:
+        trainee: What is trained.
+        flow: How it learns; None if it does not, and acts with the weights that it began with.
+        shared: The flows upstream of its own that other trainees share.
+    """
+
+    trainee: Trainee
+    flow: Flow[Any] | None
+    shared: tuple[Flow[Any], ...] = ()
 
 
 class RunningTraining:
@@ -37,34 +41,58 @@ class RunningTraining:
 
     Args:
         workers: The rollout workers.
-        trainee: What is trained.
-        flow: The dataflow.
+        branches: What is trained, by policy.
+        flow: The dataflow of all of them.
         announce: Called with a sentence on what nobody will have meant.
-        env_slots: Envs of all workers together.
+        env_slots: Envs, or worlds, of all workers together.
+        agents: The possible agents of a world; None where every env has one agent.
 
     Attributes:
         workers: The rollout workers.
-        trainee: What is trained.
-        flow: The dataflow.
-        acting: Acts and is evaluated in this process.
+        branches: What is trained, by policy.
+        flow: The dataflow of all of them.
+        acting: What acts and is evaluated in this process, by policy.
         iteration: Iterations so far.
         time_total_s: Seconds that they took.
         unsaved: What the checkpoint lacked that it goes on from.
     """
 
     def __init__(
-        self, workers: WorkerSet, trainee: Trainee, flow: Flow[Any], *, announce: Callable[[str], None], env_slots: int
+        self,
+        workers: WorkerSet,
+        branches: Mapping[str, Branch],
+        flow: Flow[Any],
+        *,
+        announce: Callable[[str], None],
+        env_slots: int,
+        agents: Sequence[str] | None = None,
     ) -> None:
         self.workers = workers
-        self.trainee = trainee
+        self.branches = dict(branches)
         self.flow = flow
-        self.acting = ActingPolicy(trainee)
+        self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
         self.iteration = 0
         self.time_total_s = 0.0
         self.unsaved: tuple[str, ...] = ()
+        self._clock = self.trainee.clock
         self._episodes = EpisodeMetrics()
-        self._warnings = TrainingWarnings(announce, trainee.workers, env_slots)
+        self._agents = None if agents is None else AgentMetrics(tuple(branches), agents)
+        self._warnings = {
+            policy: TrainingWarnings(announce, branch.trainee.workers, env_slots)
+            for policy, branch in branches.items()
+            if branch.flow is not None
+        }
         self._seconds: dict[str, float] = {}
+
+    @property
+    def trainee(self) -> Trainee:
+        """The first trainee: the only one where an env has one agent."""
+        return next(iter(self.branches.values())).trainee
+
+    @property
+    def trainees(self) -> list[Trainee]:
+        """What is trained, in the order of the policies."""
+        return [branch.trainee for branch in self.branches.values()]
 
     def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result.
@@ -73,41 +101,75 @@ class RunningTraining:
             min_env_steps: Env steps that it takes at least.
             since_last_s: Seconds since the last iteration that count into this one.
         """
-        trainee, flow, counts = self.trainee, self.flow, self.workers.counts
-        trainee.clock.begin_iteration()
+        flow, counts = self.flow, self.workers.counts
+        for trainee in self.trainees:
+            trainee.clock.begin_iteration()
         began, waited_before = time.perf_counter(), flow.waited_s
         next(flow)
-        while trainee.clock.steps_this_iteration < min_env_steps:
+        while self._clock.steps_this_iteration < min_env_steps:
             next(flow)
         seconds = time.perf_counter() - began
         self.iteration += 1
         self.time_total_s += since_last_s + seconds
         self._episodes.add(counts.take_episodes())
-        self._warnings.look(trainee.learner.sgd_steps, counts.env_steps, self._episodes.episodes)
-        return {
+        for policy, warnings in self._warnings.items():
+            sgd_steps = self.branches[policy].trainee.learner.sgd_steps
+            warnings.look(sgd_steps, counts.env_steps, self._episodes.episodes)
+        times = {"time_this_iter_s": since_last_s + seconds, "time_total_s": self.time_total_s}
+        counted = {
             "iteration": self.iteration,
             "env_steps": counts.env_steps,
-            "agent_steps": counts.env_steps,
-            "sgd_steps": trainee.learner.sgd_steps,
+            "agent_steps": counts.env_steps if self._agents is None else counts.agent_steps.total(),
+            "sgd_steps": sum(trainee.learner.sgd_steps for trainee in self.trainees),
             **self._episodes.result(),
-            "env_steps_per_s": trainee.clock.env_steps_this_iteration / seconds,
-            **trainee.lag.take(),
-            "time_this_iter_s": since_last_s + seconds,
-            "time_total_s": self.time_total_s,
-            "weights_version": trainee.learner.weights_version,
-            "worker_restarts": self.workers.worker_restarts,
-            **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
-            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
-            **flow.metrics(),
+            "env_steps_per_s": self._clock.env_steps_this_iteration / seconds,
+        }
+        ending = {
             **self._take_operator_seconds(),
             "time/learner_wait_share": (flow.waited_s - waited_before) / seconds,
         }
+        restarts = {"worker_restarts": self.workers.worker_restarts}
+        if self._agents is None:
+            (branch,) = self.branches.values()
+            lag, learned = self._learned(branch)
+            version = {"weights_version": branch.trainee.learner.weights_version}
+            return {**counted, **lag, **times, **version, **restarts, **learned, **ending}
+        return {**counted, **times, **restarts, **self._of_policies(self._agents), **ending}
+
+    def _learned(self, branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns a trainee's lag, and what its learner and its operators report."""
+        trainee = branch.trainee
+        return trainee.lag.take(), {
+            **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
+            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
+            **({} if branch.flow is None else branch.flow.metrics()),
+        }
+
+    def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
+        """Returns what a world's result says of each policy and each agent."""
+        counts, result = self.workers.counts, {"missing_final_observations": self.workers.counts.missing_finals}
+        for policy, branch in self.branches.items():
+            agents.add(policy, counts.take_agent_episodes(policy))
+            lag, learned = self._learned(branch)
+            own = {
+                "agent_steps": counts.agent_steps[policy],
+                "sgd_steps": branch.trainee.learner.sgd_steps,
+                **agents.of_policy(policy),
+                **lag,
+                "weights_version": branch.trainee.learner.weights_version,
+                **learned,
+            }
+            result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
+        return {**result, **agents.of_agents()}
 
     def broadcast(self) -> None:
         """Has all workers go on from the present weights, and those that learn from the present optimizer."""
-        self.trainee.workers.send(self.trainee.weights(optimizer=True))
-        self._warnings.expect_more_than(self.trainee.workers.sendings)
-        self.acting.refresh()
+        for policy, branch in self.branches.items():
+            trainee = branch.trainee
+            trainee.workers.send(trainee.weights(optimizer=True))
+            if policy in self._warnings:
+                self._warnings[policy].expect_more_than(trainee.workers.sendings)
+            self.acting[policy].refresh()
 
     def sections(self) -> dict[str, Any]:
         """Returns a checkpoint's sections."""
@@ -118,11 +180,29 @@ class RunningTraining:
             "episodes": self._episodes.state(),
             "unsaved": list(dict.fromkeys([*self.flow.unsaved(), *workers["unsaved"]])),
         }
+        if self._agents is not None:
+            own["agents"] = self._agents.state()
+            own["flow"] = self.flow.state(without=self._own_flows())  # of what joins the branches
+            own["shared"] = [flow.state() for flow in self._shared()]
         return {
             "training": checkpointing.section("training", own),
             "workers": checkpointing.section("workers", workers),
-            "trainees": {self.trainee.name: checkpointing.trainee_sections(self.trainee, self.flow)},
+            "trainees": {
+                policy: checkpointing.trainee_sections(branch.trainee, self._flow_state(branch))
+                for policy, branch in self.branches.items()
+            },
         }
+
+    def _own_flows(self) -> list[Flow[Any]]:
+        """Returns the flows of the trainees."""
+        return [branch.flow for branch in self.branches.values() if branch.flow is not None]
+
+    def _shared(self) -> tuple[Flow[Any], ...]:
+        """Returns the flow upstream of all trainees, where there are several."""
+        return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
+
+    def _flow_state(self, branch: Branch) -> dict[str, Any]:
+        return {} if branch.flow is None else branch.flow.state(without=branch.shared)
 
     def load(self, content: Content) -> int:
         """Goes on where a checkpoint left off.
@@ -133,10 +213,13 @@ class RunningTraining:
             Env slots that could not be brought back exactly.
         """
         sections = checkpointing.as_version_2(content).state
-        own = self._load_what_was_learned(content, sections)
-        learner, state = checkpointing.section_state(own, "learner"), checkpointing.section_state(sections, "training")
-        with checkpointing.refusing("section of its learner"):
-            self.trainee.learner.load_state(learner)
+        state = checkpointing.section_state(sections, "training")
+        owned = {policy: self._load_what_was_learned(content, sections, policy) for policy in self.branches}
+        for policy, own in owned.items():
+            learner = checkpointing.section_state(own, "learner")
+            with checkpointing.refusing("section of its learner"):
+                self.branches[policy].trainee.learner.load_state(learner)
+        self._load_counts(sections)
         with checkpointing.refusing("section of its training"):
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
@@ -144,53 +227,77 @@ class RunningTraining:
         self.broadcast()
         if content.format_version == 1:
             return 0
-        workers, flow = checkpointing.section_state(sections, "workers"), checkpointing.section_state(own, "flow")
+        workers = checkpointing.section_state(sections, "workers")
+        flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
         with checkpointing.refusing("section of its workers"):
             restarted = self.workers.load_state(workers)
         with checkpointing.refusing("section of its flow"):
-            self.flow.load_state(flow)
+            for policy, branch in self.branches.items():
+                if branch.flow is not None:
+                    branch.flow.load_state(flows[policy], without=branch.shared)
+            if self._agents is not None:
+                self.flow.load_state(state["flow"], without=self._own_flows())
+                for flow, saved in zip(self._shared(), state["shared"], strict=True):
+                    flow.load_state(saved)
         return restarted
 
     def load_weights(self, content: Content) -> None:
-        """Loads only the policy and its filters."""
-        own = checkpointing.trainee_sections_of(checkpointing.as_version_2(content).state, self.trainee.name)
-        checkpointing.load_policy(self.trainee, content)
-        self._load_filters(own)
+        """Loads only the policies and their filters."""
+        sections = checkpointing.as_version_2(content).state
+        for policy, branch in self.branches.items():
+            own = checkpointing.trainee_sections_of(sections, policy)
+            checkpointing.load_policy(branch.trainee, content)
+            self._load_filters(own, policy)
         self.broadcast()
 
     def adopt(self, content: Content) -> None:
         """Adopts what another run has learned, and goes on with its own envs and draws."""
-        own = self._load_what_was_learned(content, checkpointing.as_version_2(content).state)
-        with checkpointing.refusing("section of its learner"):
-            self.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+        sections = checkpointing.as_version_2(content).state
+        for policy, branch in self.branches.items():
+            own = self._load_what_was_learned(content, sections, policy)
+            with checkpointing.refusing("section of its learner"):
+                branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+        self._load_counts(sections)
         self._count_anew()
         self.broadcast()
 
     def close(self) -> None:
-        """Ends what the dataflow has started, the workers and the learner."""
+        """Ends what the dataflow has started, the workers and the learners."""
         self.flow.close()
         self.workers.close()
-        self.trainee.learner.close()
+        for trainee in self.trainees:
+            trainee.learner.close()
 
-    def _load_what_was_learned(self, content: Content, sections: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Loads what a restored run and one that adopts another have in common; returns the trainee's sections."""
-        trainee = self.trainee
-        own = checkpointing.trainee_sections_of(sections, trainee.name)
+    def _load_what_was_learned(
+        self, content: Content, sections: Mapping[str, Any], policy: str
+    ) -> Mapping[str, Any]:
+        """Loads what a restored trainee and one that adopts another have in common; returns its sections."""
+        trainee = self.branches[policy].trainee
+        own = checkpointing.trainee_sections_of(sections, policy)
         checkpointing.load_policy(trainee, content)
         checkpointing.load_optimizer(trainee, content)
-        self._load_filters(own)
-        with checkpointing.refusing("section of its workers"):
-            self.workers.counts.env_steps = as_count(checkpointing.section_state(sections, "workers")["env_steps"])
-        with checkpointing.refusing("section of its training"):
-            self._episodes.load_state(checkpointing.section_state(sections, "training")["episodes"])
+        self._load_filters(own, policy)
         return own
 
-    def _load_filters(self, own: Mapping[str, Any]) -> None:
+    def _load_counts(self, sections: Mapping[str, Any]) -> None:
+        """Loads what was counted of envs and episodes."""
+        workers, training = (checkpointing.section_state(sections, owner) for owner in ("workers", "training"))
+        with checkpointing.refusing("section of its workers"):
+            self.workers.counts.env_steps = as_count(workers["env_steps"])
+            if self._agents is not None:
+                self.workers.counts.load_agent_steps(workers)
+        with checkpointing.refusing("section of its training"):
+            self._episodes.load_state(training["episodes"])
+            if self._agents is not None:
+                self._agents.load_state(training["agents"])
+
+    def _load_filters(self, own: Mapping[str, Any], policy: str) -> None:
+        trainee = self.branches[policy].trainee
         with checkpointing.refusing("section of its filters"):
-            self.trainee.filters.load_state(checkpointing.section_state(own, "filters"))
-            self.acting.refresh()
-            if self.trainee.filters.moments:  # raises where they are of other observations
-                self.acting.behavior().filtered(empty_batch(self.trainee.spaces.observation, 1))
+            trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+            self.acting[policy].refresh()
+            if trainee.filters.moments:  # raises where they are of other observations
+                self.acting[policy].behavior().filtered(empty_batch(trainee.spaces.observation, 1))
 
     def _count_anew(self) -> None:
         """Has the next result count minibatches and env steps from here, as the counters have just been set."""
@@ -202,72 +309,3 @@ class RunningTraining:
         now["waiting"] = self.flow.waited_s
         self._seconds = now
         return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
-
-
-def assemble(
-    env: EnvConfig,
-    algorithm: Algorithm[Any],
-    seed: int,
-    announce: Callable[[str], None],
-    *,
-    update_executor: UpdateExecutor,
-    for_plan: bool = False,
-) -> RunningTraining:
-    """Returns trainee, workers and dataflow.
-
-    Args:
-        env: The environment.
-        algorithm: The algorithm with its settings.
-        seed: Root seed.
-        announce: Called with a sentence when something is about to take long.
-        update_executor: How updates are computed.
-        for_plan: Whether the dataflow is only printed: nothing is started then.
-    """
-    config = algorithm.config
-    factory = AlgorithmLearnerFactory(algorithm, env, seed, update_executor)
-    start_learner = cache(partial(started_learner, factory, announce))
-    behaviors = {} if for_plan else {DEFAULT_POLICY: start_learner().policy.behavior()}
-    workers = _worker_set(env, algorithm, seed, behaviors)
-    schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
-    trainee = Trainee(
-        name=DEFAULT_POLICY,
-        policy_names=(DEFAULT_POLICY,),
-        seed=seed,
-        fragment_length=config.fragment_length,
-        learner_factory=factory,
-        start_learner=start_learner,
-        get_spaces=lambda: factory.spaces,
-        workers=PolicyWorkers(workers, DEFAULT_POLICY),
-        clock=Clock(schedules, workers.counts, start_learner, algorithm.clock_unit),
-    )
-    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
-    flow = demand(algorithm.learn(collected, trainee), Flow, algorithm, "learn")
-    learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
-    if update_executor == "compiled" and learns_elsewhere:
-        announce(COMPILED_ELSEWHERE)
-    return RunningTraining(workers, trainee, flow, announce=announce, env_slots=config.env_slots)
-
-
-def _worker_set(
-    env: EnvConfig, algorithm: Algorithm[Any], seed: int, behaviors: dict[str, BehaviorPolicy]
-) -> WorkerSet:
-    """Returns the workers, which start when they are first used."""
-    config = algorithm.config
-    worker = WorkerConfig(
-        env=env,
-        num_envs=config.num_envs_per_worker,
-        fragment_length=config.fragment_length,
-        seed=seed,
-        behaviors=behaviors,
-        rewards={DEFAULT_POLICY: RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)},
-        num_workers=max(config.num_workers, 1),
-        timeout_s=config.worker_timeout_s,
-    )
-    return WorkerSet(
-        algorithm.worker_config(worker),
-        config.num_workers,
-        num_cpus_per_worker=config.num_cpus_per_worker,
-        worker_timeout_s=config.worker_timeout_s,
-        max_worker_restarts=config.max_worker_restarts,
-        factory=algorithm.worker_factory,
-    )

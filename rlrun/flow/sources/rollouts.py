@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlrun.actors.batch_ref import BatchRef
@@ -20,12 +20,21 @@ RolloutMode = Literal["sync", "async"]
 
 
 class RolloutSource(Source):
-    """What both kinds of rollouts share: fragments that are here and not pulled yet, which a checkpoint keeps."""
+    """What both kinds of rollouts share: fragments that are here and not pulled yet, which a checkpoint keeps.
+
+    Items are the batches of one policy, or of several ones a dict of their batches by policy.
+    """
 
     source_name = "parallel_rollouts"
 
-    def __init__(self, workers: WorkerSet, policy: str, settings: Mapping[str, Any], on_workers: Any) -> None:
-        shown = {"policy": policy} if policy != DEFAULT_POLICY else {}
+    def __init__(
+        self, workers: WorkerSet, policy: str | Sequence[str], settings: Mapping[str, Any], on_workers: Any
+    ) -> None:
+        shown: dict[str, Any] = {}
+        if not isinstance(policy, str):
+            shown["policies"] = list(policy)
+        elif policy != DEFAULT_POLICY:
+            shown["policy"] = policy
         super().__init__(self.source_name, {"workers": workers.num_workers or "local", **settings, **shown})
         self.on_workers = on_workers
         self.workers = workers
@@ -35,10 +44,17 @@ class RolloutSource(Source):
     def receive(self, rollout: Rollout) -> None:
         """Counts a fragment and keeps its batch until it is pulled."""
         self.workers.counts.count(rollout)
-        item = rollout.batches[self.policy]
-        if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
-            item = with_weights_version(item, rollout.weights_versions[self.policy])
+        if isinstance(self.policy, str):
+            item = self._item(rollout, self.policy)
+        else:
+            item = {policy: self._item(rollout, policy) for policy in self.policy}
         self.here.append(Delivered(item, rollout.worker_index))
+
+    def _item(self, rollout: Rollout, policy: str) -> Any:
+        item = rollout.batches[policy]
+        if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
+            return with_weights_version(item, rollout.weights_versions[policy])
+        return item
 
     @property
     def stateful(self) -> bool:
@@ -64,7 +80,7 @@ def fetched(delivered: Delivered) -> Delivered:
 class SyncRollouts(RolloutSource):
     """Rounds of one fragment from every worker."""
 
-    def __init__(self, workers: WorkerSet, policy: str, on_workers: Any) -> None:
+    def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
         self._round: dict[int, Rollout] | None = None
 
@@ -100,7 +116,7 @@ class AsyncRollouts(RolloutSource):
     def __init__(
         self,
         workers: WorkerSet,
-        policy: str,
+        policy: str | Sequence[str],
         on_workers: Any,
         in_flight: int,
         settings: Mapping[str, Any] | None = None,

@@ -1,0 +1,318 @@
+"""Puts a training together: trainees, workers, and the dataflow of one trainee or of several in one world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.errors import UsageError
+from rlrun.flow.clock import Clock
+from rlrun.flow.concurrently import concurrently
+from rlrun.flow.flow import Flow, learns
+from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.seeding import child_seed
+from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.rollout.worker_set import ROLLOUT_WORKER, WorkerSet
+from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
+from rlrun.training.plugin_results import demand
+from rlrun.training.running_training import Branch, RunningTraining
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world_config import WorldConfig
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
+    from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.flow.sources.rollouts import RolloutMode
+    from rlrun.learner.learner import Learner
+    from rlrun.learner.update_executor import UpdateExecutor
+    from rlrun.training.policies import Policies
+
+
+def assemble(
+    env: EnvConfig | WorldConfig,
+    policies: Policies,
+    seed: int,
+    announce: Callable[[str], None],
+    *,
+    update_executor: UpdateExecutor,
+    for_plan: bool = False,
+) -> RunningTraining:
+    """Returns trainees, workers and dataflow.
+
+    Args:
+        env: The environment, or the world of many agents.
+        policies: What learns, and how.
+        seed: Root seed.
+        announce: Called with a sentence when something is about to take long.
+        update_executor: How updates are computed.
+        for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
+
+    Raises:
+        UsageError: Algorithms that cannot learn side by side.
+    """
+    if isinstance(env, WorldConfig):
+        return _in_world(env, policies, seed, announce, update_executor=update_executor, for_plan=for_plan)
+    if len(policies.algorithms) > 1 or policies.slots or policies.mapping:
+        raise UsageError(
+            f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
+            "for a world of many agents"
+        )
+    algorithm = policies.first
+    config = algorithm.config
+    making = _Making(algorithm, AlgorithmLearnerFactory(algorithm, env, seed, update_executor), announce)
+    behaviors = {} if for_plan else {DEFAULT_POLICY: making.start_learner().policy.behavior()}
+    worker = WorkerConfig(
+        env=env,
+        num_envs=config.num_envs_per_worker,
+        fragment_length=config.fragment_length,
+        seed=seed,
+        behaviors=behaviors,
+        rewards={DEFAULT_POLICY: rewards_of(config)},
+        num_workers=max(config.num_workers, 1),
+        timeout_s=config.worker_timeout_s,
+    )
+    workers = _worker_set(algorithm.worker_config(worker), config, algorithm.worker_factory)
+    trainee = making.trainee(DEFAULT_POLICY, workers, seed, config.fragment_length)
+    branch = Branch(trainee, _learning_alone(algorithm, trainee))
+    _announce_compilation(config, trainee, update_executor, announce)
+    flow = branch.flow
+    assert flow is not None
+    return RunningTraining(workers, {DEFAULT_POLICY: branch}, flow, announce=announce, env_slots=config.env_slots)
+
+
+@dataclass(frozen=True)
+class _World:
+    """What a world says of itself and of its policies.
+
+    Attributes:
+        spaces: Of each policy's agents.
+        slots: Of each policy, in one world.
+        agents: The possible agents.
+    """
+
+    spaces: Mapping[str, Spaces]
+    slots: Mapping[str, int]
+    agents: tuple[str, ...]
+
+
+def _in_world(
+    env: WorldConfig,
+    policies: Policies,
+    seed: int,
+    announce: Callable[[str], None],
+    *,
+    update_executor: UpdateExecutor,
+    for_plan: bool,
+) -> RunningTraining:
+    """Returns what trains the policies of a world."""
+    sampling, mapping = policies.sampling, PolicyMapping(tuple(policies.algorithms), policies.mapping)
+    world = _looked_at(env, mapping, policies.slots)
+    algorithms = _sampling_together(policies, world.slots)
+    wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
+    length = sampling.rollout_fragment_length or min(wanted.values())
+    making = {
+        policy: _Making(
+            algorithm,
+            AlgorithmLearnerFactory(algorithm, world.spaces[policy], _seed_of(policy, policies, seed), update_executor),
+            announce,
+        )
+        for policy, algorithm in algorithms.items()
+    }
+    behaviors = {} if for_plan else {name: own.start_learner().policy.behavior() for name, own in making.items()}
+    worker = WorkerConfig(
+        env=env,
+        num_envs=sampling.num_envs_per_worker,
+        fragment_length=length,
+        seed=seed,
+        behaviors=behaviors,
+        rewards={policy: rewards_of(algorithm.config) for policy, algorithm in algorithms.items()},
+        mapping=mapping,
+        slots=dict(world.slots),
+        num_workers=max(sampling.num_workers, 1),
+        timeout_s=sampling.worker_timeout_s,
+    )
+    workers = _worker_set(worker, sampling, ROLLOUT_WORKER)
+    trainees = {}
+    for policy, own in making.items():
+        joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
+        trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined, is_sparse=True)
+    branches, flow = _learning_together(algorithms, trainees, policies.trained, length)
+    for trainee in trainees.values():
+        _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
+    return RunningTraining(
+        workers,
+        branches,
+        flow,
+        announce=announce,
+        env_slots=sampling.num_envs_per_worker * max(sampling.num_workers, 1),
+        agents=world.agents,
+    )
+
+
+def _seed_of(policy: str, policies: Policies, seed: int) -> int:
+    """Returns the root seed of a policy: its own where there are several, so that two equal ones begin differently."""
+    return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
+
+
+def _looked_at(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> _World:
+    """Makes one world, to see what it is."""
+    world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
+    try:
+        return _World(dict(world.spaces), dict(world.slots), tuple(world.possible_agents))
+    finally:
+        world.close()
+
+
+def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str, Algorithm[Any]]:
+    """Returns the algorithms with the settings of sampling that they have in common; a slot counts as an env slot."""
+    shared = policies.sampling.model_dump(exclude={"rollout_fragment_length"})
+    algorithms = {}
+    for policy, algorithm in policies.algorithms.items():
+        config = algorithm.config
+        own = {name: value for name, value in shared.items() if name in type(config).model_fields}
+        own["num_envs_per_worker"] = policies.sampling.num_envs_per_worker * slots[policy]
+        algorithms[policy] = type(algorithm)(config.replace(**own))
+    return algorithms
+
+
+def _learning_together(
+    algorithms: Mapping[str, Algorithm[Any]],
+    trainees: Mapping[str, Trainee],
+    trained: tuple[str, ...],
+    length: int,
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Returns the dataflow of each trainee, and of all together.
+
+    One trainee has the workers for itself. Several learn from copies of one stream. None of them is ahead of another by
+    more than one fragment, so that each learns from the one just collected.
+    """
+    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
+    if len(trained) == 1:
+        (policy,) = trained
+        flow = _learning_alone(algorithms[policy], trainees[policy])
+        branches[policy] = Branch(trainees[policy], flow)
+        return branches, flow
+    operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
+    mode = _common_mode({policy: algorithms[policy] for policy in trained})
+    first, *others = (trainees[policy].workers for policy in trained)
+    source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
+    copies = source.duplicate(len(trained), lead=1)
+    for policy, copy in zip(trained, copies, strict=True):
+        algorithm, trainee = algorithms[policy], trainees[policy]
+        fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
+        if trainee.fragment_length > length:
+            join = JoinFragments(
+                trainee.fragment_length // length, normalized=algorithm.config.normalize_observations
+            )
+            fragments = fragments.zip_with_worker().combine(join)
+        learned = demand(algorithm.learn(fragments, trainee), Flow, algorithm, "learn")
+        branches[policy] = Branch(trainee, learned, shared=copies)
+    flows = [branches[policy].flow for policy in trained]
+    return branches, concurrently(*(flow for flow in flows if flow is not None))
+
+
+def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
+    """Returns what an algorithm does on the workers.
+
+    Raises:
+        UsageError: It learns there.
+    """
+    operators = list(algorithm.on_worker(trainee))
+    if any(learns(operator) for operator in operators):
+        raise UsageError(
+            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only what "
+            "acts where several policies learn in one world: choose an algorithm that learns beside them, such as ppo"
+        )
+    return operators
+
+
+def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
+    """Returns how the fragments of a world are collected that several algorithms learn from.
+
+    Raises:
+        UsageError: They do not want the same.
+    """
+    modes = {policy: algorithm.mode for policy, algorithm in algorithms.items()}
+    (first, mode), *others = modes.items()
+    for policy, other in others:
+        if other != mode:
+            raise UsageError(
+                f"policy {first} ({algorithms[first].name()}) collects {_MODES[mode]} and policy {policy} "
+                f"({algorithms[policy].name()}) {_MODES[other]}, and they share their workers: choose algorithms that "
+                "agree, or set `asynchronous` of ppo"
+            )
+    return mode
+
+
+_MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
+
+
+class _Making:
+    """Makes the trainee of an algorithm, whose learner starts when somebody reads it."""
+
+    def __init__(
+        self, algorithm: Algorithm[Any], factory: AlgorithmLearnerFactory, announce: Callable[[str], None]
+    ) -> None:
+        self.algorithm = algorithm
+        self.factory = factory
+        self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce))
+
+    def trainee(
+        self, name: str, workers: WorkerSet, seed: int, fragment_length: int, *, is_sparse: bool = False
+    ) -> Trainee:
+        """Returns the trainee."""
+        config, start_learner = self.algorithm.config, self.start_learner
+        schedules = {field: getattr(config, field) for field in config.scheduled_fields()}
+        return Trainee(
+            name=name,
+            policy_names=(name,),
+            seed=seed,
+            fragment_length=fragment_length,
+            learner_factory=self.factory,
+            start_learner=start_learner,
+            get_spaces=lambda: self.factory.spaces,
+            workers=PolicyWorkers(workers, name),
+            clock=Clock(schedules, workers.counts, start_learner, self.algorithm.clock_unit),
+            is_sparse=is_sparse,
+        )
+
+
+def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
+    """Returns the dataflow of a trainee that has the workers for itself."""
+    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
+    return demand(algorithm.learn(collected, trainee), Flow, algorithm, "learn")
+
+
+def rewards_of(config: AlgorithmConfig) -> RewardSettings:
+    """Returns how an algorithm's rewards become those that are learned from."""
+    return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
+
+
+def _announce_compilation(
+    config: AlgorithmConfig, trainee: Trainee, update_executor: UpdateExecutor, announce: Callable[[str], None]
+) -> None:
+    learns_elsewhere = config.num_learners or (config.num_workers and trainee.workers.learns_on_workers)
+    if update_executor == "compiled" and learns_elsewhere:
+        announce(COMPILED_ELSEWHERE)
+
+
+def _worker_set(worker: Any, sampling: SamplingSettings, factory: str) -> WorkerSet:
+    """Returns the workers, which start when they are first used."""
+    return WorkerSet(
+        worker,
+        sampling.num_workers,
+        num_cpus_per_worker=sampling.num_cpus_per_worker,
+        worker_timeout_s=sampling.worker_timeout_s,
+        max_worker_restarts=sampling.max_worker_restarts,
+        factory=factory,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -13,9 +13,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import leaves, map_tree
+from rlrun.data.tree import map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
-from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_writer
+from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
 
 
@@ -53,7 +53,7 @@ class LoopVectorEnv:
         self._ledger = EpisodeLedger(seeds, self.num_envs, first_episodes)
         self._observations = empty_batch(self.observation_space, self.num_envs)
         self._write = row_writer(self.observation_space, self._observations)
-        self._rows = _row_splitter(self.action_space)
+        self._rows = row_splitter(self.action_space)
         self._rewards = np.zeros(self.num_envs)
         self._terminateds = np.zeros(self.num_envs, dtype=bool)
         self._truncateds = np.zeros(self.num_envs, dtype=bool)
@@ -239,19 +239,3 @@ def waits_for(frame: FrameType | None) -> str:
             return env._where(frame.f_locals["slot"])
         frame = frame.f_back
     return ""
-
-
-def _row_splitter(space: gymnasium.Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that walks through a batch of actions, row by row.
-
-    The batch is copied, because an env may keep its action and the caller may write the next ones over it.
-    """
-    if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-
-        def rows_of_tree(actions: Tree) -> Iterator[Any]:
-            copied = map_tree(np.copy, actions)
-            length = len(leaves(copied)[0])
-            return (map_tree(lambda leaf, i=i: leaf[i], copied) for i in range(length))
-
-        return rows_of_tree
-    return lambda actions: iter(np.array(actions))

@@ -67,30 +67,32 @@ def check_single_env(config: EnvConfig) -> None:
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
     for wrapper in config.wrappers:
-        _check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
+        check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):
         factory = _factory(config)
         offered: dict[str, Any] = {
             name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
         }
-        _check_call(factory, (), {**offered, **config.kwargs}, f"env {config.id}")
+        check_call(factory, (), {**offered, **config.kwargs}, f"env {config.id}")
         return
     spec = _usable_spec(config.id)
     if config.kwargs:
-        _check_call(_creator(spec), (), {**spec.kwargs, **config.kwargs}, f"env {config.id}")
+        check_call(_creator(spec), (), {**spec.kwargs, **config.kwargs}, f"env {config.id}")
 
 
 def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
     factory = _factory(config)
     wanted = _parameters(factory)
     kwargs |= {name: value for name, value in offered.items() if name in wanted and name not in kwargs}
-    _check_call(factory, (), kwargs, f"env {config.id}")
+    check_call(factory, (), kwargs, f"env {config.id}")
     try:
         env = factory(**kwargs)
     except (Exception, SystemExit) as error:
         raise env_error(config.id, "its factory", where, error) from error
     if not isinstance(env, gymnasium.Env):
-        raise EnvironmentUnusable(f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env)}")
+        raise EnvironmentUnusable(
+            f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env, config.id)}"
+        )
     return env if config.max_episode_steps is None else gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
 
 
@@ -106,7 +108,7 @@ def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env
     # A spec with a version is taken as it is: an older version than the newest is a choice, not a mistake to warn of.
     # Order enforcing would cost each step a call to notice what the loop backend never does.
     spec = dataclasses.replace(spec, order_enforce=False)
-    _check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+    check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
     try:
         with _without_model_warnings(spec):
             return gymnasium.make(spec, config.max_episode_steps, disable_env_checker=True, **kwargs)
@@ -145,7 +147,7 @@ def _usable_spec(env_id: str) -> EnvSpec:
 
 def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
     wrapper_class = _wrapper_class(wrapper)
-    _check_call(wrapper_class, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    check_call(wrapper_class, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
     try:
         wrapped = wrapper_class(env, **wrapper.kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
@@ -153,7 +155,7 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
     except (Exception, SystemExit) as error:
         raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error) from error
     if not isinstance(wrapped, gymnasium.Env):
-        raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped)}")
+        raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped, env_id)}")
     return wrapped
 
 
@@ -170,7 +172,7 @@ def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
 
 
-def _check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
+def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
     """Checks that a call fits its signature, so that a TypeError from the call itself is known to be its own."""
     parameters = _parameters(called)
     if not parameters:
@@ -199,12 +201,15 @@ def _any_keyword(called: Callable[..., Any]) -> str:
     return next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), "")
 
 
-def _not_an_env(found: Any) -> str:
+def _not_an_env(found: Any, factory: str) -> str:
     if found is None:
         return "but it returned None: is a return statement missing?"
-    bases = [base.__module__.partition(".")[0] for base in type(found).__mro__]
-    if "gym" in bases:
+    bases = [base.__module__ for base in type(found).__mro__]
+    packages = [module.partition(".")[0] for module in bases]
+    if "gym" in packages:
         return "but it returned one of the old gym package: derive it from gymnasium.Env"
+    if "pettingzoo" in packages or "rlrun.worlds.world" in bases:
+        return f"but it returned a world of many agents, a {type(found).__name__}: write env: {{world: {factory}}}"
     return f"but it returned a {type(found).__name__}"
 
 

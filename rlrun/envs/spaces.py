@@ -10,6 +10,7 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
+from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import EnvironmentUnusable
 
 Tree = Any
@@ -112,6 +113,23 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any]) -> Callable[[int, Any], 
         rows[slot] = observation
 
     return write
+
+
+def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
+    """Returns a function that walks through a batch of actions, row by row.
+
+    The batch, leaves [B, ...], is copied, because an env may keep its action and the caller may write the next ones
+    over it.
+    """
+    if isinstance(space, Dict | Tuple):
+
+        def rows_of_tree(actions: Tree) -> Iterator[Any]:
+            copied = map_tree(np.copy, actions)
+            length = len(leaves(copied)[0])
+            return (map_tree(lambda leaf, i=i: leaf[i], copied) for i in range(length))
+
+        return rows_of_tree
+    return lambda actions: iter(np.array(actions))
 
 
 def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:

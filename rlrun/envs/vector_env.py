@@ -187,6 +187,10 @@ def cannot_begin(env_id: str, reason: str) -> UsageError:
     return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
 
 
+_EXAMPLES = ("rlrun.envs.worlds",)
+"""Modules of ours that hold environments: what is raised there is told like what others' raise."""
+
+
 def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvError:
     """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
 
@@ -204,7 +208,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvE
 
 
 def _is_ours(module: str) -> bool:
-    return module.startswith("rlrun.envs.") and module != "rlrun.envs.worlds"
+    return module.startswith(("rlrun.envs.", "rlrun.worlds.")) and module not in _EXAMPLES
 
 
 def _old_interface(error: BaseException) -> str:

@@ -1,0 +1,206 @@
+"""Steps worlds of dicts one after the other in this process: the backend that takes any world."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.policy_slots import PolicySlots
+from rlrun.worlds.running_world import RunningWorld
+from rlrun.worlds.vector_world import WorldRows
+from rlrun.worlds.world import World, WorldClock
+
+
+class LoopWorlds:
+    """Worlds of dicts in a loop, what their agents see in preallocated rows.
+
+    What a world returns is checked closely where that costs nothing: at each reset and at the first step after `reset`
+    or `restore`. Later steps are looked at for rewards that are no numbers, and for observations of another shape or
+    type.
+
+    A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it.
+    An agent whose first observation would be its last never acts, and gets no slot.
+
+    Args:
+        world_id: What messages call the worlds.
+        worlds: Worlds of one kind, W of them.
+        seeds: Where the seeds of episodes come from.
+        mapping: Which agent is whose.
+        spaces: By policy, one of its agents and the spaces of all of them.
+        slots: By policy, its slots in each world, K.
+        max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
+        first_episodes: Number of each world's first episode; 0 for all unless given.
+    """
+
+    def __init__(
+        self,
+        world_id: str,
+        worlds: Sequence[World],
+        seeds: EpisodeSeeds,
+        mapping: PolicyMapping,
+        spaces: Mapping[str, tuple[str, Spaces]],
+        slots: Mapping[str, int],
+        max_episode_steps: int | None = None,
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        self.num_worlds = len(worlds)
+        self.clock: WorldClock = worlds[0].clock
+        self.state_space = worlds[0].state_space
+        self.spaces: Mapping[str, Spaces] = {policy: of_policy for policy, (_, of_policy) in spaces.items()}
+        self.slots: Mapping[str, int] = {policy: self.num_worlds * slots[policy] for policy in spaces}
+        self._id = world_id
+        self._policies = {
+            policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy])
+            for policy, (agent, of_policy) in spaces.items()
+        }
+        self._splitters = {policy: row_splitter(of_policy.action) for policy, of_policy in self.spaces.items()}
+        self._ledger = EpisodeLedger(seeds, self.num_worlds, first_episodes)
+        self._worlds = [
+            RunningWorld(
+                world_id, world, number, seeds.worker_index, self._policies, mapping, self.clock, max_episode_steps
+            )
+            for number, world in enumerate(worlds)
+        ]
+        space = self.state_space
+        self._states = None if space is None else np.zeros((self.num_worlds, *space.shape), space.dtype)
+        self._rows = {policy: slots.rows for policy, slots in self._policies.items()}
+        self._unchecked = True
+
+    def reset(self) -> WorldRows:
+        """Begins the first episode of every world with its own seed."""
+        self._ledger.start_over()
+        for number, world in enumerate(self._worlds):
+            world.reset(self._ledger.place(number, 0))
+            self._write_state(number)
+        self._unchecked = True
+        return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
+
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        closely = self._unchecked
+        if closely:
+            self._check_actions(actions)
+        self._unchecked = False
+        rows = {policy: list(split(actions[policy])) for policy, split in self._splitters.items()}
+        stepped = np.ones(self.num_worlds, np.bool_)
+        for slots in self._policies.values():
+            slots.forget_step(slice(None))
+        for number, world in enumerate(self._worlds):
+            if world.awaiting:
+                self._ledger.begin_next(number)
+                world.reset(self._ledger.place(number, 0))
+                stepped[number] = False
+            else:
+                world.step(
+                    {policy: rows[policy][slots.of_world(number)] for policy, slots in self._policies.items()}, closely
+                )
+            self._write_state(number)
+        self._check_rewards()
+        return self._shown(stepped)
+
+    def owners(self, policy: str) -> Sequence[str]:
+        """Returns the id of the agent that owns each slot, or owned it last, [B]; "" before the first."""
+        return self._policies[policy].owners
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each world is."""
+        return [world.place for world in self._worlds]
+
+    def restore(
+        self,
+        places: Sequence[EpisodePlace],
+        actions: Sequence[Mapping[str, Tree]],
+        hashes: Sequence[str],
+        max_replay_s: float,
+    ) -> tuple[WorldRows, list[bool]]:
+        """Returns to the given places, world after world, as `VectorWorld.restore` says.
+
+        Rewards, ends and infos of the steps before are not told again.
+        """
+        deadline = time.monotonic() + max_replay_s
+        exact = []
+        for number, world in enumerate(self._worlds):
+            self._ledger.return_to(number, places[number])
+            world.reset(places[number])
+            exact.append(self._replay(number, places[number], actions[number], hashes[number], deadline))
+            if not exact[-1]:
+                self._ledger.begin_next(number)
+                world.reset(self._ledger.place(number, 0))
+            self._write_state(number)
+        for slots in self._policies.values():
+            slots.forget_news(slice(None))
+        self._unchecked = True
+        rows = self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
+        rows.ended[:], rows.infos, rows.missing_finals = False, {}, 0
+        return rows, exact
+
+    def hashes(self) -> list[str]:
+        """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
+        return [world.digest() for world in self._worlds]
+
+    def close(self) -> None:
+        """Closes the worlds."""
+        for world in self._worlds:
+            if told := world.close():
+                warnings.warn(str(told), stacklevel=2)  # what was learned is not lost for it
+
+    def _replay(
+        self, number: int, place: EpisodePlace, actions: Mapping[str, Tree], saved_hash: str, deadline: float
+    ) -> bool:
+        """Replays a world's actions from its reset on; returns whether it is where it was."""
+        world = self._worlds[number]
+        columns = {policy: map_tree(np.asarray, actions[policy]) for policy in self._policies}
+        for t in range(place.length):
+            if world.awaiting or time.monotonic() > deadline:
+                return False
+            for slots in self._policies.values():
+                slots.forget_step(slots.of_world(number))
+            rows = {
+                policy: list(split(map_tree(lambda leaf, t=t: leaf[t], columns[policy])))
+                for policy, split in self._splitters.items()
+            }
+            world.step(rows, closely=False)
+        return world.digest() == saved_hash
+
+    def _check_actions(self, actions: Mapping[str, Tree]) -> None:
+        for policy, slots in self._policies.items():
+            acts = slots.rows.acts
+            acting = map_tree(lambda leaf, acts=acts: np.asarray(leaf)[acts], actions[policy])
+            if reason := action_misfit(slots.spaces.action, acting, int(acts.sum())):
+                raise EnvError(f"env {self._id} cannot be given these actions of policy {policy}: {reason}")
+
+    def _check_rewards(self) -> None:
+        for slots in self._policies.values():
+            rewards = slots.rows.rewards
+            if not math.isfinite(rewards.sum()):
+                slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
+                self._worlds[slot // slots.per_world].refuse_reward(slots.owners[slot], rewards[slot])
+
+    def _write_state(self, number: int) -> None:
+        if self._states is not None:
+            self._states[number] = self._worlds[number].state()
+
+    def _shown(self, stepped: NDArray[np.bool_]) -> WorldRows:
+        infos: dict[str, dict[int, Mapping[str, Any]]] = {}
+        for world in self._worlds:
+            for policy, by_slot in world.infos.items():
+                infos.setdefault(policy, {}).update(by_slot)
+        return WorldRows(
+            policies=self._rows,
+            states=self._states,
+            stepped=stepped,
+            ended=np.array([world.awaiting for world in self._worlds]),
+            infos=infos,
+            missing_finals=sum(world.missing_finals for world in self._worlds),
+        )

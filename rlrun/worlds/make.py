@@ -1,0 +1,226 @@
+"""From a world's config to worlds: the only door to them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+
+from rlrun.envs.env_config import WrapperConfig
+from rlrun.envs.single_env import check_call
+from rlrun.envs.spaces import Spaces, check_spaces
+from rlrun.envs.vector_env import EpisodeSeeds, env_error
+from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.registry import UserCodeError, load_object
+from rlrun.worlds.loop_worlds import LoopWorlds
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
+from rlrun.worlds.vector_world import VectorWorld
+from rlrun.worlds.world import World
+from rlrun.worlds.world_checks import other_spaces
+from rlrun.worlds.world_config import WorldConfig
+
+__all__ = ["check_world", "make_vector_world", "make_world", "spaces_of_policies"]
+
+_MARL = "pip install 'rlrun[marl]'"
+
+
+def check_world(config: WorldConfig) -> None:
+    """Checks what can be checked without building the world: factory or module, packages, wrappers, keyword arguments.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist; the message names the nearest.
+        EnvironmentUnusable: A package is not installed; the message names the pip command.
+        UserCodeError: The module of a factory or wrapper raises while it is imported.
+    """
+    for wrapper in config.wrappers:
+        check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    check_call(_factory(config), (), config.kwargs, f"env {config.id}")
+
+
+def make_world(config: WorldConfig) -> World:
+    """Makes one world with its wrappers.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or this is no world of many agents.
+        EnvError: The world's own code raised.
+    """
+    check_world(config)
+    factory = _factory(config)
+    try:
+        world = _as_world(config.id, factory(**config.kwargs))
+    except EnvironmentUnusable:
+        raise
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "its factory", "before any episode", error) from error
+    for wrapper in config.wrappers:
+        world = _wrapped(world, wrapper, config.id)
+    if config.clock is not None:
+        world.clock = config.clock
+    return world
+
+
+def make_vector_world(
+    config: WorldConfig,
+    num_worlds: int,
+    seeds: EpisodeSeeds,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    first_episodes: Sequence[int] | None = None,
+) -> VectorWorld:
+    """Makes W worlds side by side.
+
+    Args:
+        config: Which world.
+        num_worlds: W.
+        seeds: Where the seeds of episodes come from; holds the worker index.
+        mapping: Which agent is whose.
+        slots: By policy, its slots in each world. A policy that is not named has one for each possible agent that is
+            its at the same time.
+        first_episodes: Number of each world's first episode; 0 for all unless given.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
+        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        EnvError: The world's own code raised.
+    """
+    worlds = [make_world(config) for _ in range(num_worlds)]
+    spaces = _spaces_by_policy(config, worlds[0], mapping)
+    return LoopWorlds(
+        config.id,
+        worlds,
+        seeds,
+        mapping,
+        spaces,
+        {**_default_slots(worlds[0], mapping), **slots},
+        config.max_episode_steps,
+        first_episodes,
+    )
+
+
+def spaces_of_policies(config: WorldConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
+    """Returns by policy the observation and action space of its agents; builds one world.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
+        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        EnvError: The world's own code raised.
+    """
+    world = make_world(config)
+    try:
+        return {policy: spaces for policy, (_, spaces) in _spaces_by_policy(config, world, mapping).items()}
+    finally:
+        world.close()
+
+
+def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:
+    """Returns by policy the first possible agent that is its, and the spaces of all of them."""
+    found: dict[str, tuple[str, Spaces]] = {}
+    by_agent = {agent: _spaces_of(config, world, agent) for agent in world.possible_agents}
+    for seating in mapping.seatings(world.possible_agents):
+        for policy, agents in seating.items():
+            for agent in agents:
+                first, spaces = found.setdefault(policy, (agent, by_agent[agent]))
+                if by_agent[agent] != spaces:
+                    raise other_spaces(config.id, policy, {first: spaces, agent: by_agent[agent]})
+    for policy in mapping.policies:
+        if policy not in found:
+            raise UsageError(
+                f"env {config.id}: no agent is policy {policy}'s: map one of {', '.join(world.possible_agents)} to it"
+            )
+    return {policy: found[policy] for policy in mapping.policies}
+
+
+def _spaces_of(config: WorldConfig, world: World, agent: str) -> Spaces:
+    if not isinstance(agent, str):
+        raise EnvironmentUnusable(f"env {config.id}: an agent's id is a text, not {agent!r}")
+    try:
+        spaces = world.spaces(agent)
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "spaces()", f"agent '{agent}'", error) from error
+    check_spaces(f"{config.id}, agent '{agent}'", *spaces)
+    return spaces
+
+
+def _default_slots(world: World, mapping: PolicyMapping) -> dict[str, int]:
+    seatings = mapping.seatings(world.possible_agents)
+    return {policy: max(len(seating[policy]) for seating in seatings) for policy in mapping.policies}
+
+
+def _factory(config: WorldConfig) -> Callable[..., Any]:
+    if config.pettingzoo is not None:
+        return _pettingzoo_factory(config.pettingzoo)
+    factory = load_object(config.id, "world factory")
+    if not callable(factory):
+        raise UsageError(f"the world factory '{config.id}' cannot be called: it is a {type(factory).__name__}")
+    return factory  # type: ignore[no-any-return]
+
+
+def _pettingzoo_factory(module_name: str) -> Callable[..., Any]:
+    package = module_name.partition(".")[0]
+    for needed in ("pettingzoo", package):
+        if package.isidentifier() and importlib.util.find_spec(needed) is None:
+            raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
+    try:
+        load_object(f"{module_name}:__name__", "PettingZoo env")
+    except UserCodeError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error
+        raise
+    factories = vars(importlib.import_module(module_name))
+    factory = factories.get("parallel_env") or factories.get("env")
+    if factory is None:
+        raise UsageError(f"env {module_name} is no PettingZoo env: the module has neither parallel_env nor env")
+    return factory  # type: ignore[no-any-return]
+
+
+def _extra(module_name: str) -> str:
+    """Says how to install what a family of PettingZoo's own envs needs."""
+    package, _, rest = module_name.partition(".")
+    return f": pip install 'pettingzoo[{rest.partition('.')[0]}]'" if package == "pettingzoo" else ""
+
+
+def _as_world(world_id: str, made: Any) -> World:
+    """Returns the world that a factory made, an adapter around it if it is PettingZoo's."""
+    if isinstance(made, World):
+        return made
+    if any(base.__module__.partition(".")[0] == "pettingzoo" for base in type(made).__mro__):
+        pettingzoo = importlib.import_module("pettingzoo")
+        if isinstance(made, pettingzoo.ParallelEnv):
+            return ParallelWorld(made)
+        if isinstance(made, pettingzoo.AECEnv):
+            return TurnBasedWorld(made)
+    raise EnvironmentUnusable(
+        f"env {world_id}: its factory must return a World, or a ParallelEnv or AECEnv of PettingZoo, "
+        f"{_not_a_world(world_id, made)}"
+    )
+
+
+def _not_a_world(world_id: str, made: Any) -> str:
+    if made is None:
+        return "but it returned None: is a return statement missing?"
+    if isinstance(made, gymnasium.Env):
+        return f"but it returned an env of one agent, a {type(made).__name__}: write env: {world_id}"
+    return f"but it returned a {type(made).__name__}"
+
+
+def _wrapped(world: World, wrapper: WrapperConfig, world_id: str) -> World:
+    try:
+        wrapped = _wrapper_class(wrapper)(world, **wrapper.kwargs)
+    except (Exception, SystemExit) as error:
+        raise env_error(world_id, f"the constructor of wrapper {wrapper.id}", "before any episode", error) from error
+    if not isinstance(wrapped, World):
+        raise EnvironmentUnusable(
+            f"wrapper {wrapper.id} must return a World, but it returned a {type(wrapped).__name__}"
+        )
+    return wrapped
+
+
+def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
+    if ":" not in wrapper.id:
+        raise UsageError(f"wrapper {wrapper.id}: a wrapper of worlds is written package.module:Class")
+    return load_object(wrapper.id, "world wrapper")  # type: ignore[no-any-return]

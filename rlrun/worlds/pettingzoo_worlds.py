@@ -1,0 +1,192 @@
+"""PettingZoo's envs as worlds: those in which all agents act at once, and those in which they take turns.
+
+An `action_mask` that the infos hold at the first reset becomes a leaf of the observations: {observation: ...,
+action_mask: ...}, for all agents whose actions can be masked. Where a later info has none, all actions are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
+from rlrun.envs.spaces import Spaces
+from rlrun.worlds.world import World, WorldClock, WorldStep
+
+_PROBE_SEED = 0
+"""Seed of the first reset, which is for a look at the agents and their infos alone."""
+
+
+class ParallelWorld(World):
+    """A ParallelEnv of PettingZoo: all living agents act at each step.
+
+    The world's episode is over when no agent of the env is left, or all of them have ended.
+
+    Args:
+        env: The env.
+    """
+
+    clock: WorldClock = "parallel"
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        _, infos = env.reset(seed=_PROBE_SEED)
+        self.possible_agents = _possible_agents(env)
+        self.state_space = _state_space(env)
+        self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in infos.values()))
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's observation and action space."""
+        return self._spaces.of(agent)
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode."""
+        observations, infos = self._env.reset(seed=seed)
+        return self._spaces.shown(observations, infos)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes a step."""
+        observations, rewards, terminations, truncations, infos = self._env.step(actions)
+        return WorldStep(
+            self._spaces.shown(observations, infos),
+            rewards,
+            terminations,
+            truncations,
+            infos,
+            all(terminations.get(agent) or truncations.get(agent) for agent in self._env.agents),
+        )
+
+    def state(self) -> NDArray[Any]:
+        """Returns the whole world's state, [D]."""
+        return self._env.state()  # type: ignore[no-any-return]
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture [height, width, 3] of the world."""
+        return self._env.render()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()
+
+
+class TurnBasedWorld(World):
+    """An AECEnv of PettingZoo: its `agent_selection` acts, and nobody else.
+
+    A step is one agent's action. `env.rewards` are then given to all agents at once: what `env.last()` shows an agent
+    at its next turn is their sum since its own action. An agent's episode ends at its turn to make a dead step, which
+    is made for it: it sees its final observation there.
+
+    Args:
+        env: The env.
+    """
+
+    clock: WorldClock = "per_agent"
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        env.reset(seed=_PROBE_SEED)
+        self.possible_agents = _possible_agents(env)
+        self.state_space = _state_space(env)
+        self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in env.infos.values()))
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's observation and action space."""
+        return self._spaces.of(agent)
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode."""
+        self._env.reset(seed=seed)
+        observation, _, _, _, info = self._env.last()
+        return self._spaces.shown({self._env.agent_selection: observation}, {self._env.agent_selection: info})
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes the action of the agent whose turn it is, and the dead steps that come before the next one's turn."""
+        env = self._env
+        (action,) = actions.values()
+        env.step(action)
+        rewards = dict(env.rewards)  # dead steps clear them
+        observations: dict[str, Any] = {}
+        terminateds: dict[str, bool] = {}
+        truncateds: dict[str, bool] = {}
+        infos: dict[str, Any] = {}
+        while env.agents:
+            agent = env.agent_selection
+            observations[agent], _, terminateds[agent], truncateds[agent], infos[agent] = env.last()
+            if not (terminateds[agent] or truncateds[agent]):
+                break
+            env.step(None)
+        shown = self._spaces.shown(observations, infos)
+        return WorldStep(shown, rewards, terminateds, truncateds, infos, ended=not env.agents)
+
+    def state(self) -> NDArray[Any]:
+        """Returns the whole world's state, [D]."""
+        return self._env.state()  # type: ignore[no-any-return]
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture [height, width, 3] of the world."""
+        return self._env.render()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()
+
+
+class _AgentSpaces:
+    """Spaces of a PettingZoo env's agents, and their observations with the masks that their infos hold.
+
+    Args:
+        env: The env.
+        masked: Whether infos hold action masks.
+    """
+
+    def __init__(self, env: Any, masked: bool) -> None:
+        self._env = env
+        self._masked = masked
+        self._widths: dict[str, int] = {}
+
+    def of(self, agent: str) -> Spaces:
+        """Returns an agent's observation and action space."""
+        observation, action = self._env.observation_space(agent), self._env.action_space(agent)
+        if width := self._width(agent):
+            observation = Dict({"observation": observation, ACTION_MASK: MultiBinary(width)})
+        return Spaces(observation, action)
+
+    def shown(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns observations that hold the masks of the infos, if there are any."""
+        if not self._masked:
+            return observations
+        return {agent: self._with_mask(agent, seen, infos.get(agent, {})) for agent, seen in observations.items()}
+
+    def _with_mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        width = self._width(agent)
+        if not width:
+            return observation
+        mask = info.get(ACTION_MASK)
+        return {"observation": observation, ACTION_MASK: np.ones(width, np.int8) if mask is None else np.asarray(mask)}
+
+    def _width(self, agent: str) -> int:
+        """Returns the number of entries of the mask that an agent's infos hold, 0 if there is none."""
+        if not self._masked:
+            return 0
+        width = self._widths.get(agent)
+        if width is None:
+            action = self._env.action_space(agent)
+            maskable = isinstance(action, Discrete | MultiDiscrete)
+            has_own = has_action_mask(self._env.observation_space(agent))
+            width = self._widths[agent] = sum(masked_choices(action)) if maskable and not has_own else 0
+        return width
+
+
+def _possible_agents(env: Any) -> Sequence[str]:
+    """Returns the ids of agents; PettingZoo leaves them open to envs that make up their agents as they go."""
+    return list(getattr(env, "possible_agents", None) or env.agents)
+
+
+def _state_space(env: Any) -> Box | None:
+    """Returns the space of `env.state()`, None where there is none; PettingZoo's base classes do not declare it."""
+    space = getattr(env, "state_space", None)
+    return space if isinstance(space, Box) and len(space.shape) == 1 else None

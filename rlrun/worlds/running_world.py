@@ -1,0 +1,295 @@
+"""One of W worlds while it runs: its living agents in their slots, from step to step."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from numpy.typing import NDArray
+
+from rlrun.envs.spaces import Spaces, misfit
+from rlrun.envs.vector_env import EnvError, EpisodePlace, env_error
+from rlrun.errors import RlrunError
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.policy_slots import PolicySlots, Seat
+from rlrun.worlds.world import World, WorldClock
+from rlrun.worlds.world_checks import Refusal, observations_refusal, other_spaces, step_refusal
+
+_REMEMBERED = 4096
+"""Agents whose spaces are known to be right: a world may give every agent an id of its own."""
+
+
+class RunningWorld:
+    """Steps a world by dicts and writes what its agents are shown into the rows of their slots.
+
+    Args:
+        world_id: What messages call the world.
+        world: The world.
+        number: Which of the W worlds it is.
+        worker_index: Which rollout worker it belongs to, for messages.
+        policies: The slots of each policy in all worlds.
+        mapping: Which agent is whose.
+        clock: What a row of experience is.
+        max_episode_steps: Steps after which all living agents are truncated; None for no limit.
+
+    Attributes:
+        place: Where it is.
+        awaiting: Whether its episode has ended, so that the next step is a reset.
+        infos: By policy and slot, what the infos of agents say that ended in the last step.
+        missing_finals: Agents that were truncated in the last step and showed no final observation.
+        state: The whole world's state, [D]; None where it has none.
+    """
+
+    def __init__(
+        self,
+        world_id: str,
+        world: World,
+        number: int,
+        worker_index: int,
+        policies: Mapping[str, PolicySlots],
+        mapping: PolicyMapping,
+        clock: WorldClock,
+        max_episode_steps: int | None,
+    ) -> None:
+        self.infos: dict[str, dict[int, Mapping[str, Any]]] = {}
+        self.missing_finals = 0
+        self.awaiting = False
+        self._id = world_id
+        self._world = world
+        self._number = number
+        self._worker_index = worker_index
+        self._policies = policies
+        self._mapping = mapping
+        self._acts_at_once = clock == "parallel"
+        self._limit = max_episode_steps
+        self._state_space = world.state_space
+        self._checked_spaces: set[tuple[str, str]] = set()
+        self._living: dict[str, Seat] = {}
+        self._acting: dict[str, Seat] = {}
+        self._ended: list[Seat] = []
+        self._early_rewards: dict[str, float] = {}
+        self._episode = self._seed = self._length = 0
+
+    @property
+    def place(self) -> EpisodePlace:
+        """Where the world is."""
+        return EpisodePlace(self._episode, self._seed, self._length)
+
+    def reset(self, place: EpisodePlace) -> None:
+        """Begins the episode of a place; everything that the world returns is looked at closely.
+
+        Raises:
+            EnvError: The world raised, or returned what it may not.
+        """
+        self._begin(place)
+        try:
+            observations = self._world.reset(self._seed)
+        except (Exception, SystemExit) as error:
+            raise env_error(self._id, "reset()", self._where(), error) from error
+        if refusal := observations_refusal(observations, self._slots_of):
+            self._refuse("reset()", refusal)
+        for agent, observation in observations.items():
+            seat = self._born(agent)
+            seat.write(seat.slot, observation)
+            seat.acts[seat.slot] = True
+            self._acting[agent] = seat
+
+    def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
+        """Takes a step; the slots of the world show none yet.
+
+        Args:
+            actions: By policy, the actions of the world's slots, [K].
+            closely: Whether to look closely at all that the world returns.
+
+        Raises:
+            EnvError: The world raised, or returned what it may not.
+        """
+        for seat in self._ended:
+            self._policies[seat.policy].free(self._number, seat.index)
+        self._ended = []
+        self.infos = {}
+        self.missing_finals = 0
+        joint = {agent: actions[seat.policy][seat.index] for agent, seat in self._acting.items()}
+        try:
+            result = self._world.step(joint)
+        except (Exception, SystemExit) as error:
+            raise env_error(self._id, "step()", self._where(), error) from error
+        self._length += 1
+        if closely:
+            self._look_closely(result)
+        try:
+            self._show(*result)
+        except RlrunError:
+            raise
+        except Exception as error:  # what was wrong is found by looking closely
+            self._look_closely(result)
+            raise env_error(self._id, "step()", self._where(), error) from error
+
+    def state(self) -> NDArray[Any]:
+        """Returns the whole world's state, [D].
+
+        Raises:
+            EnvError: The world raised, or returned none of its `state_space`.
+        """
+        try:
+            state = self._world.state()
+        except (Exception, SystemExit) as error:
+            raise env_error(self._id, "state()", self._where(), error) from error
+        if reason := misfit(self._state_space, state):
+            self._refuse("state()", Refusal(reason.replace("the observation", "the state")))
+        return state
+
+    def digest(self) -> str:
+        """Returns a digest of what the world shows: who owns which slot, who acts, and the observations."""
+        shown = sorted((seat.policy, seat.slot) for seat in [*self._living.values(), *self._ended])
+        text = "\n".join(f"{policy}:{self._policies[policy].digest(slot)}" for policy, slot in shown)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def refuse_reward(self, agent: str, reward: float) -> NoReturn:
+        """Raises the error for a reward that is no finite number."""
+        self._refuse("step()", Refusal(f"the reward must be a finite number, not {reward}", agent))
+
+    def close(self) -> EnvError | None:
+        """Closes the world; returns what is to be told of it if it raises."""
+        try:
+            self._world.close()
+        except (Exception, SystemExit) as error:
+            return env_error(self._id, "close()", self._where(), error)
+        return None
+
+    def _begin(self, place: EpisodePlace) -> None:
+        self._episode, self._seed, self._length = place.episode, place.seed, 0
+        self.awaiting = False
+        self._living = {}
+        self._acting = {}
+        self._ended = []
+        self._early_rewards = {}
+        self.infos = {}
+        self.missing_finals = 0
+        for slots in self._policies.values():
+            slots.clear(self._number)
+
+    def _show(
+        self,
+        observations: Mapping[str, Any],
+        rewards: Mapping[str, float],
+        terminateds: Mapping[str, bool],
+        truncateds: Mapping[str, bool],
+        infos: Mapping[str, Mapping[str, Any]],
+        ended: bool,
+    ) -> None:
+        """Writes what a step gave into the rows, begins the episodes of new agents, and ends those that are over."""
+        living = self._living
+        self.awaiting = over = bool(ended) or self._length == self._limit
+        self._acting = acting = {}
+        born: list[str] = []
+        for agent, observation in observations.items():
+            seat = living.get(agent)
+            if seat is None:
+                if over or terminateds.get(agent) or truncateds.get(agent):
+                    continue  # an agent that never acts has no episode
+                seat = self._born(agent)
+                born.append(agent)
+            seat.write(seat.slot, observation)
+            seat.acts[seat.slot] = True
+            acting[agent] = seat
+        for agent, reward in rewards.items():
+            seat = living.get(agent)
+            if seat is not None:
+                seat.rewards[seat.slot] = reward
+            elif reward:
+                self._early_rewards[agent] = self._early_rewards.get(agent, 0.0) + float(reward)
+        for agent in born if self._early_rewards else ():
+            seat = living[agent]
+            seat.rewards[seat.slot] += self._early_rewards.pop(agent, 0.0)
+        if over or any(terminateds.values()) or any(truncateds.values()):
+            self._end_agents(over, terminateds, truncateds, infos)
+        if self._acts_at_once and len(acting) != len(living):
+            self._refuse_silence()
+
+    def _end_agents(
+        self,
+        over: bool,
+        terminateds: Mapping[str, bool],
+        truncateds: Mapping[str, bool],
+        infos: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        """Ends the episodes of living agents whose flags say so, or of all of them."""
+        for agent in list(self._living):
+            terminated = bool(terminateds.get(agent))
+            truncated = bool(truncateds.get(agent)) or (over and not terminated)
+            if not (terminated or truncated):
+                continue
+            seat = self._living.pop(agent)
+            if self._acting.pop(agent, None) is None and not terminated:
+                self.missing_finals += 1
+            self._policies[seat.policy].end(seat.slot, terminated, truncated)
+            self._ended.append(seat)
+            if info := infos.get(agent):
+                self.infos.setdefault(seat.policy, {})[seat.slot] = info
+
+    def _born(self, agent: str) -> Seat:
+        """Gives an agent a slot."""
+        slots = self._slots_of(agent)
+        seat = slots.take(self._number, agent)
+        if seat is None:
+            policy = self._policy_of(agent)
+            self._refuse(
+                "step()" if self._length else "reset()",
+                Refusal(
+                    f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
+                    f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
+                    agent,
+                ),
+            )
+        self._living[agent] = seat
+        return seat
+
+    def _slots_of(self, agent: str) -> PolicySlots:
+        """Returns the slots of an agent's policy, after a look at the agent's spaces when it is first heard of."""
+        policy = self._policy_of(agent)
+        slots = self._policies[policy]
+        if (agent, policy) not in self._checked_spaces:
+            spaces = self._spaces(agent)
+            if spaces != slots.spaces:
+                raise other_spaces(self._id, policy, {slots.example: slots.spaces, agent: spaces})
+            if len(self._checked_spaces) >= _REMEMBERED:
+                self._checked_spaces.clear()
+            self._checked_spaces.add((agent, policy))
+        return slots
+
+    def _spaces(self, agent: str) -> Spaces:
+        try:
+            return self._world.spaces(agent)
+        except (Exception, SystemExit) as error:
+            raise env_error(self._id, "spaces()", f"{self._where()}, agent '{agent}'", error) from error
+
+    def _policy_of(self, agent: str) -> str:
+        seat = self._living.get(agent)
+        return self._mapping.policy_of(agent, self._episode) if seat is None else seat.policy
+
+    def _look_closely(self, result: Any) -> None:
+        if refusal := step_refusal(result, self._slots_of):
+            self._refuse("step()", refusal)
+
+    def _refuse_silence(self) -> NoReturn:
+        agent = next(agent for agent in self._living if agent not in self._acting)
+        self._refuse(
+            "step()",
+            Refusal(
+                "it lives and has no observation, though all living agents act at each step of a world with clock: "
+                "parallel. Where agents take turns, say clock: per_agent",
+                agent,
+            ),
+        )
+
+    def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:
+        where = self._where() if refusal.agent is None else f"{self._where()}, agent '{refusal.agent}'"
+        raise EnvError(f"env {self._id} returned from {doing} what it may not ({where}): {refusal.reason}")
+
+    def _where(self) -> str:
+        return (
+            f"worker {self._worker_index}, world {self._number}, episode {self._episode} with seed {self._seed}, "
+            f"step {self._length}"
+        )

@@ -1,0 +1,95 @@
+"""What a world may return, looked at closely: reasons to refuse it, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlrun.envs.spaces import Spaces, misfit
+from rlrun.errors import EnvironmentUnusable
+from rlrun.worlds.policy_slots import PolicySlots
+
+
+class Refusal(NamedTuple):
+    """Why something is refused.
+
+    Attributes:
+        reason: Why.
+        agent: The agent at fault, None where the whole is.
+    """
+
+    reason: str
+    agent: str | None = None
+
+
+_PARTS = ("observations", "rewards", "terminateds", "truncateds", "infos")
+
+
+def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
+    """Says why what should be observations by agent id is refused, or returns None if it is not.
+
+    Args:
+        observations: What the world returned.
+        slots_of: From an agent's id to the slots of its policy.
+    """
+    if found := _no_mapping("observations", observations):
+        return found
+    for agent, observation in observations.items():
+        if reason := misfit(slots_of(agent).spaces.observation, observation):
+            return Refusal(reason, agent)
+    return None
+
+
+def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
+    """Says why what a step returned is refused, or returns None if it is not.
+
+    Args:
+        result: What the world returned.
+        slots_of: From an agent's id to the slots of its policy.
+    """
+    if not isinstance(result, tuple) or len(result) != 6:
+        size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        return Refusal(f"it must return WorldStep({', '.join(_PARTS)}, ended), not {size}")
+    parts: dict[str, Any] = dict(zip(_PARTS, result[:5], strict=True))
+    found = (_no_mapping(name, part) for name, part in parts.items())
+    if refusal := next((refusal for refusal in found if refusal), None):
+        return refusal
+    if not isinstance(result[5], bool | np.bool_):
+        return Refusal(f"ended must be True or False, not {result[5]!r}")
+    return next(_values_refused(parts), None) or observations_refusal(parts["observations"], slots_of)
+
+
+def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> EnvironmentUnusable:
+    """Returns the error to raise where two agents of one policy have different spaces."""
+    told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
+    return EnvironmentUnusable(
+        f"env {world_id}: agents of one policy need equal spaces, and those of policy {policy} differ: {told}. Map "
+        "them to different policies, or bring their spaces to one form by a wrapper"
+    )
+
+
+def _values_refused(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Refusal]:
+    for agent, reward in parts["rewards"].items():
+        if np.ndim(reward) or not isinstance(reward, int | float | np.number | np.bool_ | np.ndarray):
+            yield Refusal(f"the reward must be a number, not {reward!r}", agent)
+        elif not math.isfinite(reward):
+            yield Refusal(f"the reward must be a finite number, not {reward}", agent)
+    for name in ("terminateds", "truncateds"):
+        for agent, flag in parts[name].items():
+            if not isinstance(flag, bool | np.bool_):
+                yield Refusal(f"{name} must hold True or False, not {flag!r}", agent)
+    for agent, info in parts["infos"].items():
+        if not isinstance(info, Mapping):
+            yield Refusal(f"the info must be a dict, not {type(info).__name__}", agent)
+
+
+def _no_mapping(name: str, part: Any) -> Refusal | None:
+    if not isinstance(part, Mapping):
+        return Refusal(f"{name} must be a dict by agent id, not {type(part).__name__}")
+    for agent in part:
+        if not isinstance(agent, str):
+            return Refusal(f"{name} must be a dict by agent id, and an id is a text, not {agent!r}")
+    return None

@@ -1,0 +1,60 @@
+"""Which world of many agents, with which arguments and wrappers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
+from rlrun.envs.env_config import WrapperConfig
+from rlrun.worlds.world import WorldClock
+
+
+class WorldConfig(ConfigModel):
+    """A world of many agents: one of one's own, or one of PettingZoo's."""
+
+    world: str | None = None
+    """package.module:factory of what makes the world: a World of rlrun, a ParallelEnv or an AECEnv of PettingZoo."""
+
+    pettingzoo: str | None = None
+    """A module that holds a PettingZoo env, such as mpe2.simple_spread_v3. Its `parallel_env` is made, or its `env`,
+    in which agents take turns, where it has no other."""
+
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the world."""
+
+    evaluation_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments that are others where policies are judged or recorded; they stand on top of `kwargs`."""
+
+    wrappers: tuple[WrapperConfig, ...] = ()
+    """Wrappers around each world, the innermost first: package.module:Class, which is given a World and is one."""
+
+    clock: WorldClock | None = None
+    """What a row of experience is: a step of the world, in which all living agents act (parallel), or an agent's own
+    decision (per_agent), where agents take turns or act at different speeds; null keeps the world's own."""
+
+    max_episode_steps: PositiveInt | None = None
+    """Steps of the world after which the episodes of all its agents are truncated; null sets no limit beside the
+    world's own."""
+
+    max_replay_s: PositiveFloat = 60.0
+    """Seconds that a resume may spend on bringing the worlds of one worker back by replaying their actions."""
+
+    @model_validator(mode="after")
+    def _one_world(self) -> WorldConfig:
+        if (self.world is None) == (self.pettingzoo is None):
+            raise ValueError(
+                "say which world, by one of the two: `world`, a factory of one's own (package.module:factory), or "
+                "`pettingzoo`, a module such as mpe2.simple_spread_v3"
+            )
+        return self
+
+    @property
+    def id(self) -> str:
+        """What messages call the world."""
+        return self.world or self.pettingzoo or ""
+
+    def in_evaluation(self) -> WorldConfig:
+        """Returns the world that policies are judged in: with `evaluation_kwargs` on top of `kwargs`."""
+        return self.replace(kwargs={**self.kwargs, **self.evaluation_kwargs}) if self.evaluation_kwargs else self

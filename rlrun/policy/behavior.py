@@ -219,19 +219,29 @@ class BehaviorPolicy:
         if self.network.state_size:
             self._reset(starts)
 
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
         """Returns actions for the env, [B, ...]: explored with a generator, the likeliest ones without.
 
         Noise on parameters belongs to a worker's fragments and episodes.
+
+        Args:
+            observations: Raw observations, a tree of [B, ...].
+            generator: What is drawn from; None for the likeliest actions.
+            acts: Which slots act, [B]: recurrent state of the others stays. None for all.
         """
-        outputs = self.outputs(observations)
+        outputs = self.outputs(observations, acts)
         if generator is None:
             return self.action_space.to_env(self.action_space.mode(outputs))
         mask = observations[ACTION_MASK] if self._is_masked else None
         return self.action_space.to_env(self.exploration.sample(outputs, generator, mask))
 
-    def outputs(self, observations: Any) -> Floats:
-        """Returns what the network puts out for raw observations [B, ...], masked, [B, K]; recurrent state moves."""
+    def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
+        """Returns what the network puts out for raw observations [B, ...], masked, [B, K].
+
+        Recurrent state moves, of the slots that act.
+        """
         state: Floats | None = None
         if self.network.state_size:
             slots = len(leaves(observations)[0])
@@ -240,7 +250,7 @@ class BehaviorPolicy:
             state = self._state
         heads, after = self.network({"obs": self.filtered(observations)}, state)
         if after is not None:
-            self._state = after
+            self._state = after if acts is None or state is None else np.where(acts[:, None], after, state)
         return heads["outputs"]
 
     def closing_heads(self, observations: Any) -> Heads:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -48,10 +49,13 @@ class EvaluationResult:
     Attributes:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
+        policies: Of a world of many agents, the episodes of each policy's agents; a return of the world is that of all
+            its agents.
     """
 
     returns: list[float]
     lengths: list[int]
+    policies: Mapping[str, EvaluationResult] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -105,6 +109,7 @@ class EvaluationResult:
             "len_mean": self.len_mean,
             "returns": list(self.returns),
             "lengths": list(self.lengths),
+            **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
         }
 
 
@@ -154,16 +159,30 @@ def evaluate(
         UsageError: If there are no episodes to run.
         EnvError: If the env raises, or an episode does not end.
     """
-    if episodes < 1:
-        raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
-    slots = min(episodes, num_envs or ENV_SLOTS)
-    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=slots)
+    slots, seeds = episodes_side_by_side(episodes, seed, num_envs)
     world = make_vector_env(env, slots, seeds)
     draws = generator(seed, "evaluation") if explore else None
     try:
         return _run(behavior, world, env.id, episodes, draws)
     finally:
         world.close()
+
+
+def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
+    """Returns how many episodes run side by side, and where their seeds come from.
+
+    Args:
+        episodes: How many there are in all.
+        seed: Seed of the evaluation.
+        at_most: Most that run side by side, 8 by default.
+
+    Raises:
+        UsageError: If there are no episodes to run.
+    """
+    if episodes < 1:
+        raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
+    slots = min(episodes, at_most or ENV_SLOTS)
+    return slots, EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=slots)
 
 
 def _run(

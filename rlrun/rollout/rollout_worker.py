@@ -28,8 +28,11 @@ from rlrun.rollout.phases import INFERENCE, PhaseClock, untimed
 from rlrun.rollout.recorder import Recorded, Recorder
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.rollout.step_watch import Steps, StepWatch
 from rlrun.rollout.worker_config import LOCAL_INDEX, WorkerConfig
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.world_config import WorldConfig
 
 
 class RolloutWorker:
@@ -165,6 +168,13 @@ def _recorder_for(config: WorkerConfig) -> tuple[Recorder, Steps]:
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
+    if isinstance(config.env, WorldConfig):
+        assert config.mapping is not None
+        worlds = make_vector_world(config.env, config.num_envs, seeds, config.mapping, config.slots, firsts)
+        of_worlds = SlotRecorder(
+            worlds, config.behaviors, name=name, length=length, max_replay_s=config.env.max_replay_s
+        )
+        return of_worlds, worlds
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts)
     in_lockstep = LockstepRecorder(

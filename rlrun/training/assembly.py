@@ -211,9 +211,7 @@ def _learning_together(
         algorithm, trainee = algorithms[policy], trainees[policy]
         fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
         if trainee.fragment_length > length:
-            join = JoinFragments(
-                trainee.fragment_length // length, normalized=algorithm.config.normalize_observations
-            )
+            join = JoinFragments(trainee.fragment_length // length, normalized=algorithm.config.normalize_observations)
             fragments = fragments.zip_with_worker().combine(join)
         learned = demand(algorithm.learn(fragments, trainee), Flow, algorithm, "learn")
         branches[policy] = Branch(trainee, learned, shared=copies)
@@ -230,8 +228,9 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
     operators = list(algorithm.on_worker(trainee))
     if any(learns(operator) for operator in operators):
         raise UsageError(
-            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only what "
-            "acts where several policies learn in one world: choose an algorithm that learns beside them, such as ppo"
+            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only "
+            "what acts where several policies learn in one world: choose an algorithm that learns on the driver, such "
+            "as ppo"
         )
     return operators
 

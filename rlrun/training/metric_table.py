@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import UsageError
@@ -11,6 +11,7 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.flow.flow import Flow
+    from rlrun.training.policies import Policies
 
 EPISODE_METRICS = (
     Metric("episodes", "episodes", "Episodes finished so far"),
@@ -41,6 +42,26 @@ TRAINING_METRICS = (
 """What every training reports."""
 
 
+_OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
+"""What is said of each policy on its own in a world."""
+
+WORLD_METRICS = (
+    *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
+    Metric("agent_steps", "agent steps", "Steps of all agents so far"),
+    Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
+    Metric("agents/<agent>/episode_return_mean", "", "Mean raw return of an agent's last 100 finished episodes"),
+)
+"""What a training in a world of many agents reports of the whole; a return of the world is that of all its agents."""
+
+POLICY_METRICS = (
+    Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
+    Metric("sgd_steps", "minibatches", "Minibatches that the policy has learned from so far"),
+    *EPISODE_METRICS,
+    *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
+)
+"""What it reports of each policy, below `policies/<name>/`; episodes are those of the policy's agents."""
+
+
 def metric_table(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
     """Returns every metric that results of an algorithm hold, in the order of the results.
 
@@ -51,16 +72,39 @@ def metric_table(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
     Raises:
         UsageError: Two parts declare a metric of one name.
     """
+    return _without_clash([*TRAINING_METRICS, *_learned(algorithm, flow)], algorithm)
+
+
+def world_metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]]) -> list[Metric]:
+    """Returns every metric that results of a training in a world of many agents hold.
+
+    Args:
+        learned: By policy, its algorithm and its dataflow; a plan will do.
+
+    Raises:
+        UsageError: Two parts of an algorithm declare a metric of one name.
+    """
+    table = list(WORLD_METRICS)
+    for policy, (algorithm, flow) in learned.items():
+        own = _without_clash([*POLICY_METRICS, *_learned(algorithm, flow)], algorithm)
+        table += [metric.below(f"policies/{policy}/") for metric in own]
+    return table
+
+
+def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
+    """Returns what a learner and the operators of its dataflow report."""
     fields = type(algorithm.config).model_fields
     scheduled = [
         Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
         for name in algorithm.config.scheduled_fields()
     ]
-    table = [
-        *TRAINING_METRICS,
+    return [
         *(metric.below("learner/") for metric in (*algorithm.learner_metrics, *scheduled)),
         *flow.declared_metrics(),
     ]
+
+
+def _without_clash(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metric]:
     names: set[str] = set()
     for metric in table:
         if metric.name in names:
@@ -69,23 +113,25 @@ def metric_table(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
     return table
 
 
-def refuse_undeclared(names: Iterable[str], algorithm: Algorithm[Any], flow: Flow[Any]) -> None:
+def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
     """Refuses names of results that nobody declares, which neither `stop` nor `best` nor a search could use.
 
     Args:
         names: The names.
-        algorithm: The algorithm.
-        flow: Its dataflow.
+        table: What is declared.
+        policies: What learns.
 
     Raises:
         UsageError: There are such; it says where to declare them.
     """
-    table = metric_table(algorithm, flow)
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
-    if undeclared:
-        own = [name.removeprefix("learner/") for name in undeclared]
-        raise UsageError(
-            f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
-            f"Metric({own[0]!r}, unit, meaning) to "
-            + ("its learner_metrics" if undeclared[0].startswith("learner/") else "the operator's declared_metrics")
-        )
+    if not undeclared:
+        return
+    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(f"policies/{policy}/")), None)
+    algorithm = policies.first if whose is None else policies.algorithms[whose]
+    first = undeclared[0].removeprefix(f"policies/{whose}/")
+    raise UsageError(
+        f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
+        f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "
+        + ("its learner_metrics" if first.startswith("learner/") else "the operator's declared_metrics")
+    )

@@ -19,6 +19,7 @@ from rlrun.training.training_warnings import TrainingWarnings
 
 if TYPE_CHECKING:
     from rlrun.checkpoint.format import Content
+    from rlrun.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class RunningTraining:
     def _learned(self, branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns a trainee's lag, and what its learner and its operators report."""
         trainee = branch.trainee
-        return trainee.lag.take(), {
+        return dict(trainee.lag.take()), {
             **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
             **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
             **({} if branch.flow is None else branch.flow.metrics()),
@@ -161,6 +162,14 @@ class RunningTraining:
             }
             result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
         return {**result, **agents.of_agents()}
+
+    def spaces(self) -> dict[str, Spaces]:
+        """Returns each policy's spaces."""
+        return {policy: branch.trainee.spaces for policy, branch in self.branches.items()}
+
+    def flows(self) -> dict[str, Flow[Any]]:
+        """Returns the dataflow of each policy that learns."""
+        return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def broadcast(self) -> None:
         """Has all workers go on from the present weights, and those that learn from the present optimizer."""
@@ -195,7 +204,7 @@ class RunningTraining:
 
     def _own_flows(self) -> list[Flow[Any]]:
         """Returns the flows of the trainees."""
-        return [branch.flow for branch in self.branches.values() if branch.flow is not None]
+        return list(self.flows().values())
 
     def _shared(self) -> tuple[Flow[Any], ...]:
         """Returns the flow upstream of all trainees, where there are several."""
@@ -268,9 +277,7 @@ class RunningTraining:
         for trainee in self.trainees:
             trainee.learner.close()
 
-    def _load_what_was_learned(
-        self, content: Content, sections: Mapping[str, Any], policy: str
-    ) -> Mapping[str, Any]:
+    def _load_what_was_learned(self, content: Content, sections: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
         """Loads what a restored trainee and one that adopts another have in common; returns its sections."""
         trainee = self.branches[policy].trainee
         own = checkpointing.trainee_sections_of(sections, policy)

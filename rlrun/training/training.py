@@ -1,4 +1,4 @@
-"""Training: a trainee under its algorithm in an env, as a running whole."""
+"""Training: one policy in an env, or several in a world of many agents, as a running whole."""
 
 from __future__ import annotations
 
@@ -9,43 +9,54 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.rollout.world_evaluation import evaluate_world
+from rlrun.training.assembly import assemble
 from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
-from rlrun.training.metric_table import metric_table, refuse_undeclared
-from rlrun.training.running_training import RunningTraining, assemble
+from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
+from rlrun.training.policies import Policies
+from rlrun.worlds.make import spaces_of_policies
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
     from rlrun.algorithm_config import AlgorithmConfig
-    from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.spaces import Spaces
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.training.running_training import RunningTraining
+
+
+_ANY_ENV = EnvConfig(id="CartPole-v1")
+"""An env of which nothing is made."""
 
 
 class Training:
-    """Steps, saves, restores and evaluates one trainee; as a context manager it leaves no process behind.
+    """Steps, saves, restores and evaluates what is trained; as a context manager it leaves no process behind.
 
     Nothing is started before the first `step`, `act`, `evaluate` or `save`.
 
     Args:
-        env: The environment.
-        algorithm: The algorithm with its settings.
+        env: The environment, or the world of many agents.
+        learns: The algorithm with its settings; or of a world the policies with theirs.
         seed: Root seed; every episode, worker and minibatch order draws from a child of it.
         total_env_steps: How long the run is meant to be, with all others that share its compiled update, if known:
             updates are compiled where that pays over so many env steps.
         announce: Called with a sentence when something is about to take long.
 
     Attributes:
-        env: The environment.
-        algorithm: The algorithm.
+        env: The environment, or the world of many agents.
+        policies: What learns, and how.
         seed: Root seed.
         update_executor: How updates are computed; None before that is decided.
         env_slots_restarted: Env slots that a restored training could not bring back exactly.
@@ -56,15 +67,15 @@ class Training:
 
     def __init__(
         self,
-        env: EnvConfig,
-        algorithm: Algorithm[Any],
+        env: EnvConfig | WorldConfig,
+        learns: Algorithm[Any] | Policies,
         *,
         seed: int = 0,
         total_env_steps: int | None = None,
         announce: Callable[[str], None] = silent,
     ) -> None:
         self.env = env
-        self.algorithm = algorithm
+        self.policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
         self.seed = seed
         self.update_executor: UpdateExecutor | None = None
         self.env_slots_restarted = 0
@@ -74,6 +85,11 @@ class Training:
         self._announce = announce
         self._running: RunningTraining | None = None
         self._declared: set[str] = set()  # names that results have held so far
+
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """The first policy's algorithm: the only one where an env has one agent."""
+        return self.policies.first
 
     # What a user calls.
 
@@ -92,21 +108,23 @@ class Training:
             UsageError: A part of the algorithm reports a metric that nobody declares.
         """
         running = self._started()
-        result = running.step(self.algorithm.config.min_env_steps_per_iteration, since_last_s)
+        result = running.step(self.policies.sampling.min_env_steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
-            refuse_undeclared(undeclared, self.algorithm, running.flow)
+            refuse_undeclared(undeclared, self.metrics(), self.policies)
             self._declared |= undeclared
         return result
 
-    def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False) -> Any:
+    def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False, policy: str = "") -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
 
         Args:
             observation: What the env shows.
             explore: Whether the action is drawn.
             episode_start: Whether an episode begins with it, which only recurrent policies need to know.
+            policy: Which policy acts; "" for the first.
         """
-        return self._started().acting.act(observation, explore=explore, episode_start=episode_start)
+        acting = self._started().acting
+        return acting[policy or next(iter(acting))].act(observation, explore=explore, episode_start=episode_start)
 
     def evaluate(
         self,
@@ -114,7 +132,7 @@ class Training:
         *,
         seed: int = 0,
         explore: bool = False,
-        env: EnvConfig | None = None,
+        env: EnvConfig | WorldConfig | None = None,
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
 
@@ -128,9 +146,21 @@ class Training:
             UsageError: The policy does not fit that environment.
         """
         world = self.env.in_evaluation() if env is None else env
+        acting = self._started().acting
+        if isinstance(world, WorldConfig):
+            if not isinstance(self.env, WorldConfig):
+                raise UsageError(
+                    f"env {world.id} is a world of many agents, and the policy was trained in {self.env.id}"
+                )
+            mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
+            behaviors = {policy: own.behavior() for policy, own in acting.items()}
+            return evaluate_world(behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore)
+        if isinstance(self.env, WorldConfig):
+            raise UsageError(f"env {world.id} has one agent, and the policies were trained in the world {self.env.id}")
         if world != self.env:
             check_same_spaces(world, self.env)
-        return evaluate(self._started().acting.behavior(), world, episodes, seed, explore=explore)
+        (alone,) = acting.values()
+        return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.
@@ -140,17 +170,26 @@ class Training:
             EnvironmentUnusable: The env cannot be made here.
             EnvError: The env's own code raised.
         """
-        self.algorithm.policy(spaces_of(self.env), self.seed)
+        for policy, spaces in self._spaces().items():
+            self.policies.algorithms[policy].policy(spaces, self.seed)
+
+    def _spaces(self) -> dict[str, Spaces]:
+        """Returns each policy's spaces; makes an env, or a world, to ask it."""
+        if isinstance(self.env, WorldConfig):
+            return spaces_of_policies(self.env, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+        return {policy: spaces_of(self.env) for policy in self.policies.algorithms}
 
     def plan(self) -> Flow[Any]:
         """Returns the dataflow for printing; it starts nothing and is not to be pulled."""
-        return assemble(
-            self.env, self.algorithm, self.seed, self._announce, update_executor="eager", for_plan=True
-        ).flow
+        return assemble(self.env, self.policies, self.seed, self._announce, update_executor="eager", for_plan=True).flow
 
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared; like `plan` it starts nothing."""
-        return metric_table(self.algorithm, self.plan())
+        if isinstance(self.env, EnvConfig):
+            return metric_table(self.algorithm, self.plan())
+        # What an algorithm reports does not depend on where it learns, so that no world has to be made.
+        plans = {policy: Training(_ANY_ENV, algorithm).plan() for policy, algorithm in self.policies.algorithms.items()}
+        return world_metric_table({policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()})
 
     def describe_network(self) -> list[str]:
         """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
@@ -161,18 +200,12 @@ class Training:
             UsageError: A part of an observation cannot enter a network.
             EnvironmentUnusable: The env cannot be made here.
         """
-        config = self.algorithm.config
-        if config.model.module is not None:
-            return [f"observations: as they are, to {config.model.module}"]
-        if self._running is not None:
-            leaves = self._running.trainee.policy.leaves
-        else:
-            leaves = policy_leaves(
-                *spaces_of(self.env), config.model, normalize_observations=config.normalize_observations
-            )
-        chosen = [f"{name} {value}" for name, value in chosen_by_observation(config.model, leaves).items()]
-        parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
-        return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts
+        spaces = self._spaces() if self._running is None else self._running.spaces()
+        lines = []
+        for policy, own in spaces.items():
+            prefix = f"policy {policy}: " if isinstance(self.env, WorldConfig) else ""
+            lines += [f"{prefix}{line}" for line in _described_network(self.policies.algorithms[policy].config, own)]
+        return lines
 
     def close(self) -> None:
         """Ends the workers and learners; the next call would start everything anew."""
@@ -231,12 +264,22 @@ class Training:
         """Builds policy, learner, workers and dataflow at the first call."""
         if self._running is None:
             if self.update_executor is None:
-                self.update_executor = chosen_update_executor(self.algorithm.config, self._total_env_steps)
+                self.update_executor = self._chosen_update_executor()
             self._running = assemble(
-                self.env, self.algorithm, self.seed, self._announce, update_executor=self.update_executor
+                self.env, self.policies, self.seed, self._announce, update_executor=self.update_executor
             )
             self._running.broadcast()
         return self._running
+
+    def _chosen_update_executor(self) -> UpdateExecutor:
+        """Returns how the updates of all policies are computed: the one that serves all of them."""
+        chosen = {
+            chosen_update_executor(algorithm.config, self._total_env_steps)
+            for algorithm in self.policies.algorithms.values()
+        }
+        if chosen == {"numpy", "compiled"}:
+            return "compiled"
+        return chosen.pop() if len(chosen) == 1 else "eager"
 
     # Checkpoints.
 
@@ -308,10 +351,10 @@ class Training:
                 "update_executor": self.update_executor,
                 "iteration": running.iteration,
                 "env_steps": running.workers.counts.env_steps,
-                "sgd_steps": trainee.learner.sgd_steps,
+                "sgd_steps": sum(own.learner.sgd_steps for own in running.trainees),
             },
             spec=spec,
-            tensors=trainee_tensors(trainee),
+            tensors={stem: named for own in running.trainees for stem, named in trainee_tensors(own).items()},
             state=running.sections(),
         )
 
@@ -369,7 +412,17 @@ class Training:
         schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
         if self.algorithm.config.replace(**schedules) != config:
             return False
-        self.algorithm = type(self.algorithm)(config)
+        self.policies = Policies.alone(type(self.algorithm)(config))
         if self._running is not None:
             self._running.trainee.clock.schedules = schedules
         return True
+
+
+def _described_network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
+    """Returns in lines what a policy's network comes to for its spaces."""
+    if config.model.module is not None:
+        return [f"observations: as they are, to {config.model.module}"]
+    leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
+    chosen = [f"{name} {value}" for name, value in chosen_by_observation(config.model, leaves).items()]
+    parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
+    return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts

@@ -55,6 +55,7 @@ class LoopWorlds:
         first_episodes: Sequence[int] | None = None,
     ) -> None:
         self.num_worlds = len(worlds)
+        self.possible_agents: Sequence[str] = tuple(worlds[0].possible_agents)
         self.clock: WorldClock = worlds[0].clock
         self.state_space = worlds[0].state_space
         self.spaces: Mapping[str, Spaces] = {policy: of_policy for policy, (_, of_policy) in spaces.items()}

@@ -79,8 +79,10 @@ class VectorWorld(Protocol):
         slots: By policy, its slots in all worlds, B.
         spaces: By policy, observation and action space of its agents.
         state_space: Space of a world's state, None where there is none.
+        possible_agents: Ids of agents, at least one of each kind.
     """
 
+    possible_agents: Sequence[str]
     num_worlds: int
     clock: WorldClock
     slots: Mapping[str, int]

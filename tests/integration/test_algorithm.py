@@ -189,11 +189,11 @@ def test_acting_follows_learning_and_loading(tmp_path):
         outputs = []
         for _ in range(2):
             algorithm.act(observation)
-            outputs.append(algorithm.training._started().acting.behavior().outputs(observation[None]))
+            outputs.append(algorithm.training._started().acting["default"].behavior().outputs(observation[None]))
             algorithm.train()
         assert (outputs[0] != outputs[1]).any()
         algorithm.training.load_weights(read_checkpoint(tmp_path / "first"))
-        behavior = algorithm.training._started().acting.behavior()
+        behavior = algorithm.training._started().acting["default"].behavior()
         np.testing.assert_array_equal(behavior.outputs(observation[None]), outputs[0])
 
 

@@ -7,7 +7,8 @@ import pytest
 from rlrun.envs.env_config import EnvConfig
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.registry import algorithm_class
-from rlrun.training.running_training import assemble
+from rlrun.training.assembly import assemble
+from rlrun.training.policies import Policies
 
 
 def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecutor) -> list[str]:
@@ -15,7 +16,13 @@ def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecut
     announced: list[str] = []
     kind = algorithm_class(algorithm)
     config = kind.Config.parse({"num_workers": num_workers})
-    assemble(EnvConfig.parse("CartPole-v1"), kind(config), 0, announced.append, update_executor=update_executor)
+    assemble(
+        EnvConfig.parse("CartPole-v1"),
+        Policies.alone(kind(config)),
+        0,
+        announced.append,
+        update_executor=update_executor,
+    )
     return announced
 
 

@@ -1,0 +1,144 @@
+"""Runs the policies of a world for a fixed number of its episodes, and says how well each of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.envs.vector_env import EnvError
+from rlrun.functional.seeding import generator
+from rlrun.rollout.evaluation import LONGEST_EPISODE, EvaluationResult, episodes_side_by_side
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.vector_world import VectorWorld
+from rlrun.worlds.world_config import WorldConfig
+
+
+class ActsInWorld(Protocol):
+    """What is evaluated; a behavior policy is."""
+
+    def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
+        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        ...
+
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns actions for the world, [B, ...], of the slots that act: drawn, or without a generator the best."""
+        ...
+
+
+def evaluate_world(
+    behaviors: Mapping[str, ActsInWorld],
+    world: WorldConfig,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    episodes: int,
+    seed: int,
+    explore: bool = False,
+) -> EvaluationResult:
+    """Runs exactly so many episodes of a world.
+
+    Which of the worlds side by side runs which episode is fixed beforehand, as the seeds of the episodes are.
+
+    Args:
+        behaviors: What acts, by policy.
+        world: In which world; its raw rewards count.
+        mapping: Which agent is whose.
+        slots: Slots of policies in each world, as in training.
+        episodes: How many.
+        seed: Seed of the episodes and of the actions.
+        explore: Whether actions are drawn instead of the likeliest ones.
+
+    Returns:
+        The returns of all agents together by episode of the world; and of each policy the returns of its agents'
+        episodes, in the order of the world's episodes.
+
+    Raises:
+        UsageError: If there are no episodes to run.
+        EnvError: If the world raises, or an episode does not end.
+    """
+    side_by_side, seeds = episodes_side_by_side(episodes, seed)
+    worlds = make_vector_world(world, side_by_side, seeds, mapping, slots)
+    draws = generator(seed, "evaluation") if explore else None
+    try:
+        return _run(behaviors, worlds, world.id, episodes, draws)
+    finally:
+        worlds.close()
+
+
+def _run(
+    behaviors: Mapping[str, ActsInWorld],
+    worlds: VectorWorld,
+    world_id: str,
+    episodes: int,
+    draws: np.random.Generator | None,
+) -> EvaluationResult:
+    """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
+    number = worlds.num_worlds
+    current = np.arange(number)
+    returns, lengths = [0.0] * episodes, [0] * episodes
+    sums, steps = np.zeros(number), np.zeros(number, np.int64)
+    lives = {policy: _Lives(slots, slots // number) for policy, slots in worlds.slots.items()}
+    rows = worlds.reset()
+    while current.min() < episodes:
+        actions = {}
+        for policy, behavior in behaviors.items():
+            shown = rows.policies[policy]
+            behavior.begin_episodes(shown.starts)
+            actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
+            lives[policy].act(shown.acts)
+        rows = worlds.step(actions)
+        steps += rows.stepped
+        for policy, own in lives.items():
+            shown = rows.policies[policy]
+            sums += shown.rewards.reshape(number, -1).sum(axis=1)
+            own.take(shown.rewards, shown.terminateds | shown.truncateds, current, episodes)
+        for world in rows.ended.nonzero()[0]:
+            if current[world] < episodes:
+                returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
+            current[world] += number
+            sums[world], steps[world] = 0.0, 0
+        if ((steps > LONGEST_EPISODE) & (current < episodes)).any():
+            raise EnvError(
+                f"env {world_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
+                "set max_episode_steps of the world"
+            )
+    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()})
+
+
+class _Lives:
+    """Returns and lengths of the episodes of a policy's agents.
+
+    Args:
+        slots: B, slots in all worlds.
+        width: K, slots in each world.
+    """
+
+    def __init__(self, slots: int, width: int) -> None:
+        self._sums, self._steps = np.zeros(slots), np.zeros(slots, np.int64)
+        self._width = width
+        self._found: list[tuple[int, float, int]] = []
+
+    def act(self, acts: NDArray[np.bool_]) -> None:
+        """Counts the steps of the agents that act."""
+        self._steps += acts
+
+    def take(
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], current: NDArray[np.int64], episodes: int
+    ) -> None:
+        """Adds rewards [B], and notes the agents whose episode ended in an episode of the world that counts."""
+        self._sums += rewards
+        for slot in ends.nonzero()[0]:
+            episode = int(current[slot // self._width])
+            if episode < episodes:
+                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot])))
+            self._sums[slot], self._steps[slot] = 0.0, 0
+
+    def result(self) -> EvaluationResult:
+        """Returns what was found, in the order of the world's episodes."""
+        found = sorted(self._found, key=lambda life: life[0])
+        return EvaluationResult([life[1] for life in found], [life[2] for life in found])

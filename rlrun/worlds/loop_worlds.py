@@ -207,7 +207,7 @@ class LoopWorlds:
         )
 
 
-def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Sequence[Any]]:
+def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
     """Returns a function that copies a batch of actions, leaves [B, ...], into rows that can be had by their number.
 
     Few of the slots may act, so that the rows of a plain array are made when they are asked for.

@@ -71,7 +71,9 @@ class Scripted(World):
 
 
 def looped(*worlds: World, slots: int = 2, spaces: Spaces = SPACES, **arguments: Any) -> LoopWorlds:
-    return LoopWorlds("my_lab:make", worlds, SEEDS, PolicyMapping(["p"]), {"p": ("a", spaces)}, {"p": slots}, **arguments)
+    return LoopWorlds(
+        "my_lab:make", worlds, SEEDS, PolicyMapping(["p"]), {"p": ("a", spaces)}, {"p": slots}, **arguments
+    )
 
 
 def acted(worlds: LoopWorlds, *actions: int) -> WorldRows:
@@ -234,7 +236,10 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both() -> None
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        ("abc", "step 1): it must return WorldStep(observations, rewards, terminateds, truncateds, infos, ended), not a s"),
+        (
+            "abc",
+            "step 1): it must return WorldStep(observations, rewards, terminateds, truncateds, infos, ended), not a s",
+        ),
         ((1, 2), "infos, ended), not a tuple of 2"),
         (gives([]), "observations must be a dict by agent id, not list"),  # type: ignore[arg-type]
         (gives({3: np.zeros(1)}), "an id is a text, not 3"),  # type: ignore[dict-item]
@@ -253,7 +258,7 @@ def test_the_first_step_refuses_what_no_world_may_return(returned: Any, said: st
     with pytest.raises(EnvError) as raised:
         acted(worlds, 0, 0, 0, 0)
     assert said in str(raised.value)
-    assert f"env my_lab:make returned from step() what it may not (worker 4, world 1, episode 0 with seed " in str(
+    assert "env my_lab:make returned from step() what it may not (worker 4, world 1, episode 0 with seed " in str(
         raised.value
     )
 
@@ -280,7 +285,9 @@ def test_later_steps_refuse_other_shapes_and_rewards_that_are_no_numbers(returne
 def test_what_a_world_raises_is_told_with_its_own_traceback() -> None:
     worlds = looped(Scripted(seen(a=1)))
     worlds.reset()
-    with pytest.raises(EnvError, match=r"(?s)env my_lab:make raised in step\(\) \(worker 4, world 0.*IndexError") as raised:
+    with pytest.raises(
+        EnvError, match=r"(?s)env my_lab:make raised in step\(\) \(worker 4, world 0.*IndexError"
+    ) as raised:
         acted(worlds, 0, 0)
     assert "running_world" not in str(raised.value)
 
@@ -318,7 +325,9 @@ class Stateful(Scripted):
 
 
 def test_the_states_of_worlds_follow_their_steps() -> None:
-    worlds = looped(Stateful(seen(a=1), gives(seen(a=2)), gives({}, ended=True)), Stateful(seen(a=1), gives({}, ended=True)))
+    worlds = looped(
+        Stateful(seen(a=1), gives(seen(a=2)), gives({}, ended=True)), Stateful(seen(a=1), gives({}, ended=True))
+    )
     states = [worlds.reset().states]
     assert states[0] is not None
     assert states[0].tolist() == [[0, 7], [0, 7]]
@@ -369,7 +378,7 @@ def decide(observation: float, slot_independent: int = 10) -> int:
 
 
 Stream = list[tuple[float | None, float, bool, bool]]
-"""Of one life, step after step: what it sees if it acts or has ended, its reward, whether it terminated, was cut off."""
+"""Of one life, step after step: what it sees if it acts or has ended, its reward, its flags."""
 
 
 def streams_by_dicts(seeds: Sequence[int], steps: int) -> list[Stream]:
@@ -464,7 +473,7 @@ def test_a_replay_returns_to_where_every_world_was(steps: int) -> None:
     assert exact == [True] * 3
     assert again.places() == worlds.places()
     assert again.hashes() == worlds.hashes()
-    assert not (restored.ended.any() or restored.policies["p"].rewards.any() or restored.missing_finals)
+    assert (restored.ended.any(), restored.policies["p"].rewards.any(), restored.missing_finals) == (False, False, 0)
     for name in ("acts", "starts", "living"):
         assert flags(restored, name) == flags(rows, name)
     living = flags(rows, "living")
@@ -527,7 +536,9 @@ def test_a_world_that_raises_when_it_is_closed_is_a_warning() -> None:
 
 
 def test_policies_have_slots_of_their_own() -> None:
-    world = Scripted({**seen(a=1), "b": 4}, gives({**seen(a=2), "b": 5}), spaces={"b": Spaces(Discrete(9), Discrete(3))})
+    world = Scripted(
+        {**seen(a=1), "b": 4}, gives({**seen(a=2), "b": 5}), spaces={"b": Spaces(Discrete(9), Discrete(3))}
+    )
     mapping = PolicyMapping(["p", "q"], {"a": "p", "b": "q"})
     spaces: dict[str, tuple[str, Spaces]] = {"p": ("a", SPACES), "q": ("b", world.spaces("b"))}
     worlds = LoopWorlds("x:y", [world], SEEDS, mapping, spaces, {"p": 1, "q": 2})

@@ -93,12 +93,14 @@ def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
 def _leaf_writer(space: Space[Any], rows: NDArray[Any]) -> Callable[[int, Any], None]:
     shape = rows.shape[1:]
     arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types that any further observation may be of unseen
+    own: Any = rows.dtype  # asked for first: a dtype is the same object nearly always, and its hash takes longer
     if not isinstance(space, Box):  # a choice that does not exist would stop the network at the next action
-        arrays, numbers = set(), set()
+        arrays, numbers, own = set(), set(), None
 
     def write(slot: int, observation: Any) -> None:
         if observation.__class__ is np.ndarray:
-            is_known = observation.shape == shape and observation.dtype in arrays
+            dtype = observation.dtype
+            is_known = observation.shape == shape and (dtype is own or dtype in arrays)
         else:
             is_known = observation.__class__ in numbers and not shape
         if not is_known:

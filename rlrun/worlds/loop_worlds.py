@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,7 +66,7 @@ class LoopWorlds:
             policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy])
             for policy, (agent, of_policy) in spaces.items()
         }
-        self._splitters = {policy: row_splitter(of_policy.action) for policy, of_policy in self.spaces.items()}
+        self._copies = {policy: _row_copier(of_policy.action) for policy, of_policy in self.spaces.items()}
         self._ledger = EpisodeLedger(seeds, self.num_worlds, first_episodes)
         self._worlds = [
             RunningWorld(
@@ -93,7 +94,7 @@ class LoopWorlds:
         if closely:
             self._check_actions(actions)
         self._unchecked = False
-        rows = {policy: list(split(actions[policy])) for policy, split in self._splitters.items()}
+        rows = {policy: copy(actions[policy]) for policy, copy in self._copies.items()}
         stepped = np.ones(self.num_worlds, np.bool_)
         for slots in self._policies.values():
             slots.forget_step(slice(None))
@@ -168,8 +169,8 @@ class LoopWorlds:
             for slots in self._policies.values():
                 slots.forget_step(slots.of_world(number))
             rows = {
-                policy: list(split(map_tree(lambda leaf, t=t: leaf[t], columns[policy])))
-                for policy, split in self._splitters.items()
+                policy: copy(map_tree(lambda leaf, t=t: leaf[t], columns[policy]))
+                for policy, copy in self._copies.items()
             }
             world.step(rows, closely=False)
         return world.digest() == saved_hash
@@ -205,3 +206,14 @@ class LoopWorlds:
             infos=infos,
             missing_finals=sum(world.missing_finals for world in self._worlds),
         )
+
+
+def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
+    """Returns a function that copies a batch of actions, leaves [B, ...], into rows that can be had by their number.
+
+    Few of the slots may act, so that the rows of a plain array are made when they are asked for.
+    """
+    if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+        split = row_splitter(space)
+        return lambda actions: list(split(actions))
+    return np.array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -166,7 +167,9 @@ def _pettingzoo_factory(module_name: str) -> Callable[..., Any]:
         if package.isidentifier() and importlib.util.find_spec(needed) is None:
             raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
     try:
-        load_object(f"{module_name}:__name__", "PettingZoo env")
+        with warnings.catch_warnings():  # what PettingZoo says since 1.27 of modules that its documentation names
+            warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
+            load_object(f"{module_name}:__name__", "PettingZoo env")
     except UserCodeError as error:
         if isinstance(error.__cause__, ImportError):
             raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error

@@ -73,8 +73,8 @@ class PolicySlots:
         self._free = [list(range(per_world)) for _ in range(num_worlds)]
         self._write = row_writer(spaces.observation, self.rows.observations)
         # Single numbers are written into a memoryview in half the time that they take through the array.
-        self._acts = memoryview(self.rows.acts).cast("B").cast("?")
-        self._rewards = memoryview(self.rows.rewards).cast("B").cast("d")
+        self._acts = self.rows.acts.data.cast("B").cast("?")
+        self._rewards = self.rows.rewards.data.cast("B").cast("d")
 
     def of_world(self, world: int) -> slice:
         """Returns which of the slots are in a world."""

@@ -191,8 +191,9 @@ class RunningWorld:
                     continue  # an agent that never acts has no episode
                 seat = self._born(agent)
                 born.append(agent)
-            seat.write(seat.slot, observation)
-            seat.acts[seat.slot] = True
+            slot = seat.slot
+            seat.write(slot, observation)
+            seat.acts[slot] = True
             acting[agent] = seat
         for agent, reward in rewards.items():
             seat = living.get(agent)

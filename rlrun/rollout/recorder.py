@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
+from rlrun.data.tree import leaves
 from rlrun.rollout.phases import Timed
 from rlrun.rollout.rollout import Episode
 
@@ -98,3 +99,17 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
     else:
         for part, observed in zip(recorded, observations, strict=True):
             record_row(part, t, observed)
+
+
+def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+    """Copies final observations, and what the network makes of them, from the closing row to behind their steps.
+
+    Args:
+        batch: The fragment, in place.
+        rows: Where each stands, [N].
+        slots: In which slot, [N].
+    """
+    for name in CLOSING_COLUMNS:
+        if name in batch:
+            for leaf in leaves(batch[name]):
+                leaf[rows, slots] = leaf[-1, slots]

@@ -13,10 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
-from rlrun.data.tree import leaves, map_tree
+from rlrun.data.tree import map_tree
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.moments import Moments
@@ -25,7 +23,7 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import INFERENCE, PhaseClock, untimed
-from rlrun.rollout.recorder import Recorded, Recorder
+from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.slot_recorder import SlotRecorder
@@ -118,7 +116,7 @@ class RolloutWorker:
         batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
         behavior.postprocess(batch)
         if policy in recorded.closing:
-            _place_finals(batch, *recorded.closing[policy])
+            place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
@@ -181,11 +179,3 @@ def _recorder_for(config: WorkerConfig) -> tuple[Recorder, Steps]:
         env, policy, behavior, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
     return in_lockstep, env
-
-
-def _place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations, and what the network makes of them, from the closing row to behind their steps."""
-    for name in CLOSING_COLUMNS:
-        if name in batch:
-            for leaf in leaves(batch[name]):
-                leaf[rows, slots] = leaf[-1, slots]

@@ -250,13 +250,17 @@ class _ParallelSlots:
         shown = rows.acts | self.just_ended
         self.filled[t] = shown
         if shown.all():
-            actions = act(rows.observations, noise, self.batch, t, rows.starts)
-        elif shown.any():
-            actions = act(rows.observations, noise, self.batch, t, rows.starts, shown)
-        else:
+            record_row(self.observed, t, rows.observations)
+            return act(rows.observations, noise, self.batch, t, rows.starts)
+        if not shown.any():
             return self._idle
-        record_row(self.observed, t, rows.observations)
-        return actions
+        self.see(t, rows.observations, shown)
+        return act(rows.observations, noise, self.batch, t, rows.starts, shown)
+
+    def see(self, t: Any, observations: Any, shown: Any) -> None:
+        """Records observations of slots that show one, in row t or in a row for each of them; the rest stays zeros."""
+        for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):
+            leaf[t, shown] = observed[shown]
 
     def take(self, t: int, rows: SlotRows) -> bool:
         """Takes what a step gave; returns whether it ended somebody's episode."""
@@ -290,7 +294,7 @@ class _ParallelSlots:
             The batch, which rows are filled [T, B], and the rows and slots of final observations that stand in the
             closing row alone.
         """
-        record_row(self.observed, self.length, rows.observations)
+        self.see(self.length, rows.observations, rows.acts | self.just_ended)
         self.batch.update(
             obs=self.observed,
             rewards=self.rewards,
@@ -408,8 +412,7 @@ class _PerAgentSlots(_ParallelSlots):
             return self._idle
         own = self._next[slots]
         actions = act(rows.observations, noise, self.batch, t, rows.starts, shown, own)
-        for leaf, observed in zip(leaves(self.observed), leaves(rows.observations), strict=True):
-            leaf[own, slots] = observed[slots]
+        self.see(own, rows.observations, slots)
         self._rows_filled[own, slots] = True
         self._next[slots] += 1
         acting = rows.acts.nonzero()[0]
@@ -436,7 +439,7 @@ class _PerAgentSlots(_ParallelSlots):
         self._log_actions()
         if self._log.is_full:
             self._log.trim(max(lengths))
-        record_row(self.observed, self.length, rows.observations)
+        self.see(self.length, rows.observations, rows.acts | self.just_ended)
         self._carry(rows.acts)
         self.batch.update(
             obs=self.observed,

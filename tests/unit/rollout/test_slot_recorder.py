@@ -1,9 +1,15 @@
+import copy
+
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
+from rlrun.data.packing import Packing
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env, spaces_of
+from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EpisodeSeeds, observation_hash
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
@@ -11,8 +17,12 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import untimed
+from rlrun.rollout.recorder import place_finals
 from rlrun.rollout.slot_recorder import SlotRecorder
+from rlrun.worlds.loop_worlds import LoopWorlds
+from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import SlotRows, WorldRows
+from rlrun.worlds.world import World, WorldStep
 
 ENVS = {
     "ends by terminations": EnvConfig(id="CartPole-v1"),
@@ -91,6 +101,8 @@ def fragments(recorder, length, number, *, seed=0):
         ]
         recorded = recorder.record({policy: np.concatenate(rows)}, untimed)
         behavior.postprocess(recorded.batches[policy])
+        if policy in recorded.closing:
+            place_finals(recorded.batches[policy], *recorded.closing[policy])
         made.append(recorded)
     return made
 
@@ -133,3 +145,320 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         ]
         assert found.env_steps == alone.env_steps == batch["valid"].sum()
         assert found.closing["default"][0].size == 0
+
+
+class Lives(World):
+    """Agents are born, act, are paid and die at random; each observation is a number that was never shown before.
+
+    What happened is noted, from which a reader may tell each agent's steps without knowing of slots or rows.
+    """
+
+    def __init__(self, clock: str, at_most: int = 3) -> None:
+        self.clock, self.at_most = clock, at_most
+        self.possible_agents = ["agent_0"]
+        self.steps: dict[float, dict] = {}  # by the observation that was acted on
+        self.paid_before = 0.0
+
+    def spaces(self, agent: str) -> Spaces:
+        return Spaces(Box(-np.inf, np.inf, (1,), np.float32), Discrete(2))
+
+    def new(self) -> np.ndarray:
+        self.number += 1
+        return np.float32([self.number])
+
+    def reset(self, seed: int) -> dict:
+        self.draws = np.random.default_rng(seed)
+        self.number = 1000 * (seed % 16_000)  # of which floats still tell neighbours apart
+        self.open: dict[str, dict] = {}
+        self.waits: dict[str, int] = {}
+        self.born = 0
+        self.shown = {self.birth(): self.new() for _ in range(2)}
+        return dict(self.shown)
+
+    def birth(self) -> str:
+        self.born += 1
+        self.waits[f"agent_{self.born}"] = 0
+        return f"agent_{self.born}"
+
+    def show(self, agent: str, observation: np.ndarray) -> None:
+        if agent in self.open:
+            self.open.pop(agent)["next"] = float(observation[0])
+
+    def step(self, actions: dict) -> WorldStep:
+        assert actions.keys() == self.shown.keys()
+        for agent, action in actions.items():
+            seen = float(self.shown[agent][0])
+            self.open[agent] = self.steps[seen] = {"action": int(action), "reward": 0.0, "end": "", "next": None}
+            self.waits[agent] = 0 if self.clock == "parallel" else int(self.draws.integers(3))
+        draws, shown, flags = self.draws, {}, ({}, {})
+        ended = draws.random() < 0.08
+        rewards = {agent: float(draws.integers(-3, 4)) for agent in self.waits if draws.random() < 0.8}
+        for agent, reward in rewards.items():
+            self.open[agent]["reward"] += reward
+        for agent in list(self.waits):
+            end = int(draws.integers(2)) if ended or draws.random() < 0.15 else None
+            if end is not None:
+                flags[end][agent] = True
+                step, has_final = self.open.pop(agent), draws.random() < 0.7
+                step["end"] = ("terminated", "truncated")[end]
+                del self.waits[agent]
+                if has_final:
+                    shown[agent] = self.new()
+                    step["next"] = float(shown[agent][0])
+            elif self.waits[agent]:
+                self.waits[agent] -= 1
+            else:
+                shown[agent] = self.new()
+                self.show(agent, shown[agent])
+        if not ended and draws.random() < 0.4 and len(self.waits) < self.at_most:
+            agent = self.birth()
+            shown[agent] = self.new()
+        self.shown = {agent: own for agent, own in shown.items() if agent in self.waits}
+        return WorldStep(shown, rewards, *flags, {}, ended)
+
+
+def lives(clock: str, num_worlds: int = 2, seed: int = 3) -> tuple[list[Lives], LoopWorlds]:
+    made = [Lives(clock) for _ in range(num_worlds)]
+    spaces = {"default": ("agent_0", made[0].spaces("agent_0"))}
+    slots = 8  # a slot rests for a step behind each end
+    worlds = LoopWorlds("lives", made, EpisodeSeeds(seed, 0), PolicyMapping(["default"]), spaces, {"default": slots})
+    return made, worlds
+
+
+def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int = 4) -> SlotRecorder:
+    behavior = behavior_for(worlds.spaces["default"], MODELS[model], version)
+    return SlotRecorder(worlds, {"default": behavior}, name="world", length=length, max_replay_s=9.0)
+
+
+def recorded_steps(batches: list[SampleBatch]) -> dict[float, dict]:
+    """Returns the steps in fragments, by what was observed, with what follows each in its slot's packed rows."""
+    found = {}
+    for batch in batches:
+        rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
+        packed = {name: rows.pack(batch[name]) for name in ("obs", "actions", "rewards", "terminateds", "valid")}
+        for t, slot in np.argwhere(packed["valid"]):
+            terminated, truncated = packed["terminateds"][t, slot], rows.truncateds[t, slot]
+            found[float(packed["obs"][t, slot, 0])] = {
+                "action": int(packed["actions"][t, slot]),
+                "reward": float(packed["rewards"][t, slot]),
+                "terminated": bool(terminated),
+                "cut": bool(truncated),
+                "next": float(packed["obs"][t + 1, slot, 0]),
+            }
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_every_step_of_every_agent_is_recorded_once_as_the_world_tells_it(clock, model, seed):
+    made, worlds = lives(clock, seed=seed)
+    recorded = fragments(slot_recorder(worlds, 9, model), 9, 30)
+    found = recorded_steps([own.batches["default"] for own in recorded])
+    told = {seen: step for world in made for seen, step in world.steps.items()}
+    still_open = {seen for world in made for own in world.open.values() for seen, step in told.items() if step is own}
+    assert len(told) > 300
+    if clock == "parallel":
+        assert found.keys() == told.keys()
+    else:  # what no agent has seen the end of yet is carried on
+        assert found.keys() == told.keys() - still_open
+    for seen, step in found.items():
+        expected = told[seen]
+        assert (step["action"], step["reward"]) == (expected["action"], expected["reward"])
+        assert step["terminated"] == (expected["end"] == "terminated")
+        if expected["end"] == "truncated":
+            assert step["cut"]
+        if expected["end"] != "terminated":
+            assert step["next"] == (expected["next"] or seen)  # without a final observation the last seen one
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):
+    def steps(length):
+        _, worlds = lives(clock)
+        batches = [
+            own.batches["default"] for own in fragments(slot_recorder(worlds, length, model), length, 70 // length)
+        ]
+        found = {}
+        for batch in batches:
+            for t, slot in np.argwhere(batch["valid"]):
+                names = sorted(batch.keys() - {"weights_version"})
+                found[float(batch["obs"][t, slot, 0])] = np.hstack([batch[name][t, slot] for name in names])
+        return found
+
+    short, long = steps(7), steps(70)
+    assert len(long) > 150
+    assert short.keys() == long.keys()
+    for seen, step in long.items():
+        np.testing.assert_allclose(short[seen], step, atol=1e-6)
+
+
+class Script(World):
+    """Plays a script: what each step shows, pays and ends, whatever is done."""
+
+    def __init__(self, first: dict, *steps: WorldStep, clock: str = "per_agent") -> None:
+        self.first, self.steps, self.clock = first, steps, clock
+        self.possible_agents = ["a", "b"]
+
+    def spaces(self, agent: str) -> Spaces:
+        return Spaces(Box(-np.inf, np.inf, (1,), np.float32), Discrete(2))
+
+    def reset(self, seed: int) -> dict:
+        self.taken = 0
+        return {agent: np.float32([seen]) for agent, seen in self.first.items()}
+
+    def step(self, actions: dict) -> WorldStep:
+        step = self.steps[self.taken]
+        self.taken += 1
+        return step._replace(observations={agent: np.float32([seen]) for agent, seen in step.observations.items()})
+
+
+def after(shows=(), pays=(), terminates=(), truncates=(), ends=False) -> WorldStep:
+    flags = [dict.fromkeys(agents, True) for agents in (terminates, truncates)]
+    return WorldStep(dict(shows), dict(pays), *flags, {}, ends)
+
+
+def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model: str = "feed-forward"):
+    spaces = {"default": ("a", world.spaces("a"))}
+    worlds = LoopWorlds("script", [world], EpisodeSeeds(0, 0), PolicyMapping(["default"]), spaces, {"default": 2})
+    recorder = slot_recorder(worlds, fragments_of or length, model)
+    return fragments(recorder, fragments_of or length, length // (fragments_of or length))
+
+
+def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
+    world = Script(
+        {"a": 1},
+        after({"a": 2}, {"a": 1.0, "b": 5.0}),  # b is paid before it has seen anything
+        after({"a": 3, "b": 10}, {"a": 1.0}),
+        after({}, {"a": 1.0, "b": 2.0}, terminates="ab", ends=True),
+    )
+    (recorded,) = recorded_script(world, 3)
+    batch = recorded.batches["default"]
+    returns = {own.agent: (own.episode_return, own.length) for own in recorded.agent_episodes["default"]}
+    assert returns == {"a": (3.0, 3), "b": (7.0, 1)}
+    assert batch["rewards"][batch["valid"]].sum() == 3.0 + 2.0
+    assert [own.episode_return for own in recorded.episodes] == [10.0]
+
+
+def test_the_opponents_last_move_ends_the_step_that_is_open():
+    world = Script(
+        {"a": 1},
+        after({"b": 2}),
+        after({"a": 3}),
+        after({}, {"a": 1.0, "b": -1.0}, terminates="ab", ends=True),  # a wins while b waits
+    )
+    (recorded,) = recorded_script(world, 3)
+    batch = recorded.batches["default"]
+    slot_of = {"a": 0, "b": 1}
+    assert batch["rewards"][:, slot_of["a"]].tolist() == [0.0, 1.0, 0.0]
+    assert batch["valid"][:, slot_of["b"]].tolist() == [True, False, False]
+    assert batch["rewards"][0, slot_of["b"]] == -1.0
+    assert batch["terminateds"][0, slot_of["b"]]
+
+
+def test_an_open_step_is_carried_into_the_next_fragment_with_the_weights_that_chose_it():
+    world = Script(
+        {"a": 1},
+        after({"b": 2}, {"a": 1.0}),
+        after({"b": 3}, {"a": 2.0, "b": 9.0}),
+        after({"a": 4}, {"a": 4.0, "b": 9.0}),
+        after({"b": 5}, {"a": 8.0}),
+        after({}, {}, terminates="ab", ends=True),
+    )
+    spaces = {"default": ("a", world.spaces("a"))}
+    worlds = LoopWorlds("script", [world], EpisodeSeeds(0, 0), PolicyMapping(["default"]), spaces, {"default": 2})
+    recorder = slot_recorder(worlds, 2)
+    (first,) = fragments(recorder, 2, 1)
+    behavior = recorder_behavior(recorder)
+    behavior.weights_version = 5
+    (second,) = fragments(recorder, 2, 1)
+    before, batch = first.batches["default"], second.batches["default"]
+    assert not before["valid"][:, 0].any()
+    assert before["obs"][-1, 0, 0] == 1  # what the carried step saw closes the slot
+    assert (batch["obs"][0, 0, 0], batch["rewards"][0, 0], batch["valid"][0, 0]) == (1, 7.0, True)
+    assert batch["weights_version"][0].tolist() == [4, 5]
+    assert batch["obs"][1, 0, 0] == 4
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_who_is_cut_off_without_a_final_observation_bootstraps_from_the_last_seen_and_is_counted(clock):
+    world = Script(
+        {"a": 1, "b": 2},
+        after({"a": 3}, truncates="b"),
+        after({"a": 4}),
+        after({"a": 5}),
+        after({}, truncates="a", ends=True),
+        clock=clock,
+    )
+    (recorded,) = recorded_script(world, 4)
+    batch = recorded.batches["default"]
+    assert recorded.missing_finals == 2
+    assert batch["truncateds"][0, 1]
+    assert batch["obs"][1, 1, 0] == 2
+    assert not batch["valid"][1, 1]
+    assert batch["obs"][4, 0, 0] == 5
+
+
+def test_a_newborn_does_not_go_on_with_the_recurrent_state_of_the_dead_in_its_slot():
+    lived = (after({"a": 2}), after({"a": 3}), after({"a": 4}, terminates="a"), after({"b": 1}), after({"b": 2}))
+    world = Script({"a": 1, "c": 0}, *(step._replace(observations={**step.observations, "c": 0}) for step in lived))
+    world.possible_agents = ["a", "b", "c"]
+    (recorded,) = recorded_script(world, 5, model="recurrent")
+    batch = recorded.batches["default"]
+    assert batch["valid"][:, 0].tolist() == [True, True, True, False, True]
+    assert batch["episode_starts"][:, 0].tolist() == [True, False, False, False, True]
+    assert not batch["state"][4, 0].any()
+    assert batch["state"][2, 0].any()
+
+
+def test_who_does_not_act_keeps_its_recurrent_state():
+    turns = Script({"a": 1}, after({"b": 7}), after({"b": 8}), after({"b": 9}), after({"a": 2}))
+    alone = Script({"a": 1}, after({"a": 2}), after({"a": 3}))
+    (among,) = recorded_script(turns, 5 - 1, model="recurrent")
+    (by_itself,) = recorded_script(alone, 2, model="recurrent")
+    expected = by_itself.batches["default"]["state"][1, 0]
+    assert expected.any()
+    # a's second step begins the next fragment; what closes this one was seen with the state of then.
+    assert among.batches["default"]["valid"][:, 0].tolist() == [True, False, False, False]
+    values = [own.batches["default"]["values"][row, 0] for own, row in ((among, -1), (by_itself, 1))]
+    np.testing.assert_allclose(*values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_moments_of_observations_count_each_observation_that_was_shown_once(clock):
+    made, worlds = lives(clock, num_worlds=1)
+    recorded = fragments(slot_recorder(worlds, 5), 5, 20)
+    seen = [
+        float(own.batches["default"]["obs"][t, slot, 0])
+        for own in recorded
+        for t, slot in np.argwhere(own.filled["default"])
+    ]
+    acted_on = [
+        step for own in recorded for step in own.batches["default"]["obs"][:-1][own.batches["default"]["valid"]]
+    ]
+    assert len(set(seen)) >= len(acted_on) > 50
+    assert 0.0 not in seen
+    finals = [step["next"] or shown for shown, step in made[0].steps.items() if step["end"]]
+    # A final observation stands in a row of its own; without one the last seen one does, once more.
+    assert sorted(seen) == sorted([*(float(step[0]) for step in acted_on), *finals][: len(seen)])
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_recorder_goes_on_bit_for_bit_where_another_one_was(clock, model):
+    _, worlds = lives(clock)
+    recorder = slot_recorder(worlds, 7, model)
+    fragments(recorder, 7, 6)
+    state, remembered = copy.deepcopy(recorder.state()), copy.deepcopy(recorder_behavior(recorder).state())
+    _, others = lives(clock)
+    restored = slot_recorder(others, 7, model)
+    recorder_behavior(restored).load_state(remembered)
+    assert not restored.load_state(state)["default"].any()
+    for expected, found in zip(fragments(recorder, 7, 3, seed=1), fragments(restored, 7, 3, seed=1), strict=True):
+        for (name, left), (_, right) in zip(
+            named_leaves(dict(expected.batches["default"])), named_leaves(dict(found.batches["default"])), strict=True
+        ):
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        assert expected.episodes == found.episodes
+        assert expected.agent_episodes == found.agent_episodes

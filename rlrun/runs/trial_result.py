@@ -22,7 +22,7 @@ from rlrun.envs.step_marks import stepped_episode
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
-from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results
+from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results, read_results_and_damage
 from rlrun.trial.resumption import ending_in_words
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
 
@@ -41,7 +41,7 @@ class Columns:
     Attributes:
         values: Metric -> its values [N], row by row; NaN where a row has none.
         reported: Names of all metrics in the rows.
-        problem: Why the rows cannot be read, "" if they can.
+        problem: Why the rows, or some of them, cannot be read; "" if all can.
     """
 
     values: Mapping[str, Floats]
@@ -153,12 +153,12 @@ class TrialResult:
     def columns(self) -> Columns:
         """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
         try:
-            rows = self.results()
+            rows, damage = read_results_and_damage(self.directory)
         except OSError as error:
             none = dict.fromkeys(self.metrics, np.empty(0))
             return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
         values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
-        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)))
+        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)), damage)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
         """Returns where a metric was reported and its values there, both [N], in ascending order of x.

@@ -22,7 +22,15 @@ from rlrun.envs.step_marks import stepped_episode
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
-from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results, read_results_and_damage
+from rlrun.trial.results import (
+    RESULT_FILE,
+    RETURN,
+    Row,
+    best_return,
+    read_last_row,
+    read_results,
+    read_results_and_damage,
+)
 from rlrun.trial.resumption import ending_in_words
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
 

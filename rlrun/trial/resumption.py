@@ -8,7 +8,10 @@ from pathlib import Path
 from rlrun.checkpoint.store import SkippedCheckpoint
 from rlrun.envs.step_marks import SteppedEpisode
 
-_IN_TRAINING = "with `num_workers: 1` an env that crashes (a segmentation fault) ends its worker alone, not the run"
+_IN_TRAINING = (
+    "with `num_workers: 1` an env that crashes (a segmentation fault) ends its worker alone, which is made anew up to "
+    "`max_worker_restarts` times"
+)
 _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
 
 

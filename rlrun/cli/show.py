@@ -55,7 +55,13 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
             configurations_table(summaries, metric, whole=whole),
             _trials_table(view, metric, mode, whole=whole),
         ]
-        parts += [_errors(view), _stops(view), _best(best, metric, runs_dir), _problems([*view.problems, *damaged])]
+        parts += [
+            _errors(view),
+            _ended(view),
+            _stops(view),
+            _best(best, metric, runs_dir),
+            _problems([*view.problems, *damaged]),
+        ]
         echo("\n\n".join(part for part in parts if part))
     demand_whole(view.path, [*view.problems, *damaged])
 
@@ -128,6 +134,11 @@ def _errors(run: RunView) -> str:
     return "\n".join([f"{len(failed)} failed", *lines]) if failed else ""
 
 
+def _ended(run: RunView) -> str:
+    """Returns which env and episode the processes of trials were stepping that ended without a word."""
+    return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
+
+
 def _stops(run: RunView) -> str:
     if not run.stops:
         return ""
@@ -195,6 +206,7 @@ def _data(
                 "status": trial.status,
                 "stop_reason": trial.stop_reason,
                 "error": trial.error,
+                "ended_in": trial.ended_in,
                 "network": list(trial.network),
                 "last_result": trial.last_result or None,
                 "last": trial.final(metric),

@@ -104,6 +104,7 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "return": trial.last_result.get("episode_return_mean"),
                 "best_return": trial.best_return,
                 "error": trial.error,
+                "ended_in": trial.ended_in,
             }
             for trial in state.trials
         ],
@@ -129,6 +130,7 @@ def _notes(state: RunState) -> list[str]:
         lines.append(f"{trial.name}: {text if len(text) <= LONGEST_ERROR else f'{text[:LONGEST_ERROR]}…'}")
     if len(wrong) > MOST_ERRORS:
         lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
+    lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
     return [*lines, *([f"Go on with it: {command}"] if command else [])]
 

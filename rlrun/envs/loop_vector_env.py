@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rlrun.data.tree import map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
+from rlrun.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
 
 
@@ -49,6 +50,8 @@ class LoopVectorEnv:
         self._env_id = env_id
         self._envs = list(envs)
         self._steps = [env.step for env in envs]
+        self._slots = range(self.num_envs)
+        self._marks = StepMarks(env_id, seeds, self.num_envs)
         self._worker_index = seeds.worker_index
         self._ledger = EpisodeLedger(seeds, self.num_envs, first_episodes)
         self._observations = empty_batch(self.observation_space, self.num_envs)
@@ -65,6 +68,7 @@ class LoopVectorEnv:
         """Starts the first episode of every env slot with its own seed."""
         for slot, seed in enumerate(self._ledger.start_over()):
             self._reset_slot(slot, seed)
+        self._marks.rest()
         self._unchecked = True
         return self._observations
 
@@ -73,13 +77,14 @@ class LoopVectorEnv:
         if self._unchecked:
             return self._first_step(actions)
         rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
-        awaiting, lengths, write = self._awaiting, self._lengths, self._write
+        awaiting, lengths, write, mark = self._awaiting, self._lengths, self._write, self._marks.slot
         infos: Infos = {}
         terminateds.fill(False)
         truncateds.fill(False)
         slot = 0
         try:
-            for slot, (env_step, action) in enumerate(zip(self._steps, self._rows(actions), strict=True)):
+            for slot, env_step, action in zip(self._slots, self._steps, self._rows(actions), strict=True):
+                mark[0] = slot
                 if awaiting[slot]:
                     self._reset_slot(slot, self._ledger.begin_next(slot))
                     rewards[slot] = 0.0
@@ -94,6 +99,7 @@ class LoopVectorEnv:
                     awaiting[slot] = True
                     if info:
                         infos[slot] = info
+            mark[0] = NO_SLOT
         except EnvError:
             raise
         except Misfit as error:
@@ -110,6 +116,7 @@ class LoopVectorEnv:
         for slot, seed in zip(slots, seeds, strict=True):
             self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
             self._reset_slot(slot, seed)
+        self._marks.rest()
         return self._observations
 
     def places(self) -> list[EpisodePlace]:
@@ -128,6 +135,7 @@ class LoopVectorEnv:
             exact.append(self._replay(slot, place, actions[slot], hashes[slot], deadline))
             if not exact[-1]:
                 self._reset_slot(slot, self._ledger.begin_next(slot))
+        self._marks.rest()
         self._unchecked = True
         return self._observations, exact
 
@@ -160,6 +168,7 @@ class LoopVectorEnv:
         """Begins an episode in an env slot; the ledger already stands at it."""
         self._awaiting[slot] = False
         self._lengths[slot] = 0
+        self._marks.begin(slot, self._ledger.place(slot, 0).episode, seed)
         try:
             observation, info = self._envs[slot].reset(seed=seed)
         except (Exception, SystemExit) as error:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlrun.envs.step_marks import stepped_episode
 from rlrun.errors import DiskFull
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunEvent, TrialEvent, TrialNote, Watcher
@@ -16,6 +17,7 @@ from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.trial.event_file import FILE_PATTERN
 from rlrun.trial.results import CSV_FILE, RESULT_FILE, Row
+from rlrun.trial.resumption import ending_in_words
 
 RESULT_FILES = (RESULT_FILE, CSV_FILE, FILE_PATTERN)
 
@@ -107,9 +109,11 @@ class ActiveRun:
             return
         record = self.directory.record(trial)
         # A trial that died could not say so itself; one that another process holds is not ours to speak of.
-        if record.status != "ERROR" and not self.directory.trial_directory(trial).is_claimed():
+        files = self.directory.trial_directory(trial)
+        if record.status != "ERROR" and not files.is_claimed():
+            ended_in = ending_in_words("the process ended", stepped_episode(files.path), steps_envs=False)
             with self.stopping_when_full():
-                self.directory.mark(trial, "ERROR", str(error))
+                self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
     def stop_for(self, fault: NoFaultOfATrial) -> None:

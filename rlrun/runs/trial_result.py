@@ -18,10 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.store import CheckpointStore, Scan
+from rlrun.envs.step_marks import stepped_episode
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
-from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, read_last_row, read_results
+from rlrun.trial.results import (
+    RESULT_FILE,
+    RETURN,
+    Row,
+    best_return,
+    read_last_row,
+    read_results,
+    read_results_and_damage,
+)
+from rlrun.trial.resumption import ending_in_words
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
 
 Floats = NDArray[np.float64]
@@ -39,7 +49,7 @@ class Columns:
     Attributes:
         values: Metric -> its values [N], row by row; NaN where a row has none.
         reported: Names of all metrics in the rows.
-        problem: Why the rows cannot be read, "" if they can.
+        problem: Why the rows, or some of them, cannot be read; "" if all can.
     """
 
     values: Mapping[str, Floats]
@@ -63,6 +73,8 @@ class TrialResult:
         stop_reason: Why it is done, "" before.
         error: What went wrong, with the user's own traceback where the user's code raised, or what is damaged; "" if
             nothing is.
+        ended_in: The env and episode that a KILLED one was stepping, and what helps where that crashed; "" if it did
+            something else.
         network: How its observations enter the network, in lines; () where that is unknown.
         place: The host:pid that runs it, "" if none does.
         env_steps: Env steps it has taken.
@@ -83,6 +95,7 @@ class TrialResult:
     population: int | None = None
     stop_reason: str = ""
     error: str = ""
+    ended_in: str = ""
     network: tuple[str, ...] = ()
     place: str = ""
     env_steps: int = 0
@@ -148,12 +161,12 @@ class TrialResult:
     def columns(self) -> Columns:
         """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
         try:
-            rows = self.results()
+            rows, damage = read_results_and_damage(self.directory)
         except OSError as error:
             none = dict.fromkeys(self.metrics, np.empty(0))
             return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
         values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
-        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)))
+        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)), damage)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
         """Returns where a metric was reported and its values there, both [N], in ascending order of x.
@@ -204,17 +217,19 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             raise RunDamaged(f"{path}: there is no {TRIAL_FILE}")
         _check(record, path)
         row = read_last_row(path) or {}
+        status = status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver)
         return TrialResult(
             name=path.name,
             directory=path,
             experiment=experiment,
-            status=status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver),
+            status=status,
             seed=record.seed,
             params=record.params,
             configuration=configuration,
             population=population,
             stop_reason=record.stop_reason,
             error=record.error,
+            ended_in=_ended_in(path) if status == "KILLED" else "",
             network=tuple(record.network),
             place=f"{record.host}:{record.pid}" if record.pid is not None else "",
             env_steps=int(row.get("env_steps") or record.env_steps),
@@ -255,6 +270,11 @@ def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
         return record.status == "RUNNING" and directory.is_claimed()
     except PermissionError:  # another user's run
         return False
+
+
+def _ended_in(path: Path) -> str:
+    """Returns which env and episode a trial's process was stepping when it ended, "" if none or that is unknown."""
+    return ending_in_words("its process ended", stepped_episode(path), steps_envs=False)
 
 
 def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:

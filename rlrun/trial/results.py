@@ -60,19 +60,37 @@ def read_results(directory: Path) -> list[Row]:
     Returns:
         The rows in order; none if there is no file yet.
     """
+    return read_results_and_damage(directory)[0]
+
+
+def read_results_and_damage(directory: Path) -> tuple[list[Row], str]:
+    """Reads what `read_results` does, and says which rows before the last whole one are damaged.
+
+    Behind that one a kill or a power cut may have left anything, which a resume cuts off.
+
+    Returns:
+        The rows in order, and the sentence; "" if none is damaged.
+    """
+    file = directory / RESULT_FILE
     try:
-        lines = (directory / RESULT_FILE).read_bytes().split(b"\n")
+        lines = file.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return []
-    rows = []
-    for line in lines[:-1]:  # what stands behind the last line break was not written to its end
+        return [], ""
+    rows: list[Row] = []
+    damaged: list[int] = []
+    last_whole = 0
+    for number, line in enumerate(lines[:-1], start=1):  # behind the last line break nothing was written to its end
         try:
             row = load_json(line)
         except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
-            continue
+            row = None
         if isinstance(row, dict):
             rows.append(row)
-    return rows
+            last_whole = number
+        else:
+            damaged.append(number)
+    within = _ranges([number for number in damaged if number < last_whole])
+    return rows, f"{file}:{within}: is damaged" if within else ""
 
 
 def read_last_row(directory: Path) -> Row | None:

@@ -6,12 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlrun.checkpoint.store import SkippedCheckpoint
+from rlrun.envs.step_marks import SteppedEpisode
 
-CRASHED = (
-    "the process before was killed or crashed; an env that crashes (a segmentation fault) ends only its worker "
-    "where config.num_workers is 1 or more"
+_IN_TRAINING = (
+    "with `num_workers: 1` an env that crashes (a segmentation fault) ends its worker alone, which is made anew up to "
+    "`max_worker_restarts` times"
 )
-"""What is said where a trial's process ended without a word. Its traceback is on stderr of that process."""
+_IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
+
+
+def ending_in_words(who: str, stepped: SteppedEpisode | None, *, steps_envs: bool) -> str:
+    """Returns what is said where a trial's process ended without a word. Its traceback is on stderr of that process.
+
+    Args:
+        who: What the process is called, and its verb.
+        stepped: What it stepped when it ended, if that is known.
+        steps_envs: Whether the trial's own process steps the envs that it learns in.
+
+    Returns:
+        The words, "" if envs have nothing to do with it.
+    """
+    if stepped is not None:
+        return f"{who} in {stepped}; {_IN_TRAINING if stepped.in_training else _IN_EVALUATION}"
+    return f"{who}; {_IN_TRAINING}" if steps_envs else ""
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Resumption:
         env_slots_restarted: Envs that had to begin a new episode.
         lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
         is_in_part: Whether the checkpoint is of an older format, which is read in part.
-        after_crash: Whether the process before ended without a word, while it also stepped the envs.
+        crash: What to say of the process before if it ended without a word and envs may be the reason, "" else.
         unsaved: What the checkpoint lacks, by the parts that know.
         damage: What was wrong with the results so far, and what was done about it.
     """
@@ -38,7 +55,7 @@ class Resumption:
     env_slots_restarted: int = 0
     lost_compiler: bool = False
     is_in_part: bool = False
-    after_crash: bool = False
+    crash: str = ""
     unsaved: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
 
@@ -50,7 +67,7 @@ class Resumption:
     @property
     def message(self) -> str:
         """What to tell the user: a line, and more for a crash and each skipped checkpoint."""
-        crash = [CRASHED] if self.after_crash else []
+        crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
             return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])
         reasons = []

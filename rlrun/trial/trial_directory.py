@@ -6,6 +6,7 @@ result.json progress.csv events.*
 checkpoints/       iteration_000010 and so on
 failed/            after training has diverged: the parameters before that, and what they were given
 error.txt          the traceback of what ended it
+.env-steps-*       while its own process steps envs one by one: which one, and in which episode
 """
 
 from __future__ import annotations

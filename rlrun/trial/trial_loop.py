@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.envs.step_marks import begin_marks, end_marks, stepped_episode
 from rlrun.errors import DiskFull, RlrunError, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
@@ -25,7 +26,7 @@ from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
 from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
-from rlrun.trial.resumption import Resumption
+from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
@@ -226,6 +227,7 @@ class TrialLoop:
                 self._training.close()
             self._loggers.finish(self._record.status)
         finally:
+            end_marks()
             self._files.release()
 
     def __enter__(self) -> Self:
@@ -240,6 +242,8 @@ class TrialLoop:
 
     def _begin(self, *, resume: bool, from_checkpoint: Path | None, exploit: Exploit | None, eager: bool) -> None:
         before = self._files.read_record() if resume else None
+        stepped = stepped_episode(self.directory)
+        begin_marks(self.directory)
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
             self._record = replace(self._record, exact_resume=before.exact_resume)
@@ -262,7 +266,9 @@ class TrialLoop:
                 self.training.load_weights(read_checkpoint(from_checkpoint))
             self.training.start()
         if self.resumption is not None and before is not None and before.status == "RUNNING":
-            self.resumption = replace(self.resumption, after_crash=self.trial.config.num_workers == 0)
+            steps_envs = self.trial.config.num_workers == 0
+            crash = ending_in_words("the process before was killed or crashed", stepped, steps_envs=steps_envs)
+            self.resumption = replace(self.resumption, crash=crash)
         self._record = replace(self._record, network=self.training.describe_network())
         self._files.write_record(self._record)
         self._guard = DivergenceGuard(self.training)

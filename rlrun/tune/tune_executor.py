@@ -13,6 +13,7 @@ import os
 import pickle
 import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,7 +24,7 @@ from ray.tune.experiment import Trial
 from rlrun.cluster.driver_files import RemoteFiles, start_driver_files
 from rlrun.cluster.ray_session import end_of_ray, has_ended
 from rlrun.cluster.trial_place import leave_token
-from rlrun.errors import DiskFull, OutOfResources, TrainingFailed
+from rlrun.errors import DiskFull, OutOfResources, RlrunError, TrainingFailed
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.events import RunResources, TrialEvent
 from rlrun.runs.outcome import NoFaultOfATrial
@@ -38,6 +39,9 @@ from rlrun.tune.trial_source import TrialSource
 
 RESOURCES_EVERY_S = 3.0
 """Seconds between two looks at what is taken of the machine."""
+
+LOW_MEMORY = "running low on memory"
+"""Words of Ray about a process that it has ended for want of memory."""
 
 
 def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
@@ -195,14 +199,36 @@ def _error_of(trial: Trial) -> Exception:
         with open(trial.pickled_error_file, "rb") as file:
             error = pickle.load(file)
     except (OSError, TypeError):
-        return TrainingFailed(f"{trial_name(trial)} failed; the log says why")
+        return _error_in_text(trial)
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, TrialError):
         return cause.failure.error(trial_name(trial))
-    if isinstance(cause, OutOfMemoryError) or "running low on memory" in str(cause):
+    if isinstance(cause, OutOfMemoryError) or LOW_MEMORY in str(cause):
         return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
     if isinstance(cause, RayError) and has_ended():
         return end_of_ray("raylet")
     if isinstance(cause, RayError):
         return TrainingFailed(f"{trial_name(trial)}: its process died: {cause}")
     return TrainingFailed(f"{trial_name(trial)}: {cause}")
+
+
+def _error_in_text(trial: Trial) -> Exception:
+    """Returns what ended a trial of which Tune keeps nothing but a text."""
+    try:
+        text = Path(trial.error_file).read_text()
+    except (OSError, TypeError):
+        return TrainingFailed(f"{trial_name(trial)} failed; the log says why")
+    return error_told(trial_name(trial), text)
+
+
+def error_told(name: str, text: str) -> RlrunError:
+    """Returns what Tune's text file says that ended a trial; of a lack of memory at its start there is no more.
+
+    Args:
+        name: Name of the trial.
+        text: Each failure so far: a line with its number and time, and what was raised.
+    """
+    told = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
+    if LOW_MEMORY in told:
+        return OutOfResources(f"{name}: its process was ended because the memory is full: {told.splitlines()[0]}")
+    return TrainingFailed(f"{name}: {told}")

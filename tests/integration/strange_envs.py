@@ -66,10 +66,27 @@ class WithoutActions(StrangeEnv):
 
 
 class Crashes(StrangeEnv):
-    """Reads memory that is not there."""
+    """Reads memory that is not there, in the third episode of env slot 1.
 
-    def misbehave(self) -> None:
-        ctypes.string_at(0)
+    Args:
+        env_index: Filled in.
+    """
+
+    def __init__(self, env_index: int = 0) -> None:
+        super().__init__()
+        self.env_index = env_index
+        self.episodes = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        self.episodes += 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        if (self.env_index, self.episodes, self.steps) == (1, 3, 10):
+            ctypes.string_at(0)
+        return super().step(action)
 
 
 class Prints(StrangeEnv):

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.envs.vector_env import EpisodeSeeds
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = str(Path(__file__).parent)
@@ -29,11 +30,11 @@ def here(folder: Path, *words: object) -> Result:
     return CliRunner().invoke(cli, [*map(str, words), "--runs-dir", str(folder / "runs")])
 
 
-def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more: str = "") -> Path:
+def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more: str = "", slots: int = 1) -> Path:
     file = folder / "strange.yaml"
     file.write_text(
         f"strange:\n  algorithm: {algorithm}\n  env: {env}\n  stop: {{env_steps: 600}}\n"
-        f"  config: {{num_envs_per_worker: 1, rollout_fragment_length: 64, train_batch_size: 128}}\n{more}"
+        f"  config: {{num_envs_per_worker: {slots}, rollout_fragment_length: 64, train_batch_size: 128}}\n{more}"
     )
     return file
 
@@ -62,14 +63,22 @@ def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: s
     assert done.stderr.rstrip().endswith("SystemExit: 0")
 
 
-def test_a_crash_of_an_env_shows_its_code_and_is_told_at_the_resume(tmp_path: Path) -> None:
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes"))
+def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2))
     assert done.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in done.stderr
-    assert "in misbehave" in done.stderr
+    assert "strange_envs.py" in done.stderr
+    seed = EpisodeSeeds(run_seed=0, worker_index=0).seed(env_index=1, episode=2)
+    place = (
+        f"in env strange_envs:Crashes (env 1, episode 2 with seed {seed}); with `num_workers: 1` an env that crashes"
+    )
+    for command in ("status", "show"):
+        told = here(tmp_path, command, "strange")
+        assert (told.exit_code, f": its process ended {place}" in told.stdout) == (0, True)
+    data = json.loads(here(tmp_path, "status", "strange", "--json").stdout)
+    assert data["trials"][0]["ended_in"].startswith("its process ended in env strange_envs:Crashes (env 1, episode 2")
     again = rlrun(tmp_path, "resume", "strange")
-    assert "the process before was killed or crashed; an env that crashes" in again.stderr
-    assert "where config.num_workers is 1 or more" in again.stderr
+    assert f"the process before was killed or crashed {place}" in again.stderr
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -104,17 +104,20 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with
     TrialDirectory(path / names[0]).write_record(TrialRecord(names[0], "ERROR", 0, {"lr": 0.1}, error=error))
     TrialDirectory(path / names[1]).write_record(TrialRecord(names[1], "RUNNING", 1, {"lr": 0.1}))
     (path / names[2] / "trial.json").write_text("{")
+    rows = (path / names[3] / "result.json").read_text()
+    (path / names[3] / "result.json").write_text(f"damaged\n{rows}")
     stop = {"trial": names[3], "time": 100.0, "score": None, "reason": "asha: last"}
     (path / "decisions.jsonl").write_text(json.dumps(stop) + "\n")
     (path / "spec.yaml").write_text((path / "spec.yaml").read_text() + "  scheduler: {asha: {}}\n")
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 5, done.output
-    assert done.stderr == f"Error: {path}: 1 file cannot be read\n"
+    assert done.stderr == f"Error: {path}: 2 files cannot be read\n"
     assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
     assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
     assert "asha stopped 1 of 4 trials" in done.stdout
     assert "cannot be read:\n" in done.stdout
     assert "trial.json: cannot be understood" in done.stdout
+    assert f"{path / names[3] / 'result.json'}:1: is damaged" in done.stdout
 
 
 def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:

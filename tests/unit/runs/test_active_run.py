@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 import rlrun
+from rlrun.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.errors import TrainingFailed
 from rlrun.runs import active_run
+from rlrun.runs.active_run import ActiveRun
+from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunEvent, TrialNote
+from rlrun.runs.interrupts import Interrupts
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.spec.load import parse_experiments
 from rlrun.trial.event_file import FILE_PATTERN
 
 SPEC = {
@@ -40,3 +48,31 @@ def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, mo
     size = sum(file.stat().st_size for file in (trial / "result.json", trial / "progress.csv", events))
     (said,) = notes_of_size(tmp_path, round(0.8 * size), monkeypatch)  # which no one of them reaches
     assert "after 6 iterations" in said
+
+
+def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_was_in(tmp_path: Path) -> None:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    (trial,) = experiment.trials()
+    directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")
+    begin_marks(directory.path / trial.name)  # as the process does that has died since
+    StepMarks("lab:Crashes", EpisodeSeeds(run_seed=0, worker_index=0), 2).begin(1, 4, 44)
+    try:
+        run = ActiveRun(
+            directory,
+            experiment,
+            [trial],
+            resumed=False,
+            from_checkpoint=None,
+            eager=False,
+            interrupts=Interrupts(),
+            log=DriverLog(),
+            watch=lambda event: None,
+        )
+        run.failed(trial.name, TrainingFailed("its process died"))
+    finally:
+        end_marks()
+    first, second = directory.record(trial.name).error.splitlines()
+    assert first == "its process died"
+    assert second.startswith(
+        "the process ended in env lab:Crashes (env 1, episode 4 with seed 44); with `num_workers: 1`"
+    )

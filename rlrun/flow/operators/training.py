@@ -69,9 +69,13 @@ class TrainOnBatch(Operator):
         trainee = self.trainee
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
-        learned = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
+        rows = self._rows(SampleBatch({name: column for name, column in item.items() if name != "weights_version"}))
+        if trainee.is_sparse and self.minibatch_size is not None:
+            if not rows["valid"].any():
+                return item
+            rows = without_empty_rows(rows, at_least=max(self.minibatch_size // rows["valid"].shape[1], 1))
         trainee.learner.learn(
-            self._rows(learned),
+            rows,
             num_epochs=self.num_epochs,
             # A fragment's row has one cell more than steps.
             minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
@@ -95,6 +99,27 @@ class TrainOnBatch(Operator):
         if not self.whole_fragments:
             return self.minibatch_size or length * slots
         return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)
+
+
+def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
+    """Returns rows [S, L, ...] without those in which no step stands, and with rows of zeros if too few are left.
+
+    Args:
+        rows: Columns of experience.
+        at_least: Rows of a minibatch, whose shape is the same for all batches.
+    """
+    filled = rows["valid"].any(axis=1).nonzero()[0]
+    padding = max(at_least - len(filled), 0)
+    if len(filled) == len(rows["valid"]) and not padding:
+        return rows
+
+    def pack(leaf: NDArray[Any]) -> NDArray[Any]:
+        kept = leaf[filled]
+        if not padding:
+            return kept
+        return np.concatenate([kept, np.zeros((padding, *leaf.shape[1:]), leaf.dtype)])
+
+    return rows.map(pack)
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:

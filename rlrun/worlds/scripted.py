@@ -78,6 +78,30 @@ class OnePlyConnectFour:
         return self._random(observation)
 
 
+class GreedyForager:
+    """Goes to the nearest food that it sees, and anywhere where it sees none.
+
+    Args:
+        seed: Seed of what it draws.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def __call__(self, observation: Mapping[str, Any]) -> int:
+        """Returns an action of a forager: stay, up, down, left, right."""
+        window = observation["window"]
+        food = np.argwhere(window) - len(window) // 2
+        if not len(food):
+            return int(self._generator.integers(1, 5))
+        down, right = food[np.abs(food).sum(1).argmin()].tolist()
+        if down == right == 0:
+            return 0
+        if abs(down) > abs(right):
+            return 2 if down > 0 else 1
+        return 4 if right > 0 else 3
+
+
 def _has_four(pieces: NDArray[np.bool_]) -> bool:
     """Whether four pieces are in a row, [6, 7]: lines of bits, of which each row of the board has 8."""
     bits = int.from_bytes(np.packbits(pieces, axis=1).tobytes(), "big")

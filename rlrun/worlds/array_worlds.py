@@ -180,7 +180,7 @@ class ArrayVectorWorld:
         for group in self._groups.values():
             group.show(shown.groups[group.name])
         self._ended[:] = shown.ended
-        self._awaiting = np.flatnonzero(self._ended).tolist() if self._ended.any() else []
+        self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:

@@ -55,12 +55,13 @@ class CartPoleArrays:
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
         """Begins an episode in some worlds: its poles begin as the first resets of one CartPole with that seed."""
+        num_agents = self._acts.shape[1]
         for world, seed in zip(worlds, seeds, strict=True):
             # The generator that Gymnasium makes of the seed.
-            self._generators[world] = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-            for pole in range(self._acts.shape[1]):
-                self._start(world, pole)
+            generator = self._generators[world] = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+            self._motion.start_several(slice(world * num_agents, (world + 1) * num_agents), generator)
         begun = list(worlds)
+        self._acts[begun] = True
         self._lengths[begun] = 0
         self._rewards[begun] = 0.0
         self._terminateds[begun] = self._truncateds[begun] = False
@@ -84,7 +85,8 @@ class CartPoleArrays:
         if self._reborn:
             for world, pole in leaving:
                 if not over[world]:
-                    self._start(world, pole)
+                    self._motion.start(world * acts.shape[1] + pole, self._generators[world])
+                    acts[world, pole] = True
         else:
             np.logical_or(over, ~acts.any(axis=1), over)
         self._observations[:] = self._state_rows
@@ -96,10 +98,6 @@ class CartPoleArrays:
 
     def close(self) -> None:
         """Frees nothing."""
-
-    def _start(self, world: int, pole: int) -> None:
-        self._motion.start(world * self._acts.shape[1] + pole, self._generators[world])
-        self._acts[world, pole] = True
 
 
 class CartPoles(World):

@@ -139,6 +139,9 @@ class ArrayVectorWorld:
             groups = ", ".join(sorted(world.groups))
             raise UsageError(f"env {world_id}: each group ({groups}) needs a policy of its own, not {dict(policies)}")
         self.num_worlds = world.num_worlds
+        self.possible_agents: Sequence[str] = [
+            f"{name}_{agent}" for name, group in world.groups.items() for agent in range(group.num_agents)
+        ]
         self.clock = world.clock
         self.state_space = world.state_space
         self.slots: Mapping[str, int] = {

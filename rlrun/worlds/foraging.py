@@ -148,6 +148,9 @@ class Foraging(World):
     forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. Infos of
     an agent's end: `age`, `meals`, `children`.
 
+    Newborn agents have ids that were not there before, such as `forager_17`. `possible_agents` holds as many of each
+    kind as may live at once.
+
     In the world without hunters a random forager's return is 0.7 on average and that of `GreedyForager` 3.8.
 
     Args:
@@ -187,7 +190,9 @@ class Foraging(World):
         self._growth = growth
         self._birth_reward = birth_reward
         self._max_steps = max_steps
-        self.possible_agents = [f"{kind}_{number}" for kind, count in self._first.items() for number in range(count)]
+        self.possible_agents = [
+            f"{kind}_{number}" for kind, most in self._most.items() if self._first[kind] for number in range(most)
+        ]
         self._spaces = {rules.kind: _spaces_of(rules) for rules in (_FORAGERS, _HUNTERS)}
         self._begin(0)
 

@@ -13,7 +13,10 @@ from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.worlds.array_worlds import ArrayVectorWorld
 from rlrun.worlds.cartpoles import GROUP, CartPoleArrays, CartPoles
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
+from rlrun.worlds.world_config import WorldConfig
 
 SEEDS = EpisodeSeeds(run_seed=3, worker_index=1)
 W, K = 4, 2
@@ -81,6 +84,27 @@ def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(
             EpisodePlace(episodes[number], SEEDS.seed(number, episodes[number]), lengths[number]) for number in range(W)
         ]
     assert min(episodes) >= 3
+
+
+@pytest.mark.parametrize("reborn", [False, True])
+def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn: bool) -> None:
+    config = WorldConfig(
+        world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30}
+    )
+    loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
+    vector, generator = make(reborn=reborn), np.random.default_rng(0)
+    assert list(loop.possible_agents) == list(vector.possible_agents)
+    one, other = loop.reset(), vector.reset()
+    for _ in range(120):
+        actions = {"balancer": generator.integers(0, 2, W * K)}
+        slots, expected = one.policies["balancer"], other.policies["balancer"]
+        for name in ("acts", "starts", "living", "rewards", "terminateds", "truncateds"):
+            np.testing.assert_array_equal(getattr(slots, name), getattr(expected, name), name)
+        np.testing.assert_array_equal(copied(one)["observations"], copied(other)["observations"])
+        np.testing.assert_array_equal(one.stepped, other.stepped)
+        np.testing.assert_array_equal(one.ended, other.ended)
+        assert loop.places() == vector.places()
+        one, other = loop.step(actions), vector.step(actions)
 
 
 def test_agents_are_named_by_group_and_place() -> None:

@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.data.tree import leaves
+from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.worlds.foraging import FORAGER, HUNTER, Foraging
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.scripted import GreedyForager
+from rlrun.worlds.world_config import WorldConfig
 
 
 def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
@@ -19,6 +23,7 @@ def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
     generator, forager = np.random.default_rng(seed), GreedyForager(seed)
     shown = dict(world.reset(seed))
     returns = dict.fromkeys(shown, 0.0)
+    first = len(shown)
     seen_ids, ended, infos = set(shown), False, {}
     while not ended:
         assert world.living == {kind: sum(agent.startswith(kind) for agent in shown) for kind in (FORAGER, HUNTER)}
@@ -47,7 +52,6 @@ def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
         assert births[kind] == sum(agent.startswith(kind) for agent in seen_ids)
     assert set(infos) == seen_ids
     assert returns == {agent: float(info["meals"] + info["children"]) for agent, info in infos.items()}
-    first = sum(agent in world.possible_agents for agent in seen_ids)
     assert sum(info["children"] for info in infos.values()) == len(seen_ids) - first
     return {agent: value for agent, value in returns.items() if agent.startswith(FORAGER)}
 
@@ -141,3 +145,24 @@ def test_no_more_agents_live_or_have_just_died_than_there_is_room_for(seed: int)
         if step.ended:
             break
     assert at_most == 9
+
+
+def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
+    config = WorldConfig(
+        world="rlrun.worlds.foraging:Foraging", kwargs={"hunters": 2, "growth": 12, "food": 200, "max_steps": 50}
+    )
+    mapping = PolicyMapping(["prey", "hunters"], {"hunter_*": "hunters", "*": "prey"})
+    worlds = make_vector_world(config, 2, EpisodeSeeds(0, 0), mapping, {})
+    assert dict(worlds.slots) == {"prey": 24, "hunters": 8}
+    generator, rows = np.random.default_rng(0), worlds.reset()
+    begun = int(rows.policies["prey"].starts.sum())
+    over, ended = 0, 0
+    for _ in range(150):
+        rows = worlds.step({"prey": generator.integers(5, size=24), "hunters": generator.integers(9, size=8)})
+        prey = rows.policies["prey"]
+        begun += int(prey.starts.sum())
+        over += int((prey.terminateds | prey.truncateds).sum())
+        ended += int(rows.ended.sum())
+        assert begun - over == int(prey.living.sum())
+    assert ended >= 4
+    assert begun > 16 + 8 * ended  # more than begin the episodes

@@ -64,7 +64,7 @@ def test_an_agent_is_shown_its_one_hot_behind_a_box() -> None:
 
 
 def test_an_agent_is_shown_its_one_hot_beside_a_dict_and_others_zeros() -> None:
-    world = AgentIndicator(Foraging(foragers=2))
+    world = AgentIndicator(Foraging(foragers=2, max_foragers=2))
     shown = world.reset(0)
     np.testing.assert_array_equal(shown["forager_1"]["agent"], [0, 1])
     assert world.spaces("forager_1").observation.contains(shown["forager_1"])
@@ -147,14 +147,14 @@ def test_black_death_ends_all_poles_with_the_last_one() -> None:
 
 
 def test_black_death_refuses_agents_that_nobody_foresaw() -> None:
-    world = BlackDeath(Foraging(size=4, foragers=2, food=16, growth=16))
+    world = BlackDeath(Foraging(size=4, foragers=3, max_foragers=4, food=16, growth=16))
     world.reset(0)
 
     def stay_until_somebody_is_born() -> None:
-        for _ in range(20):
+        for _ in range(80):
             world.step(dict.fromkeys(world.possible_agents, 0))
 
-    with pytest.raises(ValueError, match="not forager_2"):
+    with pytest.raises(ValueError, match="not forager_4"):
         stay_until_somebody_is_born()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
 
+from rlrun.envs.cartpole_motion import CartPoleMotion
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
@@ -19,8 +19,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
     """Gymnasium's vector CartPole with single env slots reset from their own seeds.
 
     Gymnasium's draws all of them from one generator. Here every env slot equals ``gymnasium.make("CartPole-v1")``
-    reset with the same seed, bit for bit: the arithmetic is the single env's, operation for operation, in preallocated
-    arrays. Constants are arrays without dimensions, because converting a Python float takes as long as the operation.
+    reset with the same seed, bit for bit (`CartPoleMotion`).
 
     Args:
         num_envs: Number of env slots, B.
@@ -50,22 +49,8 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         self._unchecked = True
         self._lengths = np.zeros(num_envs, dtype=np.int64)
         self._longest = np.array(max_episode_steps)
-        self._numbers = tuple(
-            np.array(number)
-            for number in (self.polemass_length, self.total_mass, self.masspole, self.length, self.gravity)
-        )
-        self._four_thirds, self._tau = np.array(4.0 / 3.0), np.array(self.tau)
-        self._push, self._pushes = np.array(self.force_mag), np.array(2 * self.force_mag)
-        self._state = np.zeros((4, num_envs))  # x, its velocity, theta, its velocity
-        self._change = np.zeros((4, num_envs))
-        self._positions, self._velocities = self._state[0::2], self._state[1::2]
-        self._theta, self._theta_dot = self._state[2], self._state[3]
-        self._position_change, self._x_acc, self._theta_acc = self._change[0::2], self._change[1], self._change[3]
-        self._scratch = tuple(np.zeros((5, num_envs)))
-        self._distances = np.zeros((2, num_envs))
-        self._limits = np.repeat([[self.x_threshold], [self.theta_threshold_radians]], num_envs, axis=1)
-        self._beyond = np.zeros((2, num_envs), dtype=bool)
-        self._x_beyond, self._theta_beyond = self._beyond
+        self._motion = CartPoleMotion(num_envs)
+        self._state = self._motion.state
         self._terminateds, self._truncateds, self._ended = np.zeros((3, num_envs), dtype=bool)
         self._rewards = np.zeros(num_envs)
         self._observations = np.zeros((num_envs, 4), dtype=np.float32)
@@ -82,11 +67,9 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
             self._check(actions)
-        self._move(actions)
+        self._motion.move(actions)
         rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
-        np.abs(self._positions, self._distances)
-        np.greater(self._distances, self._limits, self._beyond)
-        np.logical_or(self._x_beyond, self._theta_beyond, terminateds)
+        self._motion.find_fallen(terminateds)
         self._lengths += 1
         np.greater_equal(self._lengths, self._longest, truncateds)
         if self._sutton_barto_reward:
@@ -137,7 +120,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
     def _start(self, slot: int) -> None:
         """Puts an env slot at the first state of the episode that the ledger has it in."""
-        self._state[:, slot] = self._ledger.generator(slot).uniform(self.low, self.high, 4)
+        self._motion.start(slot, self._ledger.generator(slot))
         self._lengths[slot] = 0
 
     def _observe(self, started: Collection[int]) -> Tree:
@@ -145,42 +128,6 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         self._awaiting = [slot for slot in self._awaiting if slot not in started]
         self._observations[:] = self._state.T
         return self._observations
-
-    def _move(self, actions: NDArray[Any]) -> None:
-        """Moves all carts on by 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
-
-        The order of operations is that of Gymnasium's single CartPole; another order gives other last bits.
-        """
-        polemass_length, total_mass, masspole, length, gravity = self._numbers
-        force, cos, sin, temp, other = self._scratch
-        np.multiply(actions, self._pushes, force)
-        force -= self._push
-        np.cos(self._theta, cos)
-        np.sin(self._theta, sin)
-        # temp = (force + polemass_length * theta_dot**2 * sin) / total_mass
-        np.square(self._theta_dot, temp)
-        temp *= polemass_length
-        temp *= sin
-        temp += force
-        temp /= total_mass
-        # theta_acc = (gravity * sin - cos * temp) / (length * (4/3 - masspole * cos**2 / total_mass))
-        np.square(cos, other)
-        other *= masspole
-        other /= total_mass
-        np.subtract(self._four_thirds, other, other)
-        other *= length
-        sin *= gravity
-        sin -= np.multiply(cos, temp, force)
-        np.divide(sin, other, self._theta_acc)
-        # x_acc = temp - polemass_length * theta_acc * cos / total_mass
-        np.multiply(self._theta_acc, polemass_length, other)
-        other *= cos
-        other /= total_mass
-        np.subtract(temp, other, self._x_acc)
-        # Euler: every coordinate moves by tau times what its rate was before this step.
-        self._position_change[:] = self._velocities
-        self._change *= self._tau
-        self._state += self._change
 
     def _check(self, actions: Tree) -> None:
         """Checks the first actions after a reset: the same policy gives all that follow."""

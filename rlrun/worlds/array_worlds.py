@@ -1,0 +1,379 @@
+"""Worlds that step all agents of W worlds at once with arrays, and the vector world that is made of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium
+import numpy as np
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.lockstep_restore import restore_in_lockstep
+from rlrun.envs.spaces import Spaces
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, Infos, env_error, observation_hash
+from rlrun.errors import UsageError
+from rlrun.worlds.vector_world import SlotRows, WorldRows
+from rlrun.worlds.world import WorldClock
+
+Tree = Any
+Flags = NDArray[np.bool_]
+
+
+class ArrayGroup(NamedTuple):
+    """Agents of one kind.
+
+    Attributes:
+        num_agents: How many may live at once in each world, K.
+        spaces: Observation and action space of each.
+    """
+
+    num_agents: int
+    spaces: Spaces
+
+
+@dataclass
+class GroupRows:
+    """What the agents of a group are shown and given; the next step may change the arrays.
+
+    Attributes:
+        observations: Leaves [W, K, ...]; garbage of the right type where nobody acts or has just ended.
+        rewards: [W, K] float64; 0 where nobody is.
+        terminateds: Whether an agent's episode ended for good in the step, [W, K].
+        truncateds: Whether it was cut off there, [W, K].
+        acts: Whether an agent is there that acts next, [W, K]; never one that has just ended.
+    """
+
+    observations: Tree
+    rewards: NDArray[np.float64]
+    terminateds: Flags
+    truncateds: Flags
+    acts: Flags
+
+
+class ArrayStep(NamedTuple):
+    """What W worlds show after a step.
+
+    Attributes:
+        groups: By group, what its agents show.
+        ended: Whether a world's episode is over, [W]; every agent that was left in it is marked as ended too.
+    """
+
+    groups: Mapping[str, GroupRows]
+    ended: Flags
+
+
+class ArrayWorld(Protocol):
+    """W worlds whose agents live in arrays [W, K]: an agent keeps its place k from its first observation to its last.
+
+    A place whose agent ended in a step may hold another agent from the step behind that on. A world whose episode is
+    over is stepped with the others until it is reset; what it shows until then is ignored.
+
+    Attributes:
+        num_worlds: W.
+        clock: What a row of experience is.
+        groups: By name, kinds of agents.
+        state_space: Space of a world's state, None where there is none.
+    """
+
+    num_worlds: int
+    clock: WorldClock
+    groups: Mapping[str, ArrayGroup]
+    state_space: gymnasium.spaces.Box | None
+
+    def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
+        """Begins an episode in some worlds, the same one for the same seed, whatever they were doing.
+
+        Returns:
+            What all worlds show. Those begun have rewards of 0 and no ends, the others what they showed before.
+        """
+        ...
+
+    def step(self, actions: Mapping[str, Tree]) -> ArrayStep:
+        """Takes a step in all worlds.
+
+        Args:
+            actions: By group, leaves [W, K, ...]; ignored where nobody acts.
+        """
+        ...
+
+    def state(self) -> NDArray[Any]:
+        """Returns the states of all worlds, [W, D], if there is a `state_space`."""
+        ...
+
+    def close(self) -> None:
+        """Frees what the worlds hold."""
+        ...
+
+
+class ArrayVectorWorld:
+    """An array world as a `VectorWorld`: each of its groups is a policy's, and agent k of a world is always in slot k.
+
+    An agent's id is its group and k, such as `pole_1`; who comes into its place later has the same id.
+
+    Args:
+        world: The worlds.
+        world_id: What messages call it.
+        policies: The policy of each group; two groups cannot share one.
+        seeds: Where the seeds of episodes come from.
+        first_episodes: Number of each world's first episode.
+
+    Raises:
+        UsageError: If two groups have the same policy, or one has none.
+    """
+
+    def __init__(
+        self,
+        world: ArrayWorld,
+        world_id: str,
+        policies: Mapping[str, str],
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        if sorted(policies) != sorted(world.groups) or len(set(policies.values())) < len(policies):
+            groups = ", ".join(sorted(world.groups))
+            raise UsageError(f"env {world_id}: each group ({groups}) needs a policy of its own, not {dict(policies)}")
+        self.num_worlds = world.num_worlds
+        self.possible_agents: Sequence[str] = [
+            f"{name}_{agent}" for name, group in world.groups.items() for agent in range(group.num_agents)
+        ]
+        self.clock = world.clock
+        self.state_space = world.state_space
+        self.slots: Mapping[str, int] = {
+            policies[name]: world.num_worlds * group.num_agents for name, group in world.groups.items()
+        }
+        self.spaces: Mapping[str, Spaces] = {policies[name]: group.spaces for name, group in world.groups.items()}
+        self._world = world
+        self._id = world_id
+        self._seeds = seeds
+        self._ledger = EpisodeLedger(seeds, world.num_worlds, first_episodes)
+        self._lengths = np.zeros(world.num_worlds, np.int64)
+        self._stepped, self._ended = np.zeros((2, world.num_worlds), np.bool_)
+        self._awaiting: list[int] = []
+        self._groups = {
+            policies[name]: _GroupSlots(name, group.num_agents, world.num_worlds)
+            for name, group in world.groups.items()
+        }
+
+    def reset(self) -> WorldRows:
+        """Begins the first episode of every world with its own seed."""
+        seeds = self._ledger.start_over()
+        return self._begin(range(self.num_worlds), seeds)
+
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
+        try:
+            shown = self._world.step(chosen)
+        except Exception as error:
+            where = f"worker {self._seeds.worker_index}, {self._where()}"
+            raise env_error(self._id, "step()", where, error) from error
+        self._lengths += 1
+        self._stepped.fill(True)
+        for group in self._groups.values():
+            group.forget_starts()
+        awaiting = self._awaiting
+        if awaiting:
+            shown = self._reset(awaiting, [self._ledger.begin_next(world) for world in awaiting])
+        for group in self._groups.values():
+            group.show(shown.groups[group.name])
+        self._ended[:] = shown.ended
+        self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
+        return self._rows()
+
+    def owners(self, policy: str) -> Sequence[str]:
+        """Returns the id of each slot's agent, which is always the same, [B]."""
+        return self._groups[policy].owners
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each world is."""
+        return [self._ledger.place(world, length) for world, length in enumerate(self._lengths.tolist())]
+
+    def restore(
+        self,
+        places: Sequence[EpisodePlace],
+        actions: Sequence[Mapping[str, Tree]],
+        hashes: Sequence[str],
+        max_replay_s: float,
+    ) -> tuple[WorldRows, list[bool]]:
+        """Returns to the given places, all worlds at once, as `VectorWorld.restore` says."""
+        joint = [{policy: taken[policy] for policy in sorted(self._groups)} for taken in actions]
+        _, exact = restore_in_lockstep(_Lockstep(self), places, joint, hashes, max_replay_s)
+        return self._rows(), exact
+
+    def hashes(self) -> list[str]:
+        """Returns a digest of what each world shows now."""
+        shown = self.shown()
+        return [observation_hash(map_tree(itemgetter(world), shown)) for world in range(self.num_worlds)]
+
+    def close(self) -> None:
+        """Closes the worlds."""
+        self._world.close()
+
+    def start_at(self, places: Mapping[int, EpisodePlace]) -> None:
+        """Puts worlds at the beginning of their places' episodes, at once."""
+        for world, place in places.items():
+            self._ledger.return_to(world, place)
+        if places:
+            self._begin(list(places), [place.seed for place in places.values()])
+
+    def start_after(self, places: Mapping[int, EpisodePlace]) -> None:
+        """Puts worlds at the beginning of the episodes after these, at once."""
+        for world, place in places.items():
+            self._ledger.return_to(world, place)
+        self._begin(list(places), [self._ledger.begin_next(world) for world in places])
+
+    def shown(self) -> Tree:
+        """Returns by policy what each world shows, leaves [W, K, ...]: zeros in slots that show nobody."""
+        return {policy: group.shown() for policy, group in sorted(self._groups.items())}
+
+    def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
+        """Begins episodes in some worlds, out of their turn."""
+        shown = self._reset(worlds, seeds)
+        for group in self._groups.values():
+            group.show(shown.groups[group.name])
+        self._ended[:] = shown.ended
+        self._awaiting = [world for world in self._awaiting if world not in worlds]
+        return self._rows()
+
+    def _reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
+        """Begins episodes in some worlds, whose slots nobody owns any longer."""
+        try:
+            shown = self._world.reset(worlds, seeds)
+        except Exception as error:
+            where = f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
+            raise env_error(self._id, "reset()", where, error) from error
+        begun = list(worlds)
+        self._lengths[begun] = 0
+        self._stepped[begun] = False
+        for group in self._groups.values():
+            group.clear(begun)
+        return shown
+
+    def _rows(self) -> WorldRows:
+        return WorldRows(
+            policies={policy: group.rows for policy, group in self._groups.items()},
+            states=None if self.state_space is None else self._world.state(),
+            stepped=self._stepped,
+            ended=self._ended,
+            infos={},
+            missing_finals=0,
+        )
+
+    def _where(self) -> str:
+        return ", ".join(
+            f"world {world} in step {place.length + 1} of episode {place.episode} with seed {place.seed}"
+            for world, place in enumerate(self.places())
+        )
+
+
+class _GroupSlots:
+    """The slots of a group's policy: what they show, and which of them are owned.
+
+    Args:
+        name: Name of the group.
+        num_agents: K.
+        num_worlds: W.
+
+    Attributes:
+        name: Name of the group.
+        owners: Id of each slot's agent, [B].
+        rows: What the slots show.
+    """
+
+    rows: SlotRows
+
+    def __init__(self, name: str, num_agents: int, num_worlds: int) -> None:
+        self.name = name
+        self.owners = [f"{name}_{agent}" for _ in range(num_worlds) for agent in range(num_agents)]
+        self._shape = (num_worlds, num_agents)
+        self._living, self._starts, self._ends = np.zeros((3, num_worlds * num_agents), np.bool_)
+
+    def by_world(self, leaf: Any) -> Any:
+        """Returns a leaf [B, ...] as [W, K, ...]."""
+        return leaf.reshape(*self._shape, *leaf.shape[1:])
+
+    def clear(self, worlds: list[int]) -> None:
+        """Frees the slots of some worlds."""
+        self._living.reshape(self._shape)[worlds] = False
+        self._starts.reshape(self._shape)[worlds] = False
+
+    def forget_starts(self) -> None:
+        """Marks no observation as the first one, before the next ones are shown."""
+        self._starts.fill(False)
+
+    def show(self, shown: GroupRows) -> None:
+        """Shows what a step or a reset gave; what began is added to what had begun since `forget_starts`."""
+        acts, terminateds = shown.acts.reshape(-1), shown.terminateds.reshape(-1)
+        truncateds = shown.truncateds.reshape(-1)
+        self._starts |= acts > self._living
+        np.logical_or(self._living, acts, self._living)
+        np.logical_or(terminateds, truncateds, self._ends)
+        np.greater(self._living, self._ends, self._living)
+        self.rows = SlotRows(
+            observations=map_tree(_by_slot, shown.observations),
+            acts=acts,
+            starts=self._starts,
+            rewards=shown.rewards.reshape(-1),
+            terminateds=terminateds,
+            truncateds=truncateds,
+            living=self._living,
+        )
+
+    def shown(self) -> Tree:
+        """Returns what the worlds show, leaves [W, K, ...]: zeros where nobody acts or has just ended."""
+        visible = self.rows.acts | self._ends
+
+        def of_visible(leaf: NDArray[Any]) -> Any:
+            return self.by_world(np.where(visible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, np.zeros_like(leaf)))
+
+        return {
+            "acts": self.by_world(self.rows.acts).copy(),
+            "living": self.by_world(self._living).copy(),
+            "observations": map_tree(of_visible, self.rows.observations),
+        }
+
+
+class _Lockstep:
+    """An `ArrayVectorWorld` as `restore_in_lockstep` takes it: each world is an env slot.
+
+    Args:
+        worlds: The worlds.
+    """
+
+    def __init__(self, worlds: ArrayVectorWorld) -> None:
+        self._worlds = worlds
+        self.num_envs = worlds.num_worlds
+        self.action_space = gymnasium.spaces.Dict(
+            {
+                policy: batch_space(spaces.action, worlds.slots[policy] // worlds.num_worlds)
+                for policy, spaces in worlds.spaces.items()
+            }
+        )
+        self._never = np.zeros(worlds.num_worlds, np.bool_)
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], Flags, Flags, Infos]:
+        """Takes a step in all worlds; their ends are told as terminations."""
+        by_slot = {policy: map_tree(_by_slot, taken) for policy, taken in actions.items()}
+        rows = self._worlds.step(by_slot)
+        return self._worlds.shown(), np.zeros(self.num_envs), rows.ended, self._never, {}
+
+    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts worlds at the beginning of their places' episodes."""
+        self._worlds.start_at(places)
+        return self._worlds.shown()
+
+    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+        """Puts worlds at the beginning of the episodes after these."""
+        self._worlds.start_after(places)
+        return self._worlds.shown()
+
+
+def _by_slot(leaf: Any) -> Any:
+    """Returns a leaf [W, K, ...] as [B, ...]."""
+    return leaf.reshape(-1, *leaf.shape[2:])

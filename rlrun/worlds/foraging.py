@@ -1,0 +1,354 @@
+"""A grid of foragers, and hunters if wanted, that are born and die while the world goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from numpy.typing import NDArray
+
+from rlrun.envs.spaces import Spaces
+from rlrun.worlds.world import World, WorldStep
+
+FORAGER, HUNTER = "forager", "hunter"
+
+MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [-1, 1], [1, -1], [1, 1]])
+"""Rows and columns that each action moves an agent: stay, up, down, left, right, and for hunters the diagonals."""
+
+ENTITIES = 6
+"""Agents that an observation holds: the nearest ones, E."""
+_FEATURES = 4
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """How agents of one kind live.
+
+    Attributes:
+        kind: What their ids begin with.
+        num_actions: How many of `MOVES` they can choose from.
+        radius: How many cells they see in each direction.
+        meal: Energy that a meal gives.
+        child_energy: Energy that a newborn agent has; its parent gives as much.
+        birth_energy: Energy from which an agent gives birth.
+        most_energy: Energy that no agent exceeds.
+        max_age: Steps after which an agent dies.
+    """
+
+    kind: str
+    num_actions: int
+    radius: int
+    meal: float
+    child_energy: float
+    birth_energy: float
+    most_energy: float
+    max_age: int
+
+
+_FORAGERS = _Rules(
+    kind=FORAGER, num_actions=5, radius=3, meal=5.0, child_energy=8.0, birth_energy=18.0, most_energy=24.0, max_age=60
+)
+_HUNTERS = _Rules(
+    kind=HUNTER, num_actions=9, radius=4, meal=12.0, child_energy=16.0, birth_energy=40.0, most_energy=48.0, max_age=120
+)
+
+
+class _Population:
+    """Agents of one kind, oldest first, as arrays [n] that grow and shrink.
+
+    Attributes:
+        ids: Their ids.
+        places: Row and column, [n, 2].
+        energy: [n].
+        ages: Steps lived, [n].
+        meals: Meals had, [n].
+        children: Births given, [n].
+        births: All agents of the kind so far.
+        deaths: Those of them that died.
+    """
+
+    def __init__(self, rules: _Rules, most: int) -> None:
+        self.rules = rules
+        self.most = most
+        self.births = self.deaths = 0
+        self.ids: list[str] = []
+        self.places = np.zeros((0, 2), np.int64)
+        self.energy = np.zeros(0)
+        self.ages, self.meals, self.children = np.zeros((3, 0), np.int64)
+
+    def add(self, places: Ints) -> None:
+        """Adds newborn agents at some places, [n, 2]."""
+        count = len(places)
+        self.ids += [f"{self.rules.kind}_{self.births + number}" for number in range(count)]
+        self.births += count
+        none = np.zeros(count, np.int64)
+        self.places = np.concatenate([self.places, places])
+        self.energy = np.concatenate([self.energy, np.full(count, self.rules.child_energy)])
+        self.ages, self.meals, self.children = (
+            np.concatenate([numbers, none]) for numbers in (self.ages, self.meals, self.children)
+        )
+
+    def move(self, actions: Ints, size: int) -> None:
+        """Moves the agents on a grid that wraps around, which costs them energy of 1."""
+        self.places = (self.places + MOVES[actions]) % size
+        self.energy -= 1.0
+        self.ages += 1
+
+    def feed(self, meals: Ints) -> None:
+        """Gives the energy of the meals that each agent had."""
+        self.meals += meals
+        self.energy = np.minimum(self.energy + self.rules.meal * meals, self.rules.most_energy)
+
+    def spent(self) -> NDArray[np.bool_]:
+        """Returns who has no energy left or is too old, [n]."""
+        return (self.energy <= 0.0) | (self.ages >= self.rules.max_age)
+
+    def give_birth(self, dead: NDArray[np.bool_]) -> Ints:
+        """Adds the children of those that have enough energy, the oldest first, and returns whose they are."""
+        able = np.flatnonzero((self.energy >= self.rules.birth_energy) & ~dead)
+        parents = able[: max(self.most - len(self.ids), 0)]
+        self.energy[parents] -= self.rules.child_energy
+        self.children[parents] += 1
+        self.add(self.places[parents])
+        return parents
+
+    def info(self, index: int) -> dict[str, int]:
+        """Returns what an agent's life came to."""
+        lived = {"age": self.ages, "meals": self.meals, "children": self.children}
+        return {name: int(numbers[index]) for name, numbers in lived.items()}
+
+    def keep(self, living: NDArray[np.bool_]) -> None:
+        """Removes the agents that died."""
+        self.deaths += int(np.count_nonzero(~living))
+        self.ids = [agent for agent, lives in zip(self.ids, living.tolist(), strict=True) if lives]
+        self.places, self.energy = self.places[living], self.energy[living]
+        self.ages, self.meals, self.children = self.ages[living], self.meals[living], self.children[living]
+
+
+class Foraging(World):
+    """Foragers eat food that grows on a grid, die of hunger or age, and give birth when they are well fed.
+
+    The grid wraps around at its edges. Each step all agents move and pay energy of 1. A forager on a cell with food
+    eats it, the oldest forager first. A hunter eats one forager on its cell, the oldest hunter and forager first.
+    Who has no energy left, or is too old, dies. Who has enough energy gives birth to an agent on its own cell,
+    which acts from the next step on. That needs room: fewer agents of its kind than may be, those that died in the
+    same step included. Then food grows on randomly drawn cells.
+
+    Observation: a Dict. `self`: energy, age, foragers and hunters as shares of what they can be, [4]. `entities`:
+    the nearest agents, [E, 4], each as rows and columns to go (in halves of the grid), whether it is a hunter, and
+    its energy. `entity_mask`: 1 for each row of entities that holds an agent, else 0, [E]. `window`: 1 for each
+    cell around the agent with food, [7, 7] for foragers and [9, 9] for hunters. Actions: Discrete(5) for foragers
+    (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for each meal and
+    `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's ends when no
+    forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. Infos of
+    an agent's end: `age`, `meals`, `children`.
+
+    Newborn agents have ids that were not there before, such as `forager_17`. `possible_agents` holds as many of each
+    kind as may live at once.
+
+    In the world without hunters a random forager's return is 0.7 on average and that of `GreedyForager` 3.8.
+
+    Args:
+        size: Rows and columns of the grid.
+        foragers: Foragers at the beginning.
+        max_foragers: Foragers at once, those included that died in the step.
+        hunters: Hunters at the beginning; 0 for a world without.
+        max_hunters: Hunters at once, those included that died in the step.
+        food: Cells with food at the beginning.
+        growth: Cells drawn at each step on which food grows.
+        birth_reward: What a parent is given for a birth.
+        max_steps: Steps after which the world's episode is truncated.
+
+    Attributes:
+        births: By kind, agents born since the reset, those of the beginning included.
+        deaths: By kind, agents that died since the reset.
+        living: By kind, agents that live: births less deaths.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: int = 20,
+        foragers: int = 8,
+        max_foragers: int = 12,
+        hunters: int = 0,
+        max_hunters: int = 4,
+        food: int = 30,
+        growth: int = 3,
+        birth_reward: float = 1.0,
+        max_steps: int = 200,
+    ) -> None:
+        self._size = size
+        self._first = {FORAGER: foragers, HUNTER: hunters}
+        self._most = {FORAGER: max_foragers, HUNTER: max_hunters}
+        self._first_food = food
+        self._growth = growth
+        self._birth_reward = birth_reward
+        self._max_steps = max_steps
+        self.possible_agents = [
+            f"{kind}_{number}" for kind, most in self._most.items() if self._first[kind] for number in range(most)
+        ]
+        self._spaces = {rules.kind: _spaces_of(rules) for rules in (_FORAGERS, _HUNTERS)}
+        self._begin(0)
+
+    @property
+    def births(self) -> dict[str, int]:
+        """Agents born since the reset, by kind."""
+        return {kind: population.births for kind, population in self._populations.items()}
+
+    @property
+    def deaths(self) -> dict[str, int]:
+        """Agents that died since the reset, by kind."""
+        return {kind: population.deaths for kind, population in self._populations.items()}
+
+    @property
+    def living(self) -> dict[str, int]:
+        """Agents that live, by kind."""
+        return {kind: len(population.ids) for kind, population in self._populations.items()}
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces of the agent's kind."""
+        return self._spaces[agent.rsplit("_", 1)[0]]
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode: agents and food are anywhere."""
+        self._begin(seed)
+        return self._observe(np.zeros(sum(self._first.values()), np.bool_))
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Moves all agents, then has them eat, die and give birth."""
+        self._elapsed += 1
+        foragers, hunters = populations = tuple(self._populations.values())
+        for population in populations:
+            if population.ids:
+                population.move(np.array([actions[agent] for agent in population.ids]), self._size)
+        caught = self._hunt(foragers, hunters)
+        meals = (self._eat(foragers, caught), np.bincount(caught[caught >= 0], minlength=len(hunters.ids)))
+        for population, had in zip(populations, meals, strict=True):
+            population.feed(had)
+        dead = [population.spent() for population in populations]
+        dead[0] |= caught >= 0
+        extinct = bool(dead[0].all())
+        ended = extinct or self._elapsed >= self._max_steps
+        rewards: dict[str, float] = {}
+        for kind, (population, had) in enumerate(zip(populations, meals, strict=True)):
+            paid = had.astype(np.float64)
+            ids = population.ids.copy()
+            if not ended:
+                parents = population.give_birth(dead[kind])
+                paid[parents] += self._birth_reward
+                dead[kind] = np.concatenate([dead[kind], np.zeros(len(parents), np.bool_)])
+            rewards.update(zip(ids, paid.tolist(), strict=True))
+        self._food.reshape(-1)[self._generator.integers(self._size**2, size=self._growth)] = 1.0
+        observations = self._observe(np.concatenate(dead))
+        terminateds: dict[str, bool] = {}
+        truncateds: dict[str, bool] = {}
+        infos: dict[str, Mapping[str, Any]] = {}
+        for population, is_dead in zip(populations, dead, strict=True):
+            for index in np.flatnonzero(is_dead | ended).tolist():
+                agent = population.ids[index]
+                (terminateds if extinct or is_dead[index] else truncateds)[agent] = True
+                infos[agent] = population.info(index)
+            if is_dead.any():
+                population.keep(~is_dead)
+        return WorldStep(observations, rewards, terminateds, truncateds, infos, ended)
+
+    def _begin(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._elapsed = 0
+        self._food = np.zeros((self._size, self._size), np.float32)
+        self._food.reshape(-1)[self._generator.choice(self._size**2, self._first_food, replace=False)] = 1.0
+        self._populations = {rules.kind: _Population(rules, self._most[rules.kind]) for rules in (_FORAGERS, _HUNTERS)}
+        for kind, population in self._populations.items():
+            population.add(self._generator.integers(self._size, size=(self._first[kind], 2)))
+
+    def _hunt(self, foragers: _Population, hunters: _Population) -> Ints:
+        """Returns by which hunter each forager is caught, -1 for none, [n]."""
+        caught = np.full(len(foragers.ids), -1)
+        for hunter, place in enumerate(hunters.places):
+            there = np.flatnonzero((foragers.places == place).all(1) & (caught < 0))
+            caught[there[:1]] = hunter
+        return caught
+
+    def _eat(self, foragers: _Population, caught: Ints) -> Ints:
+        """Takes food away and returns how much of it each forager had, [n]: who was caught has none."""
+        cells = foragers.places @ np.array([self._size, 1])
+        food = self._food.reshape(-1)
+        there = np.flatnonzero((food[cells] > 0.0) & (caught < 0))
+        eaten, oldest = np.unique(cells[there], return_index=True)
+        food[eaten] = 0.0
+        had = np.zeros(len(cells), np.int64)
+        had[there[oldest]] = 1
+        return had
+
+    def _observe(self, dead: NDArray[np.bool_]) -> dict[str, Any]:
+        """Returns what all agents see, also those that have just died, which nobody else sees; `dead` is [n]."""
+        populations = self._populations.values()
+        places = np.concatenate([population.places for population in populations])
+        energy = np.concatenate([population.energy / population.rules.most_energy for population in populations])
+        is_hunter = np.repeat([0.0, 1.0], [len(population.ids) for population in populations])
+        entities, mask = self._nearest(places, np.stack([is_hunter, energy], axis=-1), dead)
+        own = np.empty((len(places), 4), np.float32)
+        own[:, 0] = energy
+        seen: dict[str, Any] = {}
+        first = 0
+        for population in populations:
+            last = first + len(population.ids)
+            own[first:last, 1] = population.ages / population.rules.max_age
+            own[:, 2 + (population.rules.kind == HUNTER)] = len(population.ids) / population.most
+            windows = self._windows(population)
+            for index, agent in enumerate(population.ids, first):
+                seen[agent] = {
+                    "entities": entities[index],
+                    "entity_mask": mask[index],
+                    "self": own[index],
+                    "window": windows[index - first],
+                }
+            first = last
+        return seen
+
+    def _nearest(
+        self, places: Ints, features: NDArray[np.float64], dead: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Returns the nearest living agents that each agent sees, [n, E, 4], and which rows hold one, [n, E]."""
+        count, half = len(places), self._size // 2
+        away = (places - places[:, None] + half) % self._size - half
+        distances = np.abs(away).sum(-1)
+        distances[:, dead] = self._size * 2
+        np.fill_diagonal(distances, self._size * 2)
+        viewers = np.arange(count)[:, None]
+        nearest = distances.argsort(axis=1, kind="stable")[:, :ENTITIES]
+        width = nearest.shape[1]
+        entities = np.zeros((count, ENTITIES, _FEATURES), np.float32)
+        mask = np.zeros((count, ENTITIES), np.float32)
+        mask[:, :width] = distances[viewers, nearest] <= self._size
+        entities[:, :width, :2] = away[viewers, nearest] / half
+        entities[:, :width, 2:] = features[nearest]
+        entities *= mask[..., None]
+        return entities, mask
+
+    def _windows(self, population: _Population) -> NDArray[np.float32]:
+        """Returns where food is around each agent, [n, 2 * radius + 1, 2 * radius + 1]."""
+        around = np.arange(-population.rules.radius, population.rules.radius + 1)
+        rows, columns = (population.places.T[..., None] + around) % self._size
+        windows: NDArray[np.float32] = self._food[rows[:, :, None], columns[:, None, :]]
+        return windows
+
+
+def _spaces_of(rules: _Rules) -> Spaces:
+    """Returns the spaces of agents of a kind."""
+    width = 2 * rules.radius + 1
+    observation = Dict(
+        {
+            "entities": Box(-1.0, 1.0, (ENTITIES, _FEATURES)),
+            "entity_mask": Box(0.0, 1.0, (ENTITIES,)),
+            "self": Box(0.0, 1.0, (4,)),
+            "window": Box(0.0, 1.0, (width, width)),
+        }
+    )
+    return Spaces(observation, Discrete(rules.num_actions))

@@ -1,0 +1,138 @@
+"""Games of two agents that move at once and are paid by a table: their best joint actions are known exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
+
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.worlds.world import World, WorldStep
+
+AGENTS = ("agent_0", "agent_1")
+
+Table = NDArray[np.float64]
+
+PENALTY = "penalty"
+
+PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
+    "climbing": ([[11.0, -30.0, 0.0], [-30.0, 7.0, 6.0], [0.0, 0.0, 5.0]], np.positive),
+    "additive_fit": ([[0.0, 1.0], [1.0, 8.0]], np.positive),
+    "prisoners_dilemma": ([[-1.0, -3.0], [0.0, -2.0]], np.transpose),
+    "matching_pennies": ([[1.0, -1.0], [-1.0, 1.0]], np.negative),
+}
+"""By name what agent_0 is paid (row: its action, column: that of agent_1), and how that of agent_1 follows from it."""
+
+
+def payoffs(game: str, k: float) -> Table:
+    """Returns what both agents of a game are paid, [2, A, A]: the second axis is the action of agent_0.
+
+    Raises:
+        UsageError: If there is no game of that name.
+    """
+    if game == PENALTY:
+        table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
+        return np.stack([table, table])
+    if game not in PAYOFFS:
+        raise UsageError(f"there is no matrix game {game!r}: choose one of {', '.join(sorted([PENALTY, *PAYOFFS]))}")
+    rows, of_other = PAYOFFS[game]
+    return np.stack([np.array(rows), of_other(np.array(rows))])
+
+
+class MatrixGame(World):
+    """A game of one step: two agents choose at once, and a table says what each is paid.
+
+    Observation: one number, always 0. Actions: Discrete(A), those of the table. Rewards: the table's entry for both
+    actions. Ends: after the only step, for both. The state is the observation.
+
+    - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
+    - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).
+    - `additive_fit`: 0/1, 1/8 for both. No sum of one value for each agent fits it: the best least-squares fit has
+      -1.5 where both choose 0 and 6.5 where both choose 1.
+    - `prisoners_dilemma`: -1 each if both are silent (0), -2 each if both confess (1), else 0 for who confesses and -3.
+    - `matching_pennies`: 1 for agent_0 and -1 for agent_1 if both show the same side, else the other way round.
+
+    Args:
+        game: Name of the table.
+        k: The penalty of `penalty`, 0 or less; other games have none.
+
+    Raises:
+        UsageError: If there is no game of that name.
+    """
+
+    def __init__(self, game: str = PENALTY, k: float = -100.0) -> None:
+        self.possible_agents = AGENTS
+        self._payoffs = payoffs(game, k)
+        self._spaces = Spaces(Box(-1.0, 1.0, (1,)), Discrete(self._payoffs.shape[1]))
+        self.state_space = Box(-1.0, 1.0, (1,))
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces that both agents have."""
+        return self._spaces
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode; there is no chance in it."""
+        return dict.fromkeys(AGENTS, self.state())
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Pays both agents."""
+        paid = self._payoffs[:, int(actions[AGENTS[0]]), int(actions[AGENTS[1]])]
+        return _last_step(dict.fromkeys(AGENTS, self.state()), paid)
+
+    def state(self) -> NDArray[np.float32]:
+        """Returns one number, 0, [1]."""
+        return np.zeros(1, np.float32)
+
+
+class TwoStepGame(World):
+    """The two-step game of QMIX: the first agent chooses the table by which both are paid in the second step.
+
+    In the first step nothing is paid and only the action of agent_0 matters: 0 leads to table A, 1 to table B. In
+    the second both agents are paid 7 in A whatever they do; in B 0/1, 1/8. The best return is 8. A sum of one value for
+    each agent (VDN) does not fit B, so it chooses A and gets 7 (Rashid et al., QMIX, arXiv:1803.11485, section 5).
+
+    Observation: one-hot of the first step, table A and table B, [3]; zeros at the end. Actions: Discrete(2). Rewards:
+    the same for both agents. Ends: after the second step, for both. The state is the observation.
+    """
+
+    _TABLES = np.array([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
+
+    def __init__(self) -> None:
+        self.possible_agents = AGENTS
+        self.state_space = Box(0.0, 1.0, (3,))
+        self._spaces = Spaces(Box(0.0, 1.0, (3,)), Discrete(2))
+        self._stage = 0
+        self._stages = np.eye(4, 3, dtype=np.float32)
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces that both agents have."""
+        return self._spaces
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode; there is no chance in it."""
+        self._stage = 0
+        return dict.fromkeys(AGENTS, self.state())
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Leads to a table, or pays by it."""
+        first, second = (int(actions[agent]) for agent in AGENTS)
+        if self._stage == 0:
+            self._stage = 1 + first
+            return WorldStep(dict.fromkeys(AGENTS, self.state()), dict.fromkeys(AGENTS, 0.0), {}, {}, {}, False)
+        paid = float(self._TABLES[self._stage - 1, first, second])
+        self._stage = 3
+        return _last_step(dict.fromkeys(AGENTS, self.state()), np.array([paid, paid]))
+
+    def state(self) -> NDArray[np.float32]:
+        """Returns the one-hot of the stage, [3]."""
+        shown: NDArray[np.float32] = self._stages[self._stage].copy()
+        return shown
+
+
+def _last_step(observations: Mapping[str, Any], paid: NDArray[np.float64]) -> WorldStep:
+    ended = dict.fromkeys(AGENTS, True)
+    return WorldStep(observations, dict(zip(AGENTS, paid.tolist(), strict=True)), ended, {}, {}, True)

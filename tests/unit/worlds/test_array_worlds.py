@@ -1,0 +1,175 @@
+"""Array worlds as vector worlds: seeds of the ledger, slots with owners, ends a step before resets, exact returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
+from rlrun.errors import UsageError
+from rlrun.worlds.array_worlds import ArrayVectorWorld
+from rlrun.worlds.cartpoles import GROUP, CartPoleArrays, CartPoles
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.vector_world import WorldRows
+from rlrun.worlds.world_config import WorldConfig
+
+SEEDS = EpisodeSeeds(run_seed=3, worker_index=1)
+W, K = 4, 2
+
+
+def make(*, reborn: bool = False, max_steps: int = 30) -> ArrayVectorWorld:
+    arrays = CartPoleArrays(W, K, reborn=reborn, max_steps=max_steps)
+    return ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
+
+
+def copied(rows: WorldRows) -> dict[str, Any]:
+    slots = rows.policies["balancer"]
+    seen = np.where((slots.acts | slots.terminateds | slots.truncateds)[:, None], slots.observations, 0.0)
+    flags = {name: getattr(slots, name).copy() for name in ("acts", "starts", "living")}
+    return {"observations": seen, **flags}
+
+
+@pytest.mark.parametrize("reborn", [False, True])
+def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(reborn: bool) -> None:
+    vector, generator = make(reborn=reborn), np.random.default_rng(0)
+    dicts = [CartPoles(K, reborn=reborn, max_steps=30) for _ in range(W)]
+    rows = vector.reset()
+    slots = rows.policies["balancer"]
+    assert slots.starts.all()
+    assert slots.living.all()
+    assert not rows.stepped.any()
+    shown = [dict(world.reset(SEEDS.seed(number, 0))) for number, world in enumerate(dicts)]
+    episodes, lengths, awaiting = [0] * W, [0] * W, [False] * W
+    for _ in range(150):
+        actions = generator.integers(0, 2, W * K)
+        rows = vector.step({"balancer": actions})
+        slots = rows.policies["balancer"]
+        for number, world in enumerate(dicts):
+            of_world = slice(number * K, (number + 1) * K)
+            before = set(shown[number])
+            if awaiting[number]:
+                episodes[number] += 1
+                lengths[number] = 0
+                seen = shown[number] = dict(world.reset(SEEDS.seed(number, episodes[number])))
+                before, over, rewards, awaiting[number] = set(), set(), {}, False
+                assert not rows.stepped[number]
+            else:
+                taken = {agent: int(actions[number * K + int(agent[-1])]) for agent in before}
+                step = world.step(taken)
+                lengths[number] += 1
+                seen, rewards, awaiting[number] = step.observations, step.rewards, step.ended
+                over = set(step.terminateds) | set(step.truncateds)
+                shown[number] = {agent: row for agent, row in seen.items() if agent not in over}
+                assert rows.stepped[number]
+                assert [agent in step.terminateds for agent in world.possible_agents] == slots.terminateds[
+                    of_world
+                ].tolist()
+            agents = world.possible_agents
+            assert [rewards.get(agent, 0.0) for agent in agents] == slots.rewards[of_world].tolist()
+            assert [agent in shown[number] for agent in agents] == slots.acts[of_world].tolist()
+            assert [agent in shown[number] for agent in agents] == slots.living[of_world].tolist()
+            assert [agent in shown[number] and agent not in before for agent in agents] == slots.starts[
+                of_world
+            ].tolist()
+            for k, agent in enumerate(agents):
+                if agent in seen:
+                    assert seen[agent].tobytes() == slots.observations[number * K + k].tobytes()
+            assert rows.ended[number] == awaiting[number]
+        assert vector.places() == [
+            EpisodePlace(episodes[number], SEEDS.seed(number, episodes[number]), lengths[number]) for number in range(W)
+        ]
+    assert min(episodes) >= 3
+
+
+@pytest.mark.parametrize("reborn", [False, True])
+def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn: bool) -> None:
+    config = WorldConfig(
+        world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30}
+    )
+    loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
+    vector, generator = make(reborn=reborn), np.random.default_rng(0)
+    assert list(loop.possible_agents) == list(vector.possible_agents)
+    one, other = loop.reset(), vector.reset()
+    for _ in range(120):
+        actions = {"balancer": generator.integers(0, 2, W * K)}
+        slots, expected = one.policies["balancer"], other.policies["balancer"]
+        for name in ("acts", "starts", "living", "rewards", "terminateds", "truncateds"):
+            np.testing.assert_array_equal(getattr(slots, name), getattr(expected, name), name)
+        np.testing.assert_array_equal(copied(one)["observations"], copied(other)["observations"])
+        np.testing.assert_array_equal(one.stepped, other.stepped)
+        np.testing.assert_array_equal(one.ended, other.ended)
+        assert loop.places() == vector.places()
+        one, other = loop.step(actions), vector.step(actions)
+
+
+def test_agents_are_named_by_group_and_place() -> None:
+    assert list(make().owners("balancer")) == ["pole_0", "pole_1"] * W
+
+
+def played(vector: ArrayVectorWorld, steps: int) -> tuple[WorldRows, list[NDArray[Any]]]:
+    """Takes steps; returns what is shown then, and of each world the actions since its reset, [length, K]."""
+    generator, taken = np.random.default_rng(7), []
+    rows = vector.reset()
+    for _ in range(steps):
+        taken.append(generator.integers(0, 2, W * K))
+        rows = vector.step({"balancer": taken[-1]})
+    joint = np.array(taken).reshape(steps, W, K)
+    return rows, [joint[steps - place.length :, number] for number, place in enumerate(vector.places())]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 10, 29, 30, 31, 47, 75, 100])
+@pytest.mark.parametrize("reborn", [False, True])
+def test_restored_worlds_show_the_same_and_go_on_the_same(steps: int, reborn: bool) -> None:
+    vector, again = make(reborn=reborn), make(reborn=reborn)
+    rows, joint = played(vector, steps)
+    expected = copied(rows)
+    places, hashes = vector.places(), vector.hashes()
+    again.reset()
+    restored, exact = again.restore(places, [{"balancer": actions} for actions in joint], hashes, 60.0)
+    assert exact == [True] * W
+    assert again.places() == places
+    assert again.hashes() == hashes
+    map_tree(np.testing.assert_array_equal, copied(restored), expected)
+    generator = np.random.default_rng(1)
+    for _ in range(40):
+        actions = {"balancer": generator.integers(0, 2, W * K)}
+        one, other = vector.step(actions), again.step(actions)
+        map_tree(np.testing.assert_array_equal, copied(one), copied(other))
+        np.testing.assert_array_equal(one.ended, other.ended)
+        assert vector.places() == again.places()
+
+
+def test_a_world_that_comes_elsewhere_begins_its_next_episode() -> None:
+    vector, again = make(), make()
+    _, joint = played(vector, 12)
+    hashes = vector.hashes()
+    hashes[2] = "another"
+    places = vector.places()
+    again.reset()
+    rows, exact = again.restore(places, [{"balancer": actions} for actions in joint], hashes, 60.0)
+    assert exact == [True, True, False, True]
+    assert again.places()[2] == EpisodePlace(places[2].episode + 1, SEEDS.seed(2, places[2].episode + 1), 0)
+    assert rows.policies["balancer"].starts[4:6].all()
+
+
+def test_a_digest_tells_worlds_apart_by_who_acts() -> None:
+    vector = make()
+    played(vector, 12)
+    assert len(set(vector.hashes())) == W
+
+
+def test_a_group_without_a_policy_of_its_own_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"each group \(pole\) needs a policy of its own"):
+        ArrayVectorWorld(CartPoleArrays(1), "poles", {}, SEEDS)
+
+
+def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
+    vector = make()
+    vector.reset()
+    with pytest.raises(EnvError, match=r"env poles raised in step\(\) \(worker 1, world 0 in step 1 of episode 0"):
+        vector.step({"balancer": np.array(["left"] * W * K)})

@@ -146,9 +146,9 @@ class RunningWorld:
         text = "\n".join(f"{policy}:{self._policies[policy].digest(slot)}" for policy, slot in shown)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def refuse_reward(self, agent: str, reward: float) -> NoReturn:
-        """Raises the error for a reward that is no finite number."""
-        self._refuse("step()", Refusal(f"the reward must be a finite number, not {reward}", agent))
+    def refuse(self, agent: str, reason: str) -> NoReturn:
+        """Raises the error for what the world gave an agent in its last step or reset."""
+        self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
     def close(self) -> EnvError | None:
         """Closes the world; returns what is to be told of it if it raises."""
@@ -236,13 +236,10 @@ class RunningWorld:
         seat = slots.take(self._number, agent)
         if seat is None:
             policy = self._policy_of(agent)
-            self._refuse(
-                "step()" if self._length else "reset()",
-                Refusal(
-                    f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
-                    f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
-                    agent,
-                ),
+            self.refuse(
+                agent,
+                f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
+                f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
             )
         self._living[agent] = seat
         return seat
@@ -276,13 +273,10 @@ class RunningWorld:
 
     def _refuse_silence(self) -> NoReturn:
         agent = next(agent for agent in self._living if agent not in self._acting)
-        self._refuse(
-            "step()",
-            Refusal(
-                "it lives and has no observation, though all living agents act at each step of a world with clock: "
-                "parallel. Where agents take turns, say clock: per_agent",
-                agent,
-            ),
+        self.refuse(
+            agent,
+            "it lives and has no observation, though all living agents act at each step of a world with clock: "
+            "parallel. Where agents take turns, say clock: per_agent",
         )
 
     def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:

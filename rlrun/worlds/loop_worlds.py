@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
-from rlrun.data.tree import map_tree
+from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree
@@ -171,6 +171,8 @@ class LoopWorlds:
         """Replays a world's actions from its reset on; returns whether it is where it was."""
         world = self._worlds[number]
         columns = {policy: map_tree(np.asarray, actions[policy]) for policy in self._policies}
+        if any(len(leaf) != place.length for leaf in leaves(columns)):
+            return False
         for t in range(place.length):
             if world.awaiting or time.monotonic() > deadline:
                 return False

@@ -524,6 +524,13 @@ def test_a_replay_without_time_left_begins_the_next_episodes() -> None:
     assert exact == [False]
 
 
+def test_a_world_whose_actions_are_not_all_kept_begins_its_next_episode() -> None:
+    worlds = busy(1)
+    actions, _ = recorded(worlds, 3)
+    _, exact = worlds.restore(worlds.places(), [{"p": actions[0]["p"][1:]}], worlds.hashes(), 60.0)
+    assert exact == [False]
+
+
 def test_hashes_tell_who_acts_apart() -> None:
     one, other = looped(Scripted(seen(a=1, b=2), gives(seen(a=1)))), looped(Scripted(seen(a=1, b=2), gives(seen(b=2))))
     one.reset(), other.reset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 from numpy.typing import NDArray
@@ -288,3 +289,17 @@ class RunningWorld:
             f"worker {self._worker_index}, world {self._number}, episode {self._episode} with seed {self._seed}, "
             f"step {self._length}"
         )
+
+
+def waits_for_world(frame: FrameType | None) -> str:
+    """Returns which world a thread waits for, "" if it waits for none.
+
+    Args:
+        frame: Where the thread is. The world is read off its frames, so that no step has to note it.
+    """
+    while frame is not None:
+        if frame.f_code in (RunningWorld.step.__code__, RunningWorld.reset.__code__):
+            world: RunningWorld = frame.f_locals["self"]
+            return world._where()
+        frame = frame.f_back
+    return ""

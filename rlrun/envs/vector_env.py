@@ -187,8 +187,8 @@ def cannot_begin(env_id: str, reason: str) -> UsageError:
     return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
 
 
-_EXAMPLES = ("rlrun.envs.worlds",)
-"""Modules of ours that hold environments: what is raised there is told like what others' raise."""
+_CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rlrun.worlds.running_world")
+"""Modules that call the code of a world of many agents; others beside them are worlds."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvError:
@@ -208,7 +208,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvE
 
 
 def _is_ours(module: str) -> bool:
-    return module.startswith(("rlrun.envs.", "rlrun.worlds.")) and module not in _EXAMPLES
+    return (module.startswith("rlrun.envs.") and module != "rlrun.envs.worlds") or module in _CALLERS_OF_WORLDS
 
 
 def _old_interface(error: BaseException) -> str:

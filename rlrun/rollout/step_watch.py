@@ -20,6 +20,7 @@ from typing import Protocol
 from rlrun.envs.loop_vector_env import waits_for
 from rlrun.envs.vector_env import EpisodePlace
 from rlrun.errors import TrainingFailed
+from rlrun.worlds.running_world import waits_for_world
 
 NOTICE_S = 30.0
 """Seconds without a step after which the user is told what is waited for."""
@@ -127,7 +128,7 @@ class StepWatch:
 
     def _notice(self, waited_s: float) -> str:
         frame = sys._current_frames().get(self._thread)
-        place = waits_for(frame)
+        place = waits_for(frame) or waits_for_world(frame)
         code = "".join(traceback.format_stack(frame, limit=1)).rstrip()
         where = f" ({place})" if place else ""
         return f"{self._name}: has taken no step for {waited_s:.0f} s{where}; it is in\n{code}"

@@ -6,13 +6,14 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import map_tree
+from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
+from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree
@@ -67,6 +68,11 @@ class LoopWorlds:
             for policy, (agent, of_policy) in spaces.items()
         }
         self._copies = {policy: _row_copier(of_policy.action) for policy, of_policy in self.spaces.items()}
+        self._choices = {
+            policy: np.cumsum([0, *masked_choices(of_policy.action)[:-1]])
+            for policy, of_policy in self.spaces.items()
+            if has_action_mask(of_policy.observation)
+        }
         self._ledger = EpisodeLedger(seeds, self.num_worlds, first_episodes)
         self._worlds = [
             RunningWorld(
@@ -85,6 +91,7 @@ class LoopWorlds:
         for number, world in enumerate(self._worlds):
             world.reset(self._ledger.place(number, 0))
             self._write_state(number)
+        self._check_masks()
         self._unchecked = True
         return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
 
@@ -109,6 +116,7 @@ class LoopWorlds:
                 )
             self._write_state(number)
         self._check_rewards()
+        self._check_masks()
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
@@ -163,6 +171,8 @@ class LoopWorlds:
         """Replays a world's actions from its reset on; returns whether it is where it was."""
         world = self._worlds[number]
         columns = {policy: map_tree(np.asarray, actions[policy]) for policy in self._policies}
+        if any(len(leaf) != place.length for leaf in leaves(columns)):
+            return False
         for t in range(place.length):
             if world.awaiting or time.monotonic() > deadline:
                 return False
@@ -187,7 +197,24 @@ class LoopWorlds:
             rewards = slots.rows.rewards
             if not math.isfinite(rewards.sum()):
                 slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
-                self._worlds[slot // slots.per_world].refuse_reward(slots.owners[slot], rewards[slot])
+                self._refuse(slots, slot, f"the reward must be a finite number, not {rewards[slot]}")
+
+    def _check_masks(self) -> None:
+        """Looks for agents that act and are allowed nothing; final observations may allow nothing."""
+        for policy, firsts in self._choices.items():
+            slots = self._policies[policy]
+            allowed = np.logical_or.reduceat(slots.rows.observations[ACTION_MASK], firsts, axis=1).all(1)
+            if not (allowed | ~slots.rows.acts).all():
+                slot = int(np.flatnonzero(slots.rows.acts & ~allowed)[0])
+                self._refuse(
+                    slots,
+                    slot,
+                    f"its {ACTION_MASK} allows no action. Have it allow at least one action of each choice, or end "
+                    "the agent's episode there",
+                )
+
+    def _refuse(self, slots: PolicySlots, slot: int, reason: str) -> NoReturn:
+        self._worlds[slot // slots.per_world].refuse(slots.owners[slot], reason)
 
     def _write_state(self, number: int) -> None:
         if self._states is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 
+from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import WrapperConfig
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
@@ -140,10 +141,11 @@ def _spaces_of(config: WorldConfig, world: World, agent: str) -> Spaces:
     if not isinstance(agent, str):
         raise EnvironmentUnusable(f"env {config.id}: an agent's id is a text, not {agent!r}")
     try:
-        spaces = world.spaces(agent)
+        spaces = Spaces(*world.spaces(agent))
     except (Exception, SystemExit) as error:
         raise env_error(config.id, "spaces()", f"agent '{agent}'", error) from error
     check_spaces(f"{config.id}, agent '{agent}'", *spaces)
+    check_action_mask(*spaces)
     return spaces
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 from numpy.typing import NDArray
@@ -146,9 +147,9 @@ class RunningWorld:
         text = "\n".join(f"{policy}:{self._policies[policy].digest(slot)}" for policy, slot in shown)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def refuse_reward(self, agent: str, reward: float) -> NoReturn:
-        """Raises the error for a reward that is no finite number."""
-        self._refuse("step()", Refusal(f"the reward must be a finite number, not {reward}", agent))
+    def refuse(self, agent: str, reason: str) -> NoReturn:
+        """Raises the error for what the world gave an agent in its last step or reset."""
+        self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
     def close(self) -> EnvError | None:
         """Closes the world; returns what is to be told of it if it raises."""
@@ -236,13 +237,10 @@ class RunningWorld:
         seat = slots.take(self._number, agent)
         if seat is None:
             policy = self._policy_of(agent)
-            self._refuse(
-                "step()" if self._length else "reset()",
-                Refusal(
-                    f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
-                    f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
-                    agent,
-                ),
+            self.refuse(
+                agent,
+                f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
+                f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
             )
         self._living[agent] = seat
         return seat
@@ -276,13 +274,10 @@ class RunningWorld:
 
     def _refuse_silence(self) -> NoReturn:
         agent = next(agent for agent in self._living if agent not in self._acting)
-        self._refuse(
-            "step()",
-            Refusal(
-                "it lives and has no observation, though all living agents act at each step of a world with clock: "
-                "parallel. Where agents take turns, say clock: per_agent",
-                agent,
-            ),
+        self.refuse(
+            agent,
+            "it lives and has no observation, though all living agents act at each step of a world with clock: "
+            "parallel. Where agents take turns, say clock: per_agent",
         )
 
     def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:
@@ -294,3 +289,17 @@ class RunningWorld:
             f"worker {self._worker_index}, world {self._number}, episode {self._episode} with seed {self._seed}, "
             f"step {self._length}"
         )
+
+
+def waits_for_world(frame: FrameType | None) -> str:
+    """Returns which world a thread waits for, "" if it waits for none.
+
+    Args:
+        frame: Where the thread is. The world is read off its frames, so that no step has to note it.
+    """
+    while frame is not None:
+        if frame.f_code in (RunningWorld.step.__code__, RunningWorld.reset.__code__):
+            world: RunningWorld = frame.f_locals["self"]
+            return world._where()
+        frame = frame.f_back
+    return ""

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -297,6 +297,22 @@ def test_a_reset_is_looked_at_closely() -> None:
         looped(Scripted({**seen(a=1), "b": np.zeros(3)})).reset()
 
 
+def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error() -> None:
+    spaces = Spaces(Dict(action_mask=MultiBinary(2), observation=Box(-1, 1, (1,))), Discrete(2))
+
+    def masked(*mask: int) -> dict[str, Any]:
+        return {"a": {"action_mask": np.array(mask, np.int8), "observation": np.zeros(1, np.float32)}}
+
+    def stepped(last: WorldStep) -> WorldRows:
+        worlds = looped(Scripted(masked(1, 0), last, spaces={"a": spaces}), spaces=spaces)
+        worlds.reset()
+        return acted(worlds, 0, 0)
+
+    with pytest.raises(EnvError, match=r"step 1, agent 'a'\): its action_mask allows no action"):
+        stepped(gives(masked(0, 0)))
+    assert flags(stepped(gives(masked(0, 0), terminated=["a"])), "terminateds") == [0]
+
+
 def test_actions_that_fit_no_space_are_refused_where_somebody_acts() -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))))
     worlds.reset()
@@ -505,6 +521,13 @@ def test_a_replay_without_time_left_begins_the_next_episodes() -> None:
     worlds = busy(1)
     actions, _ = recorded(worlds, 3)
     _, exact = worlds.restore(worlds.places(), actions, worlds.hashes(), 0.0)
+    assert exact == [False]
+
+
+def test_a_world_whose_actions_are_not_all_kept_begins_its_next_episode() -> None:
+    worlds = busy(1)
+    actions, _ = recorded(worlds, 3)
+    _, exact = worlds.restore(worlds.places(), [{"p": actions[0]["p"][1:]}], worlds.hashes(), 60.0)
     assert exact == [False]
 
 

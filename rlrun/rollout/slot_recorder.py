@@ -107,8 +107,7 @@ class SlotRecorder:
         for policy, own in policies.items():
             agent_episodes[policy] = own.episodes()
             batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], lengths)
-            if bad := first_bad_row(worlds.spaces[policy].observation, batches[policy]["obs"]):
-                self._refuse(policy, *bad)
+            self._check(policy, batches[policy]["obs"], filled[policy])
         return Recorded(
             batches=batches,
             filled=filled,
@@ -118,6 +117,19 @@ class SlotRecorder:
             closing=closing,
             missing_finals=missing_finals,
         )
+
+    def _check(self, policy: str, observed: Any, filled: Flags) -> None:
+        """Refuses observations that cannot be learned from; slots that show none are not looked at."""
+        space = self._worlds.spaces[policy].observation
+        if filled.all():
+            if bad := first_bad_row(space, observed):
+                self._refuse(policy, *bad)
+            return
+        shown = map_tree(lambda leaf: leaf[:-1][filled][:, None], observed)
+        if bad := first_bad_row(space, shown):
+            (row, _), reason = bad
+            t, slot = np.argwhere(filled)[row].tolist()
+            self._refuse(policy, (t, slot), reason)
 
     def _refuse(self, policy: str, where: tuple[int, int], reason: str) -> NoReturn:
         """Raises for an observation in a slot of a policy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.vector_env import EpisodeSeeds, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.registry import UserCodeError, load_object
+from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
@@ -25,7 +27,7 @@ from rlrun.worlds.world import World
 from rlrun.worlds.world_checks import other_spaces
 from rlrun.worlds.world_config import WorldConfig
 
-__all__ = ["check_world", "make_vector_world", "make_world", "spaces_of_policies"]
+__all__ = ["check_world", "make_vector_world", "make_world", "spaces_of_policies", "takes_num_worlds"]
 
 _MARL = "pip install 'rlrun[marl]'"
 
@@ -40,7 +42,16 @@ def check_world(config: WorldConfig) -> None:
     """
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
-    check_call(_factory(config), (), config.kwargs, f"env {config.id}")
+    factory = _factory(config)
+    if not takes_num_worlds(factory):
+        check_call(factory, (), config.kwargs, f"env {config.id}")
+        return
+    check_call(factory, (1,), config.kwargs, f"env {config.id}")
+    if config.wrappers or config.clock or config.max_episode_steps:
+        raise UsageError(
+            f"env {config.id} makes many worlds at once: wrappers, clock and max_episode_steps are for worlds that are "
+            "stepped one by one"
+        )
 
 
 def make_world(config: WorldConfig) -> World:
@@ -90,6 +101,8 @@ def make_vector_world(
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
+    if takes_num_worlds(_factory(config)):
+        return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
     worlds = [make_world(config) for _ in range(num_worlds)]
     spaces = _spaces_by_policy(config, worlds[0], mapping)
     return LoopWorlds(
@@ -112,11 +125,47 @@ def spaces_of_policies(config: WorldConfig, mapping: PolicyMapping) -> dict[str,
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
-    world = make_world(config)
+    world = make_vector_world(config, 1, EpisodeSeeds(0, 0), mapping, {})
     try:
-        return {policy: spaces for policy, (_, spaces) in _spaces_by_policy(config, world, mapping).items()}
+        return dict(world.spaces)
     finally:
         world.close()
+
+
+def takes_num_worlds(factory: Callable[..., Any]) -> bool:
+    """Whether a factory makes an `ArrayWorld`: its first parameter is then called `num_worlds`."""
+    try:
+        return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
+    except (TypeError, ValueError):  # callables of C have no signature
+        return False
+
+
+def _array_world(
+    config: WorldConfig,
+    num_worlds: int,
+    seeds: EpisodeSeeds,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    first_episodes: Sequence[int] | None,
+) -> VectorWorld:
+    """Makes W worlds that are stepped at once; each group of agents is a policy's, and has as many slots as agents."""
+    check_world(config)
+    try:
+        world: ArrayWorld = _factory(config)(num_worlds, **config.kwargs)
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "its factory", "before any episode", error) from error
+    policies = {}
+    for group, (agents, spaces) in world.groups.items():
+        check_spaces(f"{config.id}, group '{group}'", *spaces)
+        found = {mapping.policy_of(f"{group}_{agent}", 0) for agent in range(agents)}
+        if len(found) > 1:
+            raise UsageError(
+                f"env {config.id}: the agents of the group {group} are one policy's, not {', '.join(sorted(found))}'s"
+            )
+        policies[group] = found.pop()
+        if slots.get(policies[group], agents) != agents:
+            raise UsageError(f"policies.{policies[group]}.slots must be {agents}, the agents of the group {group}")
+    return ArrayVectorWorld(world, config.id, policies, seeds, first_episodes)
 
 
 def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:

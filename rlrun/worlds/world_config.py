@@ -15,7 +15,8 @@ class WorldConfig(ConfigModel):
     """A world of many agents: one of one's own, or one of PettingZoo's."""
 
     world: str | None = None
-    """package.module:factory of what makes the world: a World of rlrun, a ParallelEnv or an AECEnv of PettingZoo."""
+    """package.module:factory of what makes the world: a World of rlrun, a ParallelEnv or an AECEnv of PettingZoo; or,
+    where its first parameter is `num_worlds`, an ArrayWorld of so many worlds."""
 
     pettingzoo: str | None = None
     """A module that holds a PettingZoo env, such as mpe2.simple_spread_v3. Its `parallel_env` is made, or its `env`,

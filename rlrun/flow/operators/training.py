@@ -114,7 +114,7 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
         return rows
 
     def pack(leaf: NDArray[Any]) -> NDArray[Any]:
-        kept = leaf[filled]
+        kept: NDArray[Any] = leaf[filled]
         if not padding:
             return kept
         return np.concatenate([kept, np.zeros((padding, *leaf.shape[1:]), leaf.dtype)])

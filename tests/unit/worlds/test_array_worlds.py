@@ -173,3 +173,26 @@ def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
     vector.reset()
     with pytest.raises(EnvError, match=r"env poles raised in step\(\) \(worker 1, world 0 in step 1 of episode 0"):
         vector.step({"balancer": np.array(["left"] * W * K)})
+
+
+def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
+    config = WorldConfig(world="rlrun.worlds.cartpoles:CartPoleArrays", kwargs={"num_agents": 3})
+    made = make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(["all"]), {})
+    assert isinstance(made, ArrayVectorWorld)
+    assert made.slots == {"all": 12}
+    assert made.possible_agents == ["pole_0", "pole_1", "pole_2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "mapping", "slots", "said"),
+    [
+        ({"clock": "per_agent"}, None, {}, "are for worlds that are stepped one by one"),
+        ({}, {"pole_0": "a", "*": "b"}, {}, "the agents of the group pole are one policy's, not a, b's"),
+        ({}, {"*": "a"}, {"a": 5}, r"policies\.a\.slots must be 3, the agents of the group pole"),
+    ],
+)
+def test_what_an_array_world_cannot_be_asked_for(change, mapping, slots, said) -> None:
+    config = WorldConfig(world="rlrun.worlds.cartpoles:CartPoleArrays", kwargs={"num_agents": 3}, **change)
+    policies = ["a"] if mapping is None or len(mapping) == 1 else ["a", "b"]
+    with pytest.raises(UsageError, match=said):
+        make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(policies, mapping), slots)

@@ -18,6 +18,7 @@ from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.recipes.replays import distributed_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
 
@@ -60,6 +61,11 @@ class Apex(DQN):
     def epsilon_spread(self) -> EpsilonSpread | None:
         """Returns the ladder of exploration."""
         return EpsilonLadder(self.config.epsilon_exponent)
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Fragments as they are ready."""
+        return "async"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""

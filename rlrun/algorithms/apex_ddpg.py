@@ -10,6 +10,7 @@ from rlrun.algorithms.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.settings_distributed_replay import DistributedReplaySettings
 from rlrun.config import defaults
 from rlrun.flow.flow import Flow
+from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 
 
@@ -37,6 +38,11 @@ class ApexDDPG(DDPG):
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
     records_values = True
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Fragments as they are ready."""
+        return "async"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""

@@ -16,6 +16,7 @@ from rlrun.flow.operators.replay_recent import ReplayRecent
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
@@ -110,11 +111,16 @@ class Impala(Algorithm[ImpalaConfig]):
             },
         )
 
+    @property
+    def mode(self) -> RolloutMode:
+        """Fragments as they are ready."""
+        return "async"
+
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
         """Fragments as they are ready, or batches of them from aggregators."""
         config = self.config
         return trainee.workers.rollouts(
-            mode="async",
+            mode=self.mode,
             in_flight=config.rollouts_in_flight,
             aggregators=config.num_aggregators,
             batch_size=config.train_batch_size,

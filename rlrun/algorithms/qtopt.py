@@ -21,6 +21,7 @@ from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
@@ -115,6 +116,11 @@ class QTOpt(Algorithm[QTOptConfig]):
         distance = errors.detach().abs().mean(0)
         statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
         return Loss(loss, statistics, priorities=distance.squeeze(-1))
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Rounds in this process; fragments of remote workers as they are ready."""
+        return "async" if self.config.num_workers else "sync"
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments in turn, or those of remote workers as they are ready."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.packing import Packing, zeroed
+from rlrun.data.packing import Packing, filled_rows, zeroed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
@@ -70,7 +70,7 @@ class TrainOnBatch(Operator):
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
         rows = self._rows(SampleBatch({name: column for name, column in item.items() if name != "weights_version"}))
-        if trainee.is_sparse and self.minibatch_size is not None:
+        if trainee.is_sparse and self.minibatch_size is not None and has_empty_rows(item):
             if not rows["valid"].any():
                 return item
             rows = without_empty_rows(rows, at_least=max(self.minibatch_size // rows["valid"].shape[1], 1))
@@ -99,6 +99,17 @@ class TrainOnBatch(Operator):
         if not self.whole_fragments:
             return self.minibatch_size or length * slots
         return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)
+
+
+def has_empty_rows(batch: SampleBatch) -> bool:
+    """Whether rows of a batch [T, B] hold neither a step nor an episode's final observation.
+
+    Row 0 without a step may hold the final observation of an episode of the fragment before: it is taken to, where a
+    step follows.
+    """
+    filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
+    filled[0] |= filled[min(1, len(filled) - 1)]
+    return not filled.all()
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:

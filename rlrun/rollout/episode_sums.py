@@ -14,6 +14,9 @@ LastInfos = Mapping[tuple[int, int], dict[str, Any]]
 """The infos of the steps that ended episodes, by (t, env slot)."""
 
 
+NOBODY: Mapping[tuple[int, int], str] = {}
+
+
 class EpisodeSums:
     """Adds up raw rewards and steps of each env slot's present episode.
 
@@ -27,7 +30,12 @@ class EpisodeSums:
         self.lengths = np.zeros(slots, np.int64)
 
     def add(
-        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], steps: NDArray[np.bool_], infos: LastInfos
+        self,
+        rewards: NDArray[np.float64],
+        ends: NDArray[np.bool_],
+        steps: NDArray[np.bool_],
+        infos: LastInfos,
+        agents: Mapping[tuple[int, int], str] = NOBODY,
     ) -> list[Episode]:
         """Adds a fragment, and returns the episodes that ended in it, in the order of their ends.
 
@@ -36,6 +44,7 @@ class EpisodeSums:
             ends: Whether the slot's episode ended, [T, B].
             steps: Whether a step was taken, [T, B].
             infos: What the ends have to say.
+            agents: Whose episodes they ended, by (t, slot); nobody's where every env has one agent.
         """
         if not np.count_nonzero(ends):
             self.returns += rewards.sum(axis=0)
@@ -49,6 +58,7 @@ class EpisodeSums:
                     float(self.returns[slot] + returns[t, slot]),
                     int(self.lengths[slot] + lengths[t, slot]),
                     numbers_in(infos.get((int(t), int(slot)), {})),
+                    agents.get((int(t), int(slot)), ""),
                 )
             )
             self.returns[slot], self.lengths[slot] = -returns[t, slot], -lengths[t, slot]

@@ -11,7 +11,6 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -291,9 +290,7 @@ class _ParallelSlots:
     def episodes(self) -> list[Episode]:
         """Returns the agents' episodes that ended in the fragment."""
         ends = self.terminateds | self.truncateds
-        episodes = self._sums.add(self.rewards, ends, self.acted, self._infos)
-        whose = [self._agents[int(t), int(slot)] for t, slot in zip(*ends.nonzero(), strict=True)]
-        return [replace(episode, agent=agent) for episode, agent in zip(episodes, whose, strict=True)]
+        return self._sums.add(self.rewards, ends, self.acted, self._infos, self._agents)
 
     def end(self, rows: SlotRows, lengths: list[int]) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
         """Ends a fragment.

@@ -104,9 +104,10 @@ def stepped(work: Mapping[str, Any]) -> dict[str, Any]:
         space.seed(work["seed"])
     drawn = [{agent: space.sample() for agent, space in spaces.items()} for _ in range(1000)]
     steps, shown, began, began_cpu = 0, world.reset(0), time.perf_counter(), time.process_time()
-    for number, actions in enumerate(iter(lambda: drawn[steps % 1000], None)):
-        if time.perf_counter() - began >= work["window_s"]:
-            break
+    number = 0
+    while time.perf_counter() - began < work["window_s"]:
+        number += 1
+        actions = drawn[number % len(drawn)]
         step = world.step({agent: actions[agent] for agent in shown})
         steps += len(shown)
         shown = world.reset(number) if step.ended else step.observations

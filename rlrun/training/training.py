@@ -21,7 +21,7 @@ from rlrun.training.assembly import assemble
 from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
-from rlrun.training.policies import Policies
+from rlrun.training.policies import Policies, schedules_of
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
@@ -285,12 +285,7 @@ class Training:
 
     def save(self, path: Path | str) -> Path:
         """Writes a checkpoint and returns its directory; it is there whole or not at all."""
-        spec = {
-            "algorithm": self.algorithm.name(),
-            "env": self.env.to_data(),
-            "config": self.algorithm.config.to_data(),
-            "seed": self.seed,
-        }
+        spec = {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed}
         return write_checkpoint(Path(path), self.content(spec))
 
     @classmethod
@@ -320,10 +315,10 @@ class Training:
         """
         content = read_checkpoint(Path(path))
         saved = saved_training(content, path, trust=trust)
-        if not isinstance(saved.algorithm, trained_by):
-            found = type(saved.algorithm).__name__
+        if not all(isinstance(algorithm, trained_by) for algorithm in saved.policies.algorithms.values()):
+            found = saved.policies.title if len(saved.policies.algorithms) > 1 else type(saved.policies.first).__name__
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
-        training = cls(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
+        training = cls(saved.env, saved.policies, seed=saved.seed, announce=announce)
         try:
             training.load(content, eager=eager)
         except BaseException as error:
@@ -339,13 +334,14 @@ class Training:
         """Returns everything that a checkpoint of this moment holds.
 
         Args:
-            spec: What the checkpoint says of how it was made; at least `algorithm`, `env`, `config` and `seed`.
+            spec: What the checkpoint says of how it was made; at least `env`, `seed`, `config`, and `algorithm` or
+                `policies`.
         """
         running = self._started()
         trainee = running.trainee
         return Content(
             manifest={
-                "algorithm": self.algorithm.name(),
+                "algorithm": self.policies.title,
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
                 "update_executor": self.update_executor,
@@ -400,21 +396,22 @@ class Training:
         """
         self._started().adopt(content)
 
-    def reconfigure(self, config: AlgorithmConfig) -> bool:
+    def reconfigure(self, learns: AlgorithmConfig | Policies) -> bool:
         """Goes on with new settings, if they differ from the present ones only where that is possible.
 
         Args:
-            config: The new settings.
+            learns: The new settings of the algorithm; or of a world the policies with theirs.
 
         Returns:
             Whether it does: only `scheduled_fields` can change in place, anything else needs a new training.
         """
-        schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
-        if self.algorithm.config.replace(**schedules) != config:
+        policies = learns if isinstance(learns, Policies) else Policies.alone(type(self.algorithm)(learns))
+        if not self.policies.differ_in_schedules_alone(policies):
             return False
-        self.policies = Policies.alone(type(self.algorithm)(config))
+        self.policies = policies
         if self._running is not None:
-            self._running.trainee.clock.schedules = schedules
+            for trainee in self._running.trainees:
+                trainee.clock.schedules = schedules_of(policies.algorithms[trainee.name].config)
         return True
 
 

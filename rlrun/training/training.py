@@ -147,18 +147,11 @@ class Training:
         """
         world = self.env.in_evaluation() if env is None else env
         acting = self._started().acting
+        self.check_fits(world)
         if isinstance(world, WorldConfig):
-            if not isinstance(self.env, WorldConfig):
-                raise UsageError(
-                    f"env {world.id} is a world of many agents, and the policy was trained in {self.env.id}"
-                )
             mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
             behaviors = {policy: own.behavior() for policy, own in acting.items()}
             return evaluate_world(behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore)
-        if isinstance(self.env, WorldConfig):
-            raise UsageError(f"env {world.id} has one agent, and the policies were trained in the world {self.env.id}")
-        if world != self.env:
-            check_same_spaces(world, self.env)
         (alone,) = acting.values()
         return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
 
@@ -173,10 +166,35 @@ class Training:
         for policy, spaces in self._spaces().items():
             self.policies.algorithms[policy].policy(spaces, self.seed)
 
+    def check_fits(self, env: EnvConfig | WorldConfig) -> None:
+        """Makes sure that the policies can be judged in another env than the one that they are trained in.
+
+        Raises:
+            UsageError: They do not fit it.
+        """
+        if isinstance(env, WorldConfig) and not isinstance(self.env, WorldConfig):
+            raise UsageError(f"env {env.id} is a world of many agents, and the policy was trained in {self.env.id}")
+        if isinstance(self.env, WorldConfig) and not isinstance(env, WorldConfig):
+            raise UsageError(f"env {env.id} has one agent, and the policies were trained in the world {self.env.id}")
+        if env == self.env:
+            return
+        if isinstance(env, WorldConfig):
+            mine, others = self._spaces(), self._spaces_in(env)
+            for policy, spaces in others.items():
+                if spaces != mine[policy]:
+                    raise UsageError(
+                        f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with {mine[policy]}"
+                    )
+        elif isinstance(self.env, EnvConfig):
+            check_same_spaces(env, self.env)
+
+    def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
+        return spaces_of_policies(world, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+
     def _spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces; makes an env, or a world, to ask it."""
         if isinstance(self.env, WorldConfig):
-            return spaces_of_policies(self.env, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+            return self._spaces_in(self.env)
         return {policy: spaces_of(self.env) for policy in self.policies.algorithms}
 
     def plan(self) -> Flow[Any]:

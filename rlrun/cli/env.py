@@ -79,7 +79,8 @@ def _envs(target: str) -> list[EnvConfig]:
         envs = {repr(trial.env): trial.env for trial in trials}
         if worlds := [each.id for each in envs.values() if isinstance(each, WorldConfig)]:
             raise UsageError(
-                f"env check steps envs of one agent, and {worlds[0]} is a world of many: `rlrun validate --env` makes it"
+                f"env check steps envs of one agent, and {worlds[0]} is a world of many: make it once with "
+                "`rlrun validate --env`"
             )
         return [each for each in envs.values() if isinstance(each, EnvConfig)]
     make_importable(Path.cwd())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,10 +18,11 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.world_evaluation import evaluate_world
 from rlrun.training.assembly import assemble
-from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
+from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
 from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.running_training import PolicyChanges, RunningTraining
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
-    from rlrun.training.running_training import RunningTraining
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
@@ -269,6 +269,11 @@ class Training:
         return self._started().trainee
 
     @property
+    def trainees(self) -> list[Trainee]:
+        """What is trained, in the order of the policies."""
+        return self._started().trainees
+
+    @property
     def workers(self) -> WorkerSet:
         """The rollout workers."""
         return self._started().workers
@@ -376,6 +381,7 @@ class Training:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
+        Policies of a world that the checkpoint lacks, or that learned by another algorithm, begin anew.
 
         Args:
             content: What `content` returned.
@@ -389,9 +395,24 @@ class Training:
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":
             demand_compiler()
-        self.env_slots_restarted = self._started().load(content)
+        self.env_slots_restarted = self._started().load(content, self._changes_since(content.spec))
         self.is_restored_in_part = content.format_version == 1
         self.unsaved = self._started().unsaved
+
+    def _changes_since(self, spec: Mapping[str, Any]) -> PolicyChanges | None:
+        """Returns what is new among the policies since a checkpoint with this spec, None if nothing is."""
+        if self.policies.is_alone and not spec.get("policies"):
+            return None
+        try:
+            before, now = saved_policies(spec), self.policies
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
+            raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
+        kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
+        new = {policy for policy, algorithm in now.algorithms.items() if kinds.get(policy) is not type(algorithm)}
+        same_roles = (before.slots, before.mapping, before.train) == (now.slots, now.mapping, now.train)
+        if not new and same_roles and list(kinds) == list(now.algorithms):
+            return None
+        return PolicyChanges(frozenset(new))
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters, to start another run from them.

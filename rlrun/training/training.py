@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from numpy.typing import NDArray
+
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
@@ -133,6 +135,7 @@ class Training:
         seed: int = 0,
         explore: bool = False,
         env: EnvConfig | WorldConfig | None = None,
+        draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
 
@@ -141,6 +144,8 @@ class Training:
             seed: Seed of the episodes.
             explore: Whether actions are drawn instead of the likeliest ones.
             env: Another environment than the one trained on, with its `evaluation_kwargs`.
+            draw: Called with a picture [height, width, 3] of the world at each of its steps, None where it has none;
+                for worlds alone, whose episodes then run one after the other.
 
         Raises:
             UsageError: The policy does not fit that environment.
@@ -151,7 +156,9 @@ class Training:
         if isinstance(world, WorldConfig):
             mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
             behaviors = {policy: own.behavior() for policy, own in acting.items()}
-            return evaluate_world(behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore)
+            return evaluate_world(
+                behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
+            )
         (alone,) = acting.values()
         return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
 

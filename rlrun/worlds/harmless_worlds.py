@@ -8,7 +8,6 @@ import re
 from rlrun.envs.harmless import text_demands
 from rlrun.errors import UsageError
 from rlrun.registry import load_object
-from rlrun.worlds.world import World
 from rlrun.worlds.world_config import WorldConfig
 
 _OWN = re.compile(r"rlrun\.worlds\.[a-z_0-9]+:[A-Za-z_0-9]+")
@@ -27,17 +26,26 @@ def world_demands(world: WorldConfig, path: str) -> list[str]:
     demands = [] if _is_harmless(world) else [told]
     demands += text_demands(world.kwargs, f"{path}.kwargs")
     demands += text_demands(world.evaluation_kwargs, f"{path}.evaluation_kwargs")
-    return demands + [f"{path}.wrappers has {wrapper.id:.80}, which may run code" for wrapper in world.wrappers]
+    for wrapper in world.wrappers:
+        if not _is_own_class(wrapper.id):
+            demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
+        demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+    return demands
 
 
 def _is_harmless(world: WorldConfig) -> bool:
     """Whether a world is one of PettingZoo's own, or a class of rlrun's own."""
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None
-    if not _OWN.fullmatch(world.id):
+    return _is_own_class(world.id)
+
+
+def _is_own_class(path: str) -> bool:
+    """Whether a path names a class of rlrun's own worlds and wrappers, and not what their modules import."""
+    if not _OWN.fullmatch(path):
         return False
     try:
-        found = load_object(world.id, "world factory")
+        found = load_object(path, "world")
     except UsageError:  # it cannot be made at all
         return True
-    return inspect.isclass(found) and issubclass(found, World) and found.__module__ == world.id.partition(":")[0]
+    return inspect.isclass(found) and found.__module__ == path.partition(":")[0]

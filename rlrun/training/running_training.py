@@ -190,7 +190,7 @@ class RunningTraining:
             trainee = branch.trainee
             trainee.workers.send(trainee.weights(optimizer=True))
             if policy in self._warnings:
-                self._warnings[policy].expect_more_than(trainee.workers.sendings)
+                self._warnings[policy].expect_more_than(trainee.workers.sendings, trainee.learner.sgd_steps)
             self.acting[policy].refresh()
 
     def sections(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Where ranges stand."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
 """Settings of an algorithm that say which CPUs and GPUs a trial needs."""
+_PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> list[Mistake]:
@@ -136,8 +137,12 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         prefix = path.removesuffix(inner)
         paths = list(_paths(config.model))
         alike = [known for known in paths if known.rpartition(".")[2] == inner]
-        hint = f"; did you mean '{prefix}{alike[0]}'?" if alike else did_you_mean(inner, paths)
-        see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else ""
+        hint = (
+            f"; did you mean '{prefix}{alike[0]}'?"
+            if alike
+            else did_you_mean(path, [f"{prefix}{known}" for known in paths])
+        )
+        see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
         return f"there is no setting '{path}'{hint or see}"
     if shapes_parameters(config.model, inner):
         return "cannot change in a population: its members take over each other's weights"

@@ -14,6 +14,7 @@ from rlrun.config import (
     PositiveFloat,
     PositiveInt,
     Schedule,
+    defaults,
 )
 from rlrun.nn.model_config import ModelConfig
 
@@ -122,6 +123,16 @@ class SamplingSettings(ConfigModel):
         """Envs of all workers together."""
         return max(self.num_workers, 1) * self.num_envs_per_worker
 
+    @property
+    def env_steps_per_update(self) -> int:
+        """Env steps that are collected between two turns of learning."""
+        return self.fragment_length * self.env_slots
+
+
+@defaults(min_env_steps_per_iteration=1000)
+class WorldSamplingSettings(SamplingSettings):
+    """How experience is collected in a world of many agents, for all of its policies."""
+
 
 class AlgorithmConfig(SamplingSettings, LearningSettings):
     """Settings that every algorithm has; each algorithm adds its own."""
@@ -130,11 +141,6 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
     def needs_ray(self) -> bool:
         """Whether parts of a trial are processes of their own, which Ray runs."""
         return bool(self.num_workers or self.num_learners)
-
-    @property
-    def env_steps_per_update(self) -> int:
-        """Env steps that are collected between two turns of learning."""
-        return self.fragment_length * self.env_slots
 
     @property
     def sgd_steps_per_env_step(self) -> float:

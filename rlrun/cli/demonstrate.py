@@ -89,6 +89,8 @@ def _saved(
 ) -> tuple[Any, Any]:
     """Returns what acts by a saved policy, and its env."""
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
+    from rlrun.errors import UsageError
+    from rlrun.worlds.world_config import WorldConfig
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
@@ -96,4 +98,7 @@ def _saved(
     def acts(observation: Any, starts: bool) -> Any:
         return training.act(observation, explore=stochastic, episode_start=starts)
 
-    return acts, evaluation_env(checkpoint, training)
+    env = evaluation_env(checkpoint, training)
+    if isinstance(env, WorldConfig):
+        raise UsageError(f"demonstrations are of one agent, and {env.id} is a world of many")
+    return acts, env

@@ -51,12 +51,19 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     from rlrun.runs.run_directory import follow_import_paths
     from rlrun.trial.results import RETURN
     from rlrun.trial.trial_directory import TrialDirectory
+    from rlrun.worlds.any_env import env_model
+    from rlrun.worlds.world_config import WorldConfig
 
     path = run_named(run, runs_dir)
     view = read_run(path, METRICS)
     trials = [trial for trial in view.trials if trial.last_result]
     if not trials:
         raise UsageError(f"{run} has no results yet")
+    if env_model(view.spec.get("env")) is WorldConfig:
+        raise UsageError(
+            f"diagnose looks at runs of one agent, and {view.env} is a world of many: `rlrun plot` draws what its "
+            "policies report"
+        )
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
     is_tried = trust or is_own(path, runs_dir)
     random: EvaluationResult | None = None

@@ -70,11 +70,19 @@ def _lines(findings: list[EnvFinding]) -> list[str]:
 def _envs(target: str) -> list[EnvConfig]:
     """Returns the envs that a target means: those of a spec file, each once, or the one of an id."""
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.errors import UsageError
     from rlrun.spec.load import load_experiments, make_importable
+    from rlrun.worlds.world_config import WorldConfig
 
     if Path(target).suffix in (".yaml", ".yml"):
         trials = [trial for one in load_experiments([Path(target)]) for trial in one.trials() or [one.first_trial()]]
-        return list({repr(trial.env): trial.env for trial in trials}.values())
+        envs = {repr(trial.env): trial.env for trial in trials}
+        if worlds := [each.id for each in envs.values() if isinstance(each, WorldConfig)]:
+            raise UsageError(
+                f"env check steps envs of one agent, and {worlds[0]} is a world of many: make it once with "
+                "`rlrun validate --env`"
+            )
+        return [each for each in envs.values() if isinstance(each, EnvConfig)]
     make_importable(Path.cwd())
     return [EnvConfig.parse(target, path="ENV")]
 

@@ -57,7 +57,15 @@ def evaluate(
 
 
 def evaluation_text(result: EvaluationResult) -> str:
-    """Returns an evaluation as a few lines of text."""
+    """Returns an evaluation as a few lines of text; of a world each policy's agents besides."""
+    own = [
+        f"policy {policy}: {_text(each) if each.returns else 'none of its agents appeared'}"
+        for policy, each in result.policies.items()
+    ]
+    return "\n".join([_text(result), *own])
+
+
+def _text(result: EvaluationResult) -> str:
     low, high = map(cell_text, result.ci95)
     lines = {
         "mean return": f"{cell_text(result.mean)}  (95 % interval {low} to {high})",

@@ -42,16 +42,16 @@ def examples(text: str | None, as_json: bool) -> None:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Returns what there is to say of a file's experiments; nothing is checked, so that no env's package is needed."""
+    from rlrun.spec.titles import algorithm_title, env_title
     from rlrun.spec.yaml_source import read_document
 
     rows = []
     for entry in read_document(path).data.values():
-        env = entry["env"]
         expected = {name: value for name, value in entry.get("expect", {}).items() if name not in ("seeds", "passes")}
         row = {
             "spec": f"{path.parent.name}/{path.stem}",
-            "algorithm": entry["algorithm"],
-            "env": env["id"] if isinstance(env, dict) else env,
+            "algorithm": algorithm_title(entry),
+            "env": env_title(entry["env"]),
             REACH: ", ".join(f"{name} {value:,}" for name, value in expected.items()),
         }
         rows.append(row)

@@ -58,7 +58,7 @@ def profile(
 
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
-    with running, _user_code_explained(type(running.algorithm)):
+    with running, _user_code_explained(*map(type, running.policies.algorithms.values())):
         echo("starting, and compiling if need be: this is not measured", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
@@ -75,14 +75,14 @@ def profile(
 
 
 @contextmanager
-def _user_code_explained(plugin: type) -> Iterator[None]:
+def _user_code_explained(*plugins: type) -> Iterator[None]:
     """Turns an exception that came through the user's own code into a failure with its traceback."""
     from rlrun.trial.user_code import failure_of_user_code
 
     try:
         yield
     except Exception as error:
-        failure = failure_of_user_code(error, plugin)
+        failure = failure_of_user_code(error, *plugins)
         if failure is None:
             raise
         raise failure from error

@@ -119,20 +119,27 @@ def profiled(training: Training, seconds: float) -> Profile:
         training: The training; it has run before, so that nothing starts or compiles now.
         seconds: When no further iteration begins.
     """
+    from rlrun.worlds.world_config import WorldConfig
+
     flow, workers = training.flow, training.workers
     before = {timing.path: timing for timing in flow.timings()}
-    env_steps, sgd_steps = workers.counts.env_steps, training.trainee.learner.sgd_steps
+    env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
     workers.measure_phases(True)
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
+    policies = training.policies.algorithms if isinstance(training.env, WorldConfig) else ()
+    lag_names = [f"policies/{policy}/" for policy in policies] or [""]
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
             result = training.step()
             iterations += 1
-            if result["policy_lag_mean"] is not None:
-                lags.append((result["policy_lag_mean"], result["policy_lag_max"]))
+            lags += [
+                (mean, result[f"{below}policy_lag_max"])
+                for below in lag_names
+                if (mean := result[f"{below}policy_lag_mean"]) is not None
+            ]
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
@@ -147,7 +154,7 @@ def profiled(training: Training, seconds: float) -> Profile:
         ended=ended,
         iterations=iterations,
         env_steps=workers.counts.env_steps - env_steps,
-        sgd_steps=training.trainee.learner.sgd_steps - sgd_steps,
+        sgd_steps=_sgd_steps(training) - sgd_steps,
         operators=operators,
         waits=waits,
         fragments=fragments,
@@ -156,6 +163,11 @@ def profiled(training: Training, seconds: float) -> Profile:
         policy_lag_max=max((highest for _, highest in lags), default=None),
         was_interrupted=was_interrupted,
     )
+
+
+def _sgd_steps(training: Training) -> int:
+    """Returns the minibatches that all policies have learned from."""
+    return sum(trainee.learner.sgd_steps for trainee in training.trainees)
 
 
 def worker_times(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlrun.training.training import Training
+    from rlrun.worlds.world_config import WorldConfig
 
 GIF_MAX_FPS = 50  # a GIF counts hundredths of a second, and viewers slow down anything below two
 DEFAULT_FPS = 30
@@ -45,9 +46,13 @@ def record(
     """
     from rlrun.cli.targets import evaluation_env, restored
     from rlrun.envs.make import make_env
+    from rlrun.worlds.world_config import WorldConfig
 
     with restored(checkpoint, runs_dir, trust=trust) as training:
-        env = make_env(evaluation_env(checkpoint, training), render_mode="rgb_array", seed=seed)
+        judged_in = evaluation_env(checkpoint, training)
+        if isinstance(judged_in, WorldConfig):
+            return _record_world(training, judged_in, output, episodes, seed, stochastic)
+        env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
             frames = _frames(training, env, episodes, seed, stochastic, returns)
@@ -55,6 +60,23 @@ def record(
         finally:
             env.close()
     return returns, count
+
+
+def _record_world(
+    training: Training, world: WorldConfig, output: Path, episodes: int, seed: int, stochastic: bool
+) -> tuple[list[float], int]:
+    """Plays the policies of a world and writes a video of it; a return is that of all agents together."""
+    if world.pettingzoo is not None:
+        world = world.replace(kwargs={**world.kwargs, "render_mode": "rgb_array"})
+    drawn: list[np.ndarray[Any, Any]] = []
+
+    def draw(picture: np.ndarray[Any, Any] | None) -> None:
+        if picture is None or picture.ndim != 3:
+            raise EnvironmentUnusable(f"the world {world.id} draws no picture: its render() returns none")
+        drawn.append(picture)
+
+    result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world, draw=draw)
+    return result.returns, _write(output, iter(drawn), DEFAULT_FPS)
 
 
 def _frames(

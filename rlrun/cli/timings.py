@@ -54,6 +54,8 @@ def tune(spec: Path, *, as_json: bool) -> None:
     from rlrun.spec.load import load_experiments
 
     trial = load_experiments([spec], [])[0].first_trial()
+    if trial.policies:
+        raise UsageError("doctor --tune times one algorithm, and this spec has policies: time it with `rlrun profile`")
     if "train_batch_size" not in type(trial.config).model_fields:
         raise UsageError(
             f"doctor --tune keeps what is learned from each batch, and {trial.algorithm} has no train_batch_size: time "

@@ -21,9 +21,9 @@ class TrialResources:
         gpus: GPUs of the trial's own process.
         num_workers: Number of rollout workers in processes of their own.
         cpus_per_worker: CPUs of each of them.
-        num_learners: Number of learners in processes of their own.
-        cpus_per_learner: CPUs of each of them.
-        gpus_per_learner: GPUs of each of them.
+        num_learners: Number of learners in processes of their own, of all policies.
+        cpus_per_learner: CPUs of each of them; where policies differ, of the largest.
+        gpus_per_learner: GPUs of each of them; where policies differ, of the largest.
     """
 
     cpus: float
@@ -37,15 +37,16 @@ class TrialResources:
     @classmethod
     def of(cls, trial: TrialSpec) -> TrialResources:
         """Returns what a trial needs."""
-        config = trial.config
+        sampling, settings = trial.config, list(trial.settings.values())
+        elsewhere = [config for config in settings if config.num_learners]
         return cls(
             cpus=trial.resources.cpus,
-            gpus=0.0 if config.num_learners else config.num_gpus,
-            num_workers=config.num_workers,
-            cpus_per_worker=config.num_cpus_per_worker,
-            num_learners=config.num_learners,
-            cpus_per_learner=config.cpus_per_learner,
-            gpus_per_learner=config.gpus_per_learner,
+            gpus=sum(config.num_gpus for config in settings if not config.num_learners),
+            num_workers=sampling.num_workers,
+            cpus_per_worker=sampling.num_cpus_per_worker,
+            num_learners=sum(config.num_learners for config in elsewhere),
+            cpus_per_learner=max(config.cpus_per_learner for config in elsewhere or settings),
+            gpus_per_learner=max((config.gpus_per_learner for config in elsewhere), default=0.0),
         )
 
     @property

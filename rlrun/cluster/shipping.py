@@ -69,8 +69,9 @@ def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
 
 
 def _named(experiment: Experiment) -> Iterator[str]:
-    """Yields the top-level modules that an experiment names: in import paths, and of its algorithm."""
-    yield algorithm_class(experiment.algorithm).__module__.partition(".")[0]
+    """Yields the top-level modules that an experiment names: in import paths, and of its algorithms."""
+    for algorithm in experiment.algorithms:
+        yield algorithm_class(algorithm).__module__.partition(".")[0]
     for text in _texts(experiment.to_data()):
         match = _IMPORT_PATH.match(text)
         if match:

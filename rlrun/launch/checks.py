@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.cluster.ray_session import belongs_to_ray, cluster_capacity, demand_cluster
-from rlrun.cluster.resources import check_fits, machine_capacity
-from rlrun.envs.make import check_same_spaces
+from rlrun.cluster.resources import TrialResources, check_fits, machine_capacity
 from rlrun.errors import RlrunError, UsageError
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
@@ -39,7 +38,7 @@ def choose_executor(
         UsageError: If a cluster is named that nothing would use, or what needs Ray is to do without.
     """
     steered = "scheduler" if experiment.scheduler else "searcher" if experiment.searches else ""
-    needs_ray = steered or len(trials) > 1 or any(trial.config.needs_ray for trial in trials) or address is not None
+    needs_ray = steered or len(trials) > 1 or any(trial.needs_ray for trial in trials) or address is not None
     chosen = executor or ("ray" if needs_ray else "local")
     if address is not None and chosen == "local":
         raise UsageError("executor 'local' runs trials in this process; leave it out to run them on a cluster")
@@ -71,9 +70,10 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
         trials = experiment.trials() or [experiment.first_trial()]
         for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
             try:
-                training_of(trial).check()
+                training = training_of(trial)
+                training.check()
                 if trial.evaluation is not None and trial.evaluation.env is not None:
-                    check_same_spaces(trial.evaluation.env, trial.env)
+                    training.check_fits(trial.evaluation.env)
             except RlrunError as error:
                 wrong.append((experiment.name, error))
     if len(wrong) == 1:
@@ -94,7 +94,7 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
     elif belongs_to_ray():
         check_fits(trials, cluster_capacity("the running Ray"))
     else:
-        check_fits(trials, machine_capacity(needs_gpus=any(trial.config.num_gpus for trial in trials)))
+        check_fits(trials, machine_capacity(needs_gpus=any(TrialResources.of(trial).total_gpus for trial in trials)))
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:

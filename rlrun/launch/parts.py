@@ -56,7 +56,7 @@ class Part:
     @property
     def uses_ray(self) -> bool:
         """Whether Ray is needed: for the trials, or for the processes of one that runs here."""
-        return self.executor == "ray" or any(trial.config.needs_ray for trial in self.trials)
+        return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
 def run_all(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.spec.expansion import filled
 from rlrun.spec.experiment import Experiment
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
+from rlrun.worlds.world_config import WorldConfig
 
 CONTROL_ITERATIONS = 3
 """Iterations of a control whose gate looks at the evaluation alone: a frozen policy is the same after one as after a
@@ -23,22 +29,35 @@ def frozen(experiment: Experiment) -> Experiment:
     Args:
         experiment: With what it expects.
     """
-    rates = [name for name in type(experiment.config).model_fields if name == "lr" or name.endswith("_lr")]
-    still = {**dict.fromkeys(rates, 0.0), "compile": False}  # for so few updates nothing is compiled
-    template = {**experiment.template, "config": {**experiment.template["config"], **still}}
+    still = {place: _still(config) for place, config in experiment.settings.items()}
+    template = filled(
+        experiment.template,
+        {(*place, name): value for place, own in still.items() for name, value in own.items()},
+    )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = dict(experiment.stop)
-    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated_metrics():
+    policies = experiment.learns.algorithms if isinstance(experiment.env, WorldConfig) else ()
+    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated_metrics(policies):
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
     return experiment.replace(
         name=f"{experiment.name}-control",
         template=template,
-        config=experiment.config.replace(**still),
+        config=experiment.config.replace(**still.get(("config",), {})),
+        policies={
+            name: policy.replace(config=policy.config.replace(**still["policies", name, "config"]))
+            for name, policy in experiment.policies.items()
+        },
         stop=stop,
         num_samples=experiment.num_samples if draws else 1,
         scheduler=None,
         loggers=LoggersConfig(),
     )
+
+
+def _still(config: AlgorithmConfig) -> dict[str, Any]:
+    """Returns the settings with which an algorithm changes no parameters."""
+    rates = [name for name in type(config).model_fields if name == "lr" or name.endswith("_lr")]
+    return {**dict.fromkeys(rates, 0.0), "compile": False}  # for so few updates nothing is compiled
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
@@ -50,9 +69,13 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
         "episode_return_max": result.max,
         "episode_len_mean": result.len_mean,
     }
+    for policy, own in result.policies.items():
+        if own.returns:
+            values[f"policies/{policy}/episode_return_mean"] = own.mean
     return values | {f"evaluation/{name}": value for name, value in values.items()}
 
 
-def evaluated_metrics() -> set[str]:
-    """Returns the names of the metrics that an evaluation gives."""
-    return set(metrics_of(EvaluationResult([0.0], [1])))
+def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
+    """Returns the names of the metrics that an evaluation gives, of a world of each of its policies besides."""
+    one = EvaluationResult([0.0], [1])
+    return set(metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one))))

@@ -251,7 +251,7 @@ def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]
 
 def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
     """Returns by parameter whether its search space, or how it mutates, is logarithmic."""
-    found, _ = find_spaces({key: spec.get(key) for key in ("env", "config")})
+    found, _ = find_spaces({key: spec.get(key) for key in ("env", "config", "policies")})
     known = {name: found[location].kind.name for location, name in short_names(found).items()}
     settings = (spec.get("scheduler") or {}).get("pbt") if isinstance(spec.get("scheduler"), dict) else None
     mutations = settings.get("mutations") if isinstance(settings, dict) else None

@@ -19,6 +19,7 @@ from rlrun.runs.run_state import read_run_state
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
+from rlrun.spec.titles import algorithm_title, env_title
 from rlrun.spec.tuning import Mode
 
 DEFAULT_METRIC = "episode_return_mean"
@@ -59,14 +60,13 @@ class RunView:
 
     @property
     def algorithm(self) -> str:
-        """Name of its algorithm, "?" if its spec cannot be read."""
-        return str(self.spec.get("algorithm", "?"))
+        """Name of its algorithm, or those of its policies, "?" if its spec cannot be read."""
+        return algorithm_title(self.spec)
 
     @property
     def env(self) -> str:
         """Id of its env, "?" if its spec cannot be read; where several are searched over, the search space."""
-        env = self.spec.get("env")
-        return str(env.get("id", "?") if isinstance(env, dict) else env or "?")
+        return env_title(self.spec.get("env"))
 
     @property
     def goal(self) -> tuple[str, Mode]:

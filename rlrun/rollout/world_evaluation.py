@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +39,7 @@ def evaluate_world(
     episodes: int,
     seed: int,
     explore: bool = False,
+    draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
     """Runs exactly so many episodes of a world.
 
@@ -52,6 +53,8 @@ def evaluate_world(
         episodes: How many.
         seed: Seed of the episodes and of the actions.
         explore: Whether actions are drawn instead of the likeliest ones.
+        draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
+            episodes then run one after the other.
 
     Returns:
         The returns of all agents together by episode of the world; and of each policy the returns of its agents'
@@ -61,11 +64,11 @@ def evaluate_world(
         UsageError: If there are no episodes to run.
         EnvError: If the world raises, or an episode does not end.
     """
-    side_by_side, seeds = episodes_side_by_side(episodes, seed)
+    side_by_side, seeds = episodes_side_by_side(episodes, seed, None if draw is None else 1)
     worlds = make_vector_world(world, side_by_side, seeds, mapping, slots)
     draws = generator(seed, "evaluation") if explore else None
     try:
-        return _run(behaviors, worlds, world.id, episodes, draws)
+        return _run(behaviors, worlds, world.id, episodes, draws, draw)
     finally:
         worlds.close()
 
@@ -76,6 +79,7 @@ def _run(
     world_id: str,
     episodes: int,
     draws: np.random.Generator | None,
+    draw: Callable[[NDArray[Any] | None], None] | None,
 ) -> EvaluationResult:
     """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
     number = worlds.num_worlds
@@ -84,6 +88,8 @@ def _run(
     sums, steps = np.zeros(number), np.zeros(number, np.int64)
     lives = {policy: _Lives(slots, slots // number) for policy, slots in worlds.slots.items()}
     rows = worlds.reset()
+    if draw is not None:
+        draw(worlds.render())
     while current.min() < episodes:
         actions = {}
         for policy, behavior in behaviors.items():
@@ -92,6 +98,8 @@ def _run(
             actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
             lives[policy].act(shown.acts)
         rows = worlds.step(actions)
+        if draw is not None:
+            draw(worlds.render())
         steps += rows.stepped
         for policy, own in lives.items():
             shown = rows.policies[policy]

@@ -7,28 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel
-
-from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_env
-from rlrun.envs.presets import with_preset
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
-from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
+from rlrun.explain import Location, Mistake, dotted, shown, unknown_name
 from rlrun.foreign_settings import ours_for
-from rlrun.registry import algorithm_class, algorithm_names, known_algorithm
-from rlrun.spec.expansion import count, filled
+from rlrun.spec.config_part import ConfigPart
+from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of
 from rlrun.spec.metric_checks import check_metrics
-from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, ConfigPart, check_mutations
-from rlrun.spec.run_length import with_run_length
+from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
-
-ENTRY_KEYS = ("algorithm", "env", "config", *RunSettings.model_fields)
-"""The keys of an entry."""
+from rlrun.worlds.any_env import env_model
+from rlrun.worlds.make import check_world
+from rlrun.worlds.world_config import WorldConfig
 
 MAX_TOLD = 5
 """After so many mistakes in drawn values the rest is left untold."""
@@ -64,50 +60,38 @@ def check_entry(
         ]
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
-    algorithm, mistakes = _check_algorithm(data)
-    mistakes += _unknown_keys(data, algorithm)
     settings, wrong = _check_settings(data)
-    mistakes += wrong
-    config: Section[AlgorithmConfig] | None = None
-    if algorithm is not None:
-        written = {} if data.get("config") is None else data["config"]  # all its lines may be commented out
-        wrong = _varies_too_much(data.get("env"), written)
-        mistakes += wrong
-        if not wrong:
-            with_env, written = with_preset(data.get("env"), written, algorithm.Config)
-            data = {**data, "env": with_env} if "env" in data else data
-        written, wrong = with_run_length(written, data.get("stop"), algorithm.clock_unit)
-        mistakes += wrong
-        data = {**data, "config": written}
-        config = check_section(algorithm.Config, written, ("config",))
-        mistakes += [_with_place(mistake, data["algorithm"], algorithm) for mistake in config.mistakes]
-        mistakes += check_metrics(data, algorithm(config.value or algorithm.Config()))
-        if isinstance(written, Mapping):
-            part = ConfigPart(data["algorithm"], algorithm.Config, written, config.spaces, not config.mistakes)
-            mistakes += check_mutations(data, part)
-    elif isinstance(data.get("config"), Mapping):  # what all algorithms have can be checked without one
-        shared = {key: value for key, value in data["config"].items() if key in AlgorithmConfig.model_fields}
-        mistakes += check_section(AlgorithmConfig, shared, ("config",)).mistakes
+    learning = check_learning(data)
+    mistakes = [*_unknown_keys(data, learning), *wrong, *learning.mistakes]
+    data = learning.entry
+    if learning.learns is not None:
+        mistakes += check_metrics(data, learning.learns)
+        mistakes += check_mutations(data, learning.parts)
     env = _check_env(data)
     mistakes += env.mistakes
-    template = {"env": data.get("env"), "config": data.get("config") or {}}
-    if settings is not None and config is not None and config.value is not None and not env.mistakes + config.mistakes:
-        spaces = {**env.spaces, **config.spaces}
+    configs = {part.location: part.value for part in learning.parts if part.value is not None}
+    sound = learning.learns is not None and len(configs) == len(learning.parts)
+    if settings is not None and sound and not env.mistakes + learning.mistakes:
+        spaces = {**env.spaces, **learning.spaces}
         mistakes += _check_number(settings, spaces, max_trials)
-        mistakes += check_tuning(settings, config.value, spaces)
+        mistakes += check_tuning(settings, configs, spaces)
     mistakes = _without_misspelt(mistakes, data)
-    if algorithm is None or settings is None or config is None or env.value is None or config.value is None or mistakes:
+    if settings is None or not sound or env.value is None or mistakes:
         return None, mistakes
+    written = {key: data[key] for key in LEARNING_KEYS if key in data and key != "algorithm"}
     experiment = Experiment(
         name=name,
-        algorithm=known_algorithm(data["algorithm"]),
+        algorithm=learning.algorithm,
         env=env.value,
-        config=config.value,
+        config=configs["config",],
+        policies=learning.policies,
+        mapping=data.get("mapping"),
+        train=tuple(data.get("train") or ()),
         origin=origin,
-        template=template,
+        template={"env": data.get("env"), "config": data.get("config") or {}} | written,
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
-    mistakes = _check_trials(experiment)
+    mistakes = _check_trials(experiment, learning.parts)
     return (None if mistakes else experiment), mistakes
 
 
@@ -136,68 +120,49 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
     return []
 
 
-def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
+def world_mistakes(config: WorldConfig) -> list[Mistake]:
+    """Checks that a world, its arguments and its wrappers exist and can be used here, without building the world."""
+    try:
+        check_world(config)
+    except UsageError as error:
+        return [Mistake(("world",) if config.world else ("pettingzoo",), str(error))]
+    except EnvironmentUnusable as error:
+        return [UnusableEnv(("world",) if config.world else ("pettingzoo",), str(error))]
+    return []
+
+
+def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig] | Section[WorldConfig]:
     if "env" not in data:
         missing = Mistake(("env",), "is missing: add for instance env: CartPole-v1")
-        return Section(None, {}, [missing])
-    env = data["env"]
+        return Section[EnvConfig](None, {}, [missing])
+    return _env_section(data["env"], ("env",))
+
+
+def _env_section(env: Any, where: Location) -> Section[EnvConfig] | Section[WorldConfig]:
+    if env_model(env) is WorldConfig:
+        return check_section(WorldConfig, env, where, world_mistakes)
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
-        return Section(None, {}, [Mistake(("env",), wrong)])
-    return check_section(EnvConfig, env, ("env",), env_mistakes)
+        return Section[EnvConfig](None, {}, [Mistake(where, wrong)])
+    return check_section(EnvConfig, env, where, env_mistakes)
 
 
-def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
-    """Names search spaces that a preset cannot work with: over itself, or over whole sections that it has keys in."""
-    spaces = find_spaces({"env": env, "config": config})[0]
-    mistakes = []
-    for where, space in spaces.items():
-        envs = [value for _, value in space.probes()] if where == ("env",) else []
-        if where == ("env", "preset") or any(isinstance(value, Mapping) and "preset" in value for value in envs):
-            message = "a preset sets config too, so it cannot vary: write an experiment for each"
-            mistakes.append(Mistake(where, message))
-    if isinstance(env, Mapping) and env.get("preset") is not None:
-        sections = [where for where in spaces if where in {("config",), ("config", "model"), ("config", "replay")}]
-        message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
-        mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
-    return mistakes
-
-
-def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
-    name = data.get("algorithm")
-    if "algorithm" not in data:
-        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
-    if is_search_space(name):
-        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
-    if not isinstance(name, str):
-        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
-    try:
-        found = algorithm_class(name)
-    except UsageError as error:
-        return None, [Mistake(("algorithm",), str(error))]
-    if not issubclass(found, Algorithm):
-        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.algorithm.Algorithm")]
-    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
-    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
-        what = "there is none" if settings is None else f"it is {shown(settings)}"
-        told = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
-        return None, [Mistake(("algorithm",), told)]
-    return found, []
-
-
-def _unknown_keys(data: Mapping[str, Any], algorithm: type[Algorithm[Any]] | None) -> list[Mistake]:
+def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
     """Names the keys that an entry does not have, and where they belong if that is known."""
+    env = env_model(data.get("env"))
+    known = ENTRY_KEYS if "policies" in data else [key for key in ENTRY_KEYS if key not in ("mapping", "train")]
     mistakes = []
     for key in data:
         if key in ENTRY_KEYS:
             continue
-        config_class = algorithm.Config if algorithm else AlgorithmConfig
-        place = _holder_of(key, config_class, "config") or _holder_of(key, EnvConfig, "env")
+        models = {dotted(part.location): part.model for part in learning.parts} or {"config": AlgorithmConfig}
+        holders = [holder_of(key, model, path) for path, model in models.items()]
+        place = next(filter(None, holders), "") or holder_of(key, env, "env")
         foreign = ours_for(key, lambda name: name == "gamma") if isinstance(key, str) else ""
         if place:
             message = f"'{key}' belongs under {place}"
         else:
-            message = f"'{key}' {foreign}" if foreign else unknown_name(key, ENTRY_KEYS)
+            message = f"'{key}' {foreign}" if foreign else unknown_name(key, known)
         mistakes.append(Mistake((key,), message, at_key=True))
     return mistakes
 
@@ -207,33 +172,6 @@ def _without_misspelt(mistakes: Sequence[Mistake], data: Mapping[str, Any]) -> l
     hints = "".join(did_you_mean(key, ENTRY_KEYS) for key in data if key not in ENTRY_KEYS)
     misspelt = [(key,) for key in ("algorithm", "env", "stop") if key not in data and f"'{key}'" in hints]
     return [mistake for mistake in mistakes if mistake.location not in misspelt]
-
-
-def _holder_of(key: str, model: type[BaseModel], path: str) -> str:
-    """Returns the path of the config that has a field of this name, "" if there is none below the model."""
-    if key in model.model_fields:
-        return path
-    for name, field in model.model_fields.items():
-        holder = _holder_of(key, field.annotation, f"{path}.{name}") if is_model(field.annotation) else ""
-        if holder:
-            return holder
-    return ""
-
-
-def _with_place(mistake: Mistake, name: str, algorithm: type[Algorithm[Any]]) -> Mistake:
-    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere."""
-    key = mistake.location[-1]
-    if not mistake.at_key or not isinstance(key, str):
-        return mistake
-    if not mistake.message.startswith("unknown key"):
-        return replace(mistake, message=mistake.message.replace(" here", f" in {name}", 1))
-    if key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs beside config, not in it")
-    if holder := _holder_of(key, algorithm.Config, "config"):
-        return replace(mistake, message=f"'{key}' belongs under {holder}")
-    if ";" not in mistake.message:
-        return replace(mistake, message=f"{mistake.message}; see `rlrun config {name}`")
-    return mistake
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
@@ -249,7 +187,9 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(location, "write [low, high]" if location[: len(BOUNDS)] == BOUNDS else message)
             for location in misplaced
         ] + mutations
+    written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
+    mistakes += in_evaluation
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
@@ -257,12 +197,16 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
         mistakes.append(
             Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
         )
-    if settings is None:
-        return None, mistakes
-    if settings.evaluation is not None and settings.evaluation.env is not None:
-        found = env_mistakes(settings.evaluation.env)
-        mistakes += [replace(mistake, location=("evaluation", "env", *mistake.location)) for mistake in found]
     return settings, mistakes
+
+
+def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
+    """Returns settings in which the env of evaluations is typed, and what is wrong with it."""
+    evaluation = written.get("evaluation")
+    if not isinstance(evaluation, Mapping) or evaluation.get("env") is None:
+        return written, []
+    section = _env_section(evaluation["env"], ("evaluation", "env"))
+    return {**written, "evaluation": {**evaluation, "env": section.value}}, section.mistakes
 
 
 def _is_mutation(location: Location) -> bool:
@@ -285,10 +229,9 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
     return []
 
 
-def _check_trials(experiment: Experiment) -> list[Mistake]:
+def _check_trials(experiment: Experiment, parts: Sequence[ConfigPart]) -> list[Mistake]:
     """Checks what is drawn for each trial; rules across fields see the combinations here."""
     mistakes: list[Mistake] = []
-    config_class = type(experiment.config)
     # A searcher will suggest what nobody knows yet, but it draws from the same spaces. What the config refuses it draws
     # anew, so it is enough that some fit.
     drawn = experiment.replace(searcher=None) if experiment.searches else experiment
@@ -298,10 +241,12 @@ def _check_trials(experiment: Experiment) -> list[Mistake]:
             continue
         seen.add(planned.configuration)
         data = filled(experiment.template, planned.values)
-        _, in_config = validate(config_class, data["config"])
-        _, in_env = validate(EnvConfig, data["env"])
-        found = [replace(mistake, location=("config", *mistake.location)) for mistake in in_config]
-        found += [replace(mistake, location=("env", *mistake.location)) for mistake in in_env]
+        models = {part.location: part.model for part in parts} | {("env",): type(experiment.env)}
+        found = [
+            replace(mistake, location=(*location, *mistake.location))
+            for location, model in models.items()
+            for mistake in validate(model, value_at(data, location))[1]
+        ]
         if experiment.searches and not found:
             return []
         which = "in a suggestion such as" if experiment.searches else f"in trial {planned.index:03}"

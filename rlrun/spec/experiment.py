@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
-from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
 from rlrun.metric import Metric
@@ -29,6 +29,9 @@ from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
+from rlrun.training.policies import Policies
+from rlrun.training.policy_spec import PolicySpec
+from rlrun.worlds.any_env import AnyEnv, parse_env
 
 EVALUATION_METRICS = (
     Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes"),
@@ -44,6 +47,24 @@ MAX_TRIALS = 10_000
 
 EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EVALUATION_METRICS)
 """What an evaluation reports, each name after ``evaluation/``."""
+
+
+def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
+    """Returns what an evaluation of a world reports besides, of each of its policies."""
+    return tuple(
+        Metric(
+            f"evaluation/policies/{policy}/episode_return_mean",
+            "",
+            "Mean raw return of an evaluation's episodes of the policy's agents",
+        )
+        for policy in policies
+    )
+
+
+def _is_evaluated(metric: str) -> bool:
+    """Whether evaluations measure a metric of training too."""
+    policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
+    return metric in EVALUATION_KEYS if policy is None else policy[1] == "episode_return_mean"
 
 
 def _counted(seeds: Any) -> Any:
@@ -94,7 +115,7 @@ class EvaluationConfig(ConfigModel):
     """Iterations between two evaluations."""
     episodes: PositiveInt = 20
     """Episodes of each evaluation, always with the same seeds."""
-    env: EnvConfig | None = None
+    env: AnyEnv | None = None
     """Another environment than the one trained on; null for the same."""
     stochastic: bool = False
     """Whether actions are drawn as in training, instead of the likeliest ones."""
@@ -182,7 +203,7 @@ class RunSettings(ConfigModel):
             return self
         if self.evaluation is None:
             raise ValueError("expect.last_evaluations needs evaluations to judge by; add an `evaluation` section")
-        if unknown := [metric for metric in self.expect.metrics if metric not in EVALUATION_KEYS]:
+        if unknown := [metric for metric in self.expect.metrics if not _is_evaluated(metric)]:
             raise ValueError(
                 f"expect.last_evaluations judges by what evaluations measure ({', '.join(EVALUATION_KEYS)}), which "
                 f"{unknown[0]} is not"
@@ -190,7 +211,48 @@ class RunSettings(ConfigModel):
         return self
 
 
-class TrialSpec(ConfigModel):
+class Learning(ConfigModel):
+    """What learns, and where: an algorithm in an env, or the policies of a world."""
+
+    algorithm: str
+    """Name or import path of the algorithm; of several policies what displays say of theirs."""
+    env: AnyEnv
+    """The environment, or the world of many agents."""
+    config: SerializeAsAny[SamplingSettings]
+    """Settings of the algorithm; of several policies how experience is collected for all of them."""
+    policies: dict[str, PolicySpec] = Field(default_factory=dict)
+    """The policies of a world by name; none where `algorithm` learns the only one."""
+    mapping: dict[str, str] | str | None = None
+    """Policies by pattern of agent ids, or package.module:function; null where one policy is everybody's."""
+    train: tuple[str, ...] = ()
+    """The policies that learn; none for all."""
+
+    @property
+    def settings(self) -> dict[Location, AlgorithmConfig]:
+        """Settings of algorithms, by their locations in the entry."""
+        if isinstance(self.config, AlgorithmConfig):
+            return {("config",): self.config}
+        return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """Names or import paths of all algorithms."""
+        return tuple(dict.fromkeys(policy.algorithm for policy in self.policies.values())) or (self.algorithm,)
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether parts of a trial are processes of their own, which Ray runs."""
+        return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
+
+    @property
+    def learns(self) -> Policies:
+        """What learns, with its settings."""
+        if isinstance(self.config, AlgorithmConfig):
+            return Policies.alone(algorithm_class(self.algorithm)(self.config))
+        return Policies.of_specs(self.policies, self.config, self.mapping, self.train)
+
+
+class TrialSpec(Learning):
     """One training run: an experiment with one seed and one value for everything that varies."""
 
     name: str
@@ -203,12 +265,6 @@ class TrialSpec(ConfigModel):
     """What varies between the experiment's trials, by its shortest name, with this trial's values."""
     experiment: str
     """Name of the experiment."""
-    algorithm: str
-    """Name or import path of the algorithm."""
-    env: EnvConfig
-    """The environment."""
-    config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm."""
     stop: Stop
     """Metrics and the values at which it stops, whichever comes first."""
     checkpoint: CheckpointConfig
@@ -239,31 +295,40 @@ class TrialSpec(ConfigModel):
             SpecError: If the data is not valid.
             UsageError: If there is no such algorithm.
         """
-        config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path="config")
-        return cls.parse({**data, "config": config})
+        if not data.get("policies"):
+            config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path="config")
+            return cls.parse({**data, "config": config})
+        policies = {
+            name: PolicySpec.from_data(policy, path=f"policies.{name}") for name, policy in data["policies"].items()
+        }
+        sampling = WorldSamplingSettings.parse_earlier(data["config"], path="config")
+        return cls.parse({**data, "config": sampling, "policies": policies})
+
+    def with_learning(self, learns: Policies) -> Self:
+        """Returns this trial with other settings and policies.
+
+        Raises:
+            SpecError: If they are not valid.
+            UsageError: If there is no such algorithm.
+        """
+        return self.from_data({**self.to_data(), **learns.to_data()})
 
 
 class _Varied(NamedTuple):
     """What a configuration makes of an experiment."""
 
     params: dict[str, Any]
-    env: EnvConfig
-    config: AlgorithmConfig
+    learning: dict[str, Any]
 
 
-class Experiment(RunSettings):
+class Experiment(RunSettings, Learning):
     """One entry of a spec file, checked: it expands into trials."""
 
     name: NonEmptyText
     """Its name in the file."""
-    algorithm: str
-    """Name or import path of the algorithm."""
-    env: EnvConfig
-    """The environment; where something varies, with the first of its values."""
-    config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm; where something varies, with the first of its values."""
     template: dict[str, Any]
-    """``env`` and ``config`` as they were written, search spaces included."""
+    """``env``, ``config``, ``policies``, ``mapping`` and ``train`` as they were written, search spaces included. The
+    settings above have, where something varies, the first of its values."""
     origin: str = ""
     """Where it came from, for the user: a file, or which defaults were taken."""
 
@@ -290,7 +355,7 @@ class Experiment(RunSettings):
         """Returns the search spaces of what a population changes (pbt, pb2), by the locations of what they change."""
         population = None if self.scheduler is None else self.scheduler.population
         spaces = {} if population is None else population.spaces
-        return {("config", *path.split(".")): space for path, space in spaces.items()}
+        return {setting_location(path): space for path, space in spaces.items()}
 
     def param_names(self) -> dict[Location, str]:
         """Returns the names that trials' `params` have, by the locations of what varies."""
@@ -362,16 +427,34 @@ class Experiment(RunSettings):
 
     def _update_of(self, values: Mapping[Location, Any]) -> str:
         """Returns what of a configuration a compiled update depends on: all that is no scheduled setting."""
-        scheduled = {("config", name) for name in algorithm_class(self.algorithm).Config.scheduled_fields()}
-        return ", ".join(f"{location}: {value}" for location, value in values.items() if location[:2] not in scheduled)
+        scheduled = [(*place, name) for place, config in self.settings.items() for name in config.scheduled_fields()]
+        return ", ".join(
+            f"{location}: {value}"
+            for location, value in values.items()
+            if not any(location[: len(place)] == place for place in scheduled)
+        )
 
     def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> _Varied:
         data = filled(self.template, values)
         return _Varied(
             params={name: value_at(data, location) for location, name in names.items()},
-            env=EnvConfig.parse(data["env"], path=f"{self.name}.env"),
-            config=algorithm_class(self.algorithm).Config.parse(data["config"], path=f"{self.name}.config"),
+            learning=self._learning(data),
         )
+
+    def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields of `Learning` that a configuration has."""
+        settings = type(self.config).parse(data["config"], path=f"{self.name}.config")
+        env = parse_env(data["env"], path=f"{self.name}.env")
+        policies = {
+            name: policy.replace(
+                config=type(policy.config).parse(
+                    data["policies"][name].get("config") or {}, path=f"{self.name}.policies.{name}.config"
+                )
+            )
+            for name, policy in self.policies.items()
+        }
+        rest = {"algorithm": self.algorithm, "mapping": self.mapping, "train": self.train}
+        return {"env": env, "config": settings, "policies": policies, **rest}
 
     def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
@@ -384,9 +467,7 @@ class Experiment(RunSettings):
             seed=member_seed(seed, member) if is_member else seed,
             params=varied.params,
             experiment=self.name,
-            algorithm=self.algorithm,
-            env=varied.env,
-            config=varied.config,
+            **varied.learning,
             stop=self.stop,
             checkpoint=self.checkpoint,
             evaluation=self.evaluation,
@@ -402,4 +483,16 @@ class Experiment(RunSettings):
     def to_data(self) -> dict[str, Any]:
         """Returns the entry that makes this experiment, as it would stand in a spec file under its name."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
-        return {"algorithm": self.algorithm, **self.template, **settings}
+        algorithm = {} if self.policies else {"algorithm": self.algorithm}
+        return {**algorithm, **self.template, **settings}
+
+
+def setting_location(path: str) -> Location:
+    """Returns where a setting stands in an entry that a population changes: below `config`, or below `policies`.
+
+    Examples:
+        >>> setting_location("replay.alpha"), setting_location("policies.prey.config.lr")
+        (('config', 'replay', 'alpha'), ('policies', 'prey', 'config', 'lr'))
+    """
+    steps = tuple(path.split("."))
+    return steps if steps[0] == "policies" else ("config", *steps)

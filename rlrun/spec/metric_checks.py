@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlrun.algorithm import Algorithm
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
 from rlrun.metric import Metric
-from rlrun.spec.experiment import EVALUATION_METRICS, ExpectConfig
+from rlrun.spec.experiment import EVALUATION_METRICS, ExpectConfig, policy_evaluation_metrics
+from rlrun.training.policies import Policies
 from rlrun.training.training import Training
+from rlrun.worlds.any_env import env_model
+from rlrun.worlds.world_config import WorldConfig
 
 _OTHER_NAMES = {
     "episode_reward": "episode_return_mean",
@@ -21,22 +23,36 @@ _OTHER_NAMES = {
 }
 ANY_ENV = EnvConfig(id="CartPole-v1")
 """What an algorithm reports does not depend on the env; nothing is made of it."""
+ANY_WORLD = WorldConfig(world="any")
+"""Nor does it depend on the world."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
-def check_metrics(data: Mapping[str, Any], algorithm: Algorithm[Any]) -> list[Mistake]:
-    """Checks that the algorithm reports every metric that an entry names.
+def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric], list[Metric]]:
+    """Returns what trainings report, and what their evaluations report besides; nothing is started for it.
+
+    Args:
+        learns: What learns.
+        in_world: Whether that is in a world of many agents.
+    """
+    measured = [*EVALUATION_METRICS, *(policy_evaluation_metrics(learns.algorithms) if in_world else ())]
+    return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
+
+
+def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
+    """Checks that every metric that an entry names is reported.
 
     Args:
         data: The entry as it was written.
-        algorithm: Its algorithm, with default settings where those of the entry are wrong.
+        learns: What learns, with default settings where those of the entry are wrong.
 
     Returns:
         What is wrong, with locations in the entry.
     """
-    known = Training(ANY_ENV, algorithm).metrics()
+    in_world = "policies" in data or env_model(data.get("env")) is WorldConfig
+    known, measured = reported_metrics(learns, in_world=in_world)
     if data.get("evaluation") is not None:
-        known += EVALUATION_METRICS
+        known += measured
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section
@@ -58,14 +74,14 @@ def check_metrics(data: Mapping[str, Any], algorithm: Algorithm[Any]) -> list[Mi
     return zeros + [
         Mistake(location, message, at_key=location[0] in sections)
         for location, metric in used
-        if (message := _unknown_metric(metric, limits if location[0] == "expect" else known))
+        if (message := _unknown_metric(metric, limits if location[0] == "expect" else known, measured))
     ]
 
 
-def _unknown_metric(metric: str, known: Sequence[Metric]) -> str:
+def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Metric]) -> str:
     if any(each.matches(metric) for each in known):
         return ""
-    if any(each.matches(metric) for each in EVALUATION_METRICS):
+    if any(each.matches(metric) for each in measured):
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
     names = [each.name for each in known if not each.is_pattern]
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
 from rlrun.config import is_config
 from rlrun.errors import did_you_mean
-from rlrun.explain import Location, Mistake, annotation_at, describe, is_model, shown, unknown_name
-from rlrun.spec.expansion import Spaces, filled, is_stated, value_at
+from rlrun.explain import Location, Mistake, annotation_at, describe, dotted, is_model, shown, unknown_name
+from rlrun.spec.config_part import ConfigPart
+from rlrun.spec.expansion import filled, is_stated, value_at
+from rlrun.spec.experiment import setting_location
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import check_section
 
@@ -26,40 +28,24 @@ BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Where ranges stand."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
 """Settings of an algorithm that say which CPUs and GPUs a trial needs."""
+_PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
 
 
-@dataclass(frozen=True)
-class ConfigPart:
-    """An entry's config as it was written.
-
-    Attributes:
-        algorithm: Name of the algorithm.
-        model: The algorithm's config class.
-        data: What is written.
-        spaces: Its search spaces, by location in the entry.
-        is_valid: Whether nothing is wrong with it.
-    """
-
-    algorithm: str
-    model: type[AlgorithmConfig]
-    data: Mapping[str, Any]
-    spaces: Spaces
-    is_valid: bool
-
-
-def check_mutations(entry: Mapping[str, Any], config: ConfigPart) -> list[Mistake]:
+def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> list[Mistake]:
     """Checks what an entry's population changes: that it is there, takes what is drawn, and starts within it.
 
     What is wrong with the form of search spaces and ranges is left to the settings' own types.
 
     Args:
         entry: The entry as it was written.
-        config: Its config.
+        parts: Its settings, by place.
 
     Returns:
         What is wrong, with locations in the entry.
     """
     mistakes: list[Mistake] = []
+    if not all(isinstance(part.data, Mapping) for part in parts):
+        return mistakes
     for below in (MUTATIONS, BOUNDS):
         written = value_at(entry, below) if is_stated(entry, below) else None
         if not isinstance(written, Mapping):
@@ -69,17 +55,43 @@ def check_mutations(entry: Mapping[str, Any], config: ConfigPart) -> list[Mistak
         mistakes += _log_scale_mistakes(logs, written, below)
         sound: dict[str, SearchSpace] = {}
         for path, value in written.items():
-            if problem := _path_mistake(path, list(written), config, fractions=below == BOUNDS):
+            config = _part_of(path, parts)
+            if config is None:
+                mistakes.append(Mistake((*below, path), _no_part(path, parts), at_key=True))
+            elif problem := _path_mistake(path, list(written), config, fractions=below == BOUNDS):
                 mistakes.append(Mistake((*below, path), problem, at_key=True))
             elif space := (_range(value) if below == BOUNDS else _space(value)):
                 sound[path] = space
-        found = _field_mistakes(config, sound, below)
+        found = [mistake for part in parts for mistake in _field_mistakes(part, _within(part, sound), below)]
         mistakes += found
         wrong = {mistake.location[: len(below) + 1] for mistake in found}
-        for path, space in sound.items():
-            if (*below, path) not in wrong:
-                mistakes += _start_mistakes(path, space, (*below, path), config)
+        for part in parts:
+            for path, space in _within(part, sound).items():
+                if (*below, path) not in wrong:
+                    mistakes += _start_mistakes(setting_location(path), space, (*below, path), part)
     return mistakes
+
+
+def _part_of(path: str, parts: Sequence[ConfigPart]) -> ConfigPart | None:
+    """Returns the settings that a path leads into, None if there are none such."""
+    location = setting_location(path)
+    found = (part for part in parts if location[: len(part.location)] == part.location != location)
+    return next(found, None)
+
+
+def _within(part: ConfigPart, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
+    """Returns the mutations that are of a part."""
+    return {path: space for path, space in mutations.items() if _part_of(path, [part])}
+
+
+def _no_part(path: str, parts: Sequence[ConfigPart]) -> str:
+    """Says that a path leads to no settings."""
+    places = [f"{dotted(part.location)}." for part in parts if part.location[0] == "policies"]
+    if not places:
+        return "there are no policies: write the path below config"
+    return (
+        f"must be a setting of a policy, such as {places[0]}lr{did_you_mean(path, [f'{place}lr' for place in places])}"
+    )
 
 
 def _space(value: Any) -> SearchSpace | None:
@@ -108,33 +120,40 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
     """Says why a setting cannot be changed, whatever is drawn for it; "" if it can.
 
     Args:
-        path: The setting's path below config.
+        path: The setting's path.
         others: All paths of the population.
-        config: The entry's config.
+        config: The settings that it leads into.
         fractions: Whether it must take numbers with a fraction.
     """
-    steps = path.split(".")
+    steps = setting_location(path)[len(config.location) :]
+    inner = dotted(steps)
     if steps[0] in ("config", "env") and steps[0] not in config.model.model_fields:
         rest = path.partition(".")[2]
         return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
         section = annotation_at(config.model, tuple(steps[:-1]))
-        if gone := section.why_gone(steps[-1]) if is_config(section) else "":
+        if gone := section.why_gone(str(steps[-1])) if is_config(section) else "":
             return gone.replace(" here", f" in {config.algorithm}", 1)
+        prefix = path.removesuffix(inner)
         paths = list(_paths(config.model))
-        alike = [known for known in paths if known.rpartition(".")[2] == path]
-        hint = f"; did you mean '{alike[0]}'?" if alike else did_you_mean(path, paths)
-        return f"there is no setting '{path}'{hint or f'; see `rlrun config {config.algorithm}`'}"
-    if config.model.shapes_parameters(path):
+        alike = [known for known in paths if known.rpartition(".")[2] == inner]
+        hint = (
+            f"; did you mean '{prefix}{alike[0]}'?"
+            if alike
+            else did_you_mean(path, [f"{prefix}{known}" for known in paths])
+        )
+        see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
+        return f"there is no setting '{path}'{hint or see}"
+    if shapes_parameters(config.model, inner):
         return "cannot change in a population: its members take over each other's weights"
-    if path in PLACES:
+    if inner in PLACES:
         return "cannot change in a population: CPUs and GPUs are set aside when a trial starts"
     if outer := next((other for other in others if path.startswith(f"{other}.")), None):
         return f"lies in '{outer}', which changes too"
     inside: Any = config.data
     for number, step in enumerate(steps):
         if number and is_search_space(inside):
-            return f"lies in '{'.'.join(steps[:number])}', which is a search space in config"
+            return f"lies in '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
         inside = inside.get(step) if isinstance(inside, Mapping) else None
     annotation = annotation_at(config.model, tuple(steps))
     if fractions and not _takes_fractions(annotation):
@@ -142,11 +161,16 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
     return ""
 
 
-def _is_setting(model: type[BaseModel], steps: Sequence[str]) -> bool:
+def shapes_parameters(model: type[SamplingSettings], path: str) -> bool:
+    """Whether a setting of an algorithm decides which parameters there are; how experience is collected does not."""
+    return issubclass(model, AlgorithmConfig) and model.shapes_parameters(path)
+
+
+def _is_setting(model: type[BaseModel], steps: Location) -> bool:
     """Whether a path leads to a setting of a config class, or into a mapping of names to values."""
     if steps[0] not in model.model_fields:
         return False
-    inner = model.model_fields[steps[0]].annotation
+    inner = model.model_fields[str(steps[0])].annotation
     if len(steps) == 1 or inner is Any or inner is dict or get_origin(inner) is dict:
         return True
     return is_model(inner) and _is_setting(inner, steps[1:])
@@ -171,31 +195,34 @@ def _takes_fractions(annotation: Any) -> bool:
 
 
 def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
-    """Checks that the config takes what is drawn for its settings, both ends of ranges and rules across fields."""
-    places: dict[Location, str] = {("config", *path.split(".")): path for path in mutations}
-    spaces = {place: mutations[path].to_data() for place, path in places.items()}
+    """Checks that settings take what is drawn for some of them, both ends of ranges and rules across fields."""
+    if not mutations:
+        return []
+    places = {setting_location(path): path for path in mutations}
+    steps = len(config.location)
+    spaces = {place[steps:]: mutations[path].to_data() for place, path in places.items()}
     mistakes = []
-    for mistake in check_section(config.model, filled({"config": config.data}, spaces)["config"], ("config",)).mistakes:
+    for mistake in check_section(config.model, filled(config.data, spaces), config.location).mistakes:
         inside = next((place for place in places if mistake.location[: len(place)] == place), None)
         if inside is not None:
             rest = mistake.location[len(inside) + (below == BOUNDS) :]  # a range has no name of a space above it
             mistakes.append(replace(mistake, location=(*below, places[inside], *rest)))
-        elif config.is_valid:
+        elif config.value is not None:
             mistakes.append(replace(mistake, location=below))
     return mistakes
 
 
-def _start_mistakes(path: str, space: SearchSpace, where: Location, config: ConfigPart) -> list[Mistake]:
-    """Checks that what the config states for a setting that changes is something it may change to."""
-    location: Location = ("config", *path.split("."))
+def _start_mistakes(location: Location, space: SearchSpace, where: Location, config: ConfigPart) -> list[Mistake]:
+    """Checks that what an entry states for a setting that changes is something it may change to."""
+    inner = location[len(config.location) :]
     starts = []
     if location in config.spaces:
         starts = [value for _, value in config.spaces[location].probes()]
-    elif is_stated({"config": config.data}, location):
-        starts = [value_at({"config": config.data}, location)]
+    elif is_stated(config.data, inner):
+        starts = [value_at(config.data, inner)]
     outside = [start for start in starts if not space.holds(start)]
     if not outside:
         return []
     allowed = shown(list(space.arguments))
-    message = f"config.{path} starts at {shown(outside[0])}, which is not within {allowed}: change one of them"
+    message = f"{dotted(location)} starts at {shown(outside[0])}, which is not within {allowed}: change one of them"
     return [Mistake(where, f"{message}, or leave the start to a draw")]

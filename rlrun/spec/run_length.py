@@ -11,13 +11,14 @@ END = "end"
 """What stands for the number of steps at which the run stops."""
 
 
-def with_run_length(config: Any, stop: Any, unit: str) -> tuple[Any, list[Mistake]]:
+def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("config",)) -> tuple[Any, list[Mistake]]:
     """Puts the run's length where a schedule says ``end``.
 
     Args:
         config: Settings as they are written; search spaces may hold schedules.
         stop: The experiment's stop criteria as they are written.
         unit: The criterion that schedules count, `env_steps` or `sgd_steps`.
+        where: Where the settings stand in the entry.
 
     Returns:
         The settings, and a mistake for each ``end`` of a run whose length is not known.
@@ -39,7 +40,7 @@ def with_run_length(config: Any, stop: Any, unit: str) -> tuple[Any, list[Mistak
             if known:
                 return [length, value[1]]
             told = f"'{END}' is the length of the run: it needs a number under stop.{unit}"
-            mistakes.append(Mistake(("config", *location, 0), told))
+            mistakes.append(Mistake((*where, *location, 0), told))
             return [2**53, value[1]]  # behind every other point, so that nothing else is told of it
         return [resolved(item, (*location, index)) for index, item in enumerate(value)]
 

@@ -1,22 +1,22 @@
-"""Reading and changing single settings of a trial by their paths below `config`, such as ``model.activation``."""
+"""Reading and changing single settings of a trial by their paths below `config`, such as ``model.activation``.
+
+Those of a world's policies have their whole paths, such as ``policies.prey.config.lr``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rlrun.spec.experiment import TrialSpec
+from rlrun.explain import dotted
+from rlrun.spec.expansion import value_at
+from rlrun.spec.experiment import TrialSpec, setting_location
 
 
 def settings_of(trial: TrialSpec, paths: tuple[str, ...]) -> dict[str, Any]:
     """Returns some settings of a trial, as plain data by path."""
-    found = {}
-    for path in paths:
-        value: Any = trial.config.to_data()
-        for key in path.split("."):
-            value = value[key]
-        found[path] = value
-    return found
+    data = trial.to_data()
+    return {path: value_at(data, setting_location(path)) for path in paths}
 
 
 def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
@@ -24,19 +24,16 @@ def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
 
     Args:
         trial: The trial.
-        values: New values by path below `config`.
+        values: New values by path.
 
     Raises:
         SpecError: If the config does not take them.
     """
-    data = trial.config.to_data()
+    data = trial.to_data()
     params = dict(trial.params)
     for path, value in values.items():
-        *above, key = path.split(".")
-        place = data
-        for step in above:
-            place = place[step]
-        place[key] = value
-        full = f"config.{path}"
+        *above, key = location = setting_location(path)
+        value_at(data, tuple(above))[key] = value
+        full = dotted(location)
         params[next((name for name in params if f".{full}".endswith(f".{name}")), path)] = value
-    return trial.replace(config=type(trial.config).parse(data, path="config"), params=params)
+    return TrialSpec.from_data({**data, "params": params})

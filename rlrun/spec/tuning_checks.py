@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import SamplingSettings
 from rlrun.explain import Location, Mistake, dotted
 from rlrun.spec.expansion import Spaces, count
 from rlrun.spec.experiment import RunSettings
+from rlrun.spec.mutation_checks import shapes_parameters
 from rlrun.spec.search_space import SearchSpace
 from rlrun.spec.tuning import (
     AshaConfig,
@@ -20,12 +21,12 @@ from rlrun.spec.tuning import (
 )
 
 
-def check_tuning(settings: RunSettings, config: AlgorithmConfig, spaces: Spaces) -> list[Mistake]:
+def check_tuning(settings: RunSettings, configs: Mapping[Location, SamplingSettings], spaces: Spaces) -> list[Mistake]:
     """Checks an entry's scheduler and searcher.
 
     Args:
-        settings: What the entry says besides algorithm, env and config.
-        config: Its config with the first value of every search space.
+        settings: What the entry says besides what learns.
+        configs: Its settings with the first value of every search space, by location.
         spaces: Its search spaces, by location.
 
     Returns:
@@ -37,7 +38,7 @@ def check_tuning(settings: RunSettings, config: AlgorithmConfig, spaces: Spaces)
     scheduler = settings.scheduler.settings
     where: Location = ("scheduler", settings.scheduler.kind)
     if isinstance(scheduler, PbtConfig | Pb2Config):
-        return [*mistakes, *_population_mistakes(settings, scheduler, where, config, spaces)]
+        return [*mistakes, *_population_mistakes(settings, scheduler, where, configs, spaces)]
     searches = settings.searcher is not None and settings.searcher.settings is not None
     trials = (settings.num_samples if searches else count(spaces, settings.num_samples)) * len(settings.seeds)
     if trials == 1:
@@ -125,7 +126,7 @@ def _population_mistakes(
     settings: RunSettings,
     population: PbtConfig | Pb2Config,
     where: Location,
-    config: AlgorithmConfig,
+    configs: Mapping[Location, SamplingSettings],
     spaces: Spaces,
 ) -> Iterator[Mistake]:
     """Yields what populations cannot be made of."""
@@ -133,11 +134,12 @@ def _population_mistakes(
         message = "a population of one has nobody to learn from: say with num_samples how many members it has"
         yield Mistake(where, message)
     for location in spaces:
-        if location[0] == "env" or config.shapes_parameters(dotted(location[1:])):
+        place = next((place for place in configs if location[: len(place)] == place), None)
+        if place is None or shapes_parameters(type(configs[place]), dotted(location[len(place) :])):
             message = "cannot vary in a population: its members take over each other's weights"
             yield Mistake(location, message)
     interval = population.interval_env_steps
-    largest = max([config.env_steps_per_update, *_values_of("train_batch_size", population.spaces, spaces)])
+    largest = max([configs["config",].env_steps_per_update, *_values_of("train_batch_size", population.spaces, spaces)])
     if interval < largest:
         message = f"must be at least the env steps between two updates ({largest:,}), not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)

@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.format import Content
-from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.registry import algorithm_class
 from rlrun.training.demands import refuse_demands, spec_demands
+from rlrun.training.policies import Policies
+from rlrun.worlds.any_env import AnyEnv, parse_env
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
     from rlrun.flow.trainee import Trainee
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
@@ -207,13 +206,13 @@ class SavedTraining:
     """What a checkpoint's spec says was trained.
 
     Attributes:
-        algorithm: The algorithm with its settings.
-        env: The environment.
+        policies: What learned, with its settings.
+        env: The environment, or the world of many agents.
         seed: Root seed.
     """
 
-    algorithm: Algorithm[Any]
-    env: EnvConfig
+    policies: Policies
+    env: AnyEnv
     seed: int
 
 
@@ -232,19 +231,31 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
     try:
         if not trust:
             refuse_demands(spec_demands(content.spec), f"{path}: the checkpoint")
-        found = algorithm_class(content.spec["algorithm"])
-        env, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
+        env, seed = parse_env(content.spec["env"]), content.spec["seed"]
         if type(seed) is not int or seed < 0:
             raise ValueError(f"its seed is {seed!r:.80}")
         evaluation_env(content.spec)
-        config = found.Config.parse_earlier(demand_settings(content.spec))
-    except (KeyError, TypeError, ValueError, UsageError) as error:
+        policies = saved_policies(content.spec)
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
         raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
-    return SavedTraining(found(config), env, seed)
+    return SavedTraining(policies, env, seed)
 
 
-def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
+def saved_policies(spec: Mapping[str, Any]) -> Policies:
+    """Returns what a checkpoint's spec says of what learns.
+
+    Raises:
+        CheckpointError: It has no settings, or some with numbers that no setting reaches.
+        KeyError: It lacks something else.
+        SpecError: Settings are not valid.
+        UsageError: There is no such algorithm.
+    """
+    _refuse_absurd_numbers(spec.get("policies"))
+    return Policies.from_data({**spec, "config": demand_settings(spec)})
+
+
+def evaluation_env(spec: Mapping[str, Any]) -> AnyEnv | None:
     """Returns the env that a spec names to evaluate in, None for the one that is trained in.
 
     Raises:
@@ -254,7 +265,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
     evaluation = spec.get("evaluation") or {}
     if not isinstance(evaluation, Mapping):
         raise ValueError(f"its evaluation is {evaluation!r:.80}")
-    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
+    return parse_env(evaluation["env"]) if evaluation.get("env") else None
 
 
 def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:

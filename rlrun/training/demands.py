@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.harmless import env_demands, text_demands
 from rlrun.errors import CheckpointRefused
 from rlrun.registry import is_installed_algorithm
+from rlrun.worlds.any_env import parse_env
+from rlrun.worlds.harmless_worlds import world_demands
+from rlrun.worlds.world_config import WorldConfig
 
 
 def spec_demands(spec: Mapping[str, Any]) -> list[str]:
@@ -23,19 +25,43 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
 
     Raises:
         KeyError: If one of those is missing.
+        TypeError: If policies are none.
         SpecError: If an env is none.
     """
-    algorithm, evaluation = str(spec["algorithm"]), spec.get("evaluation")
-    demands = [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
-    demands += env_demands(EnvConfig.parse(spec["env"]), "env")
+    evaluation, policies = spec.get("evaluation"), spec.get("policies")
+    if policies:
+        demands = _policies_demands(policies, spec.get("mapping"))
+    else:
+        demands = _algorithm_demands(str(spec["algorithm"]))
+    demands += _env_demands(spec["env"], "env")
     demands += text_demands(spec["config"], "config")
     if isinstance(evaluation, Mapping) and evaluation.get("env"):
-        demands += env_demands(EnvConfig.parse(evaluation["env"]), "evaluation.env")
+        demands += _env_demands(evaluation["env"], "evaluation.env")
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("loggers"):
         demands.append("loggers are services to send results to")
     return demands
+
+
+def _algorithm_demands(algorithm: str) -> list[str]:
+    return [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
+
+
+def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
+    """Returns what the policies of a world ask for, and the function that maps agents to them."""
+    demands = []
+    for name, policy in policies.items():
+        demands += _algorithm_demands(str(policy["algorithm"]))
+        demands += text_demands(policy["config"], f"policies.{name!s:.40}.config")
+    if isinstance(mapping, str):
+        demands.append(f"mapping {mapping:.80} is code that would be run")
+    return demands
+
+
+def _env_demands(data: Any, path: str) -> list[str]:
+    env = parse_env(data)
+    return world_demands(env, path) if isinstance(env, WorldConfig) else env_demands(env, path)
 
 
 def refuse_demands(demands: Sequence[str], what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rlrun.functional.saved_numbers import as_count
@@ -94,11 +94,16 @@ class AgentMetrics:
             "agents": {agent: own.state() for agent, own in self._of_agents.items()},
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned; of policies and agents that were not there then nothing is known."""
+    def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
+        """Goes on with what `state` returned; of policies and agents that were not there then nothing is known.
+
+        Args:
+            state: What was returned.
+            new: Policies that are others than those of their names were then.
+        """
         for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
             for name, saved in state[kind].items():
-                if name in owned:
+                if name in owned and name not in new:
                     owned[name].load_state(saved)
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.errors import UsageError, did_you_mean
+from rlrun.registry import algorithm_class
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.training.policy_spec import PolicySpec
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,81 @@ class Policies:
         """Returns the one policy that an algorithm learns; all settings are the algorithm's own."""
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
+    @classmethod
+    def of_specs(
+        cls,
+        specs: Mapping[str, PolicySpec],
+        sampling: SamplingSettings,
+        mapping: Mapping[str, str] | str | None,
+        train: tuple[str, ...],
+    ) -> Self:
+        """Returns the policies that a spec describes."""
+        return cls(
+            {policy: spec.learns_by() for policy, spec in specs.items()},
+            sampling,
+            {policy: spec.slots for policy, spec in specs.items() if spec.slots is not None},
+            mapping,
+            train,
+        )
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Makes them from what `to_data` returned, here or in an earlier version, or from a trial's spec.
+
+        Raises:
+            KeyError: The data lacks something.
+            SpecError: It is not valid.
+            UsageError: There is no such algorithm, or what is said of policies is of none of them.
+        """
+        if not data.get("policies"):
+            found = algorithm_class(data["algorithm"])
+            return cls.alone(found(found.Config.parse_earlier(data["config"])))
+        specs = {
+            name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
+        }
+        sampling = WorldSamplingSettings.parse_earlier(data["config"])
+        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns plain data from which `from_data` makes equal ones."""
+        if self.is_alone:
+            return {"algorithm": self.first.name(), "config": self.first.config.to_data()}
+        specs = {
+            policy: PolicySpec(algorithm=algorithm.name(), config=algorithm.config, slots=self.slots.get(policy))
+            for policy, algorithm in self.algorithms.items()
+        }
+        return {
+            "algorithm": self.title,
+            "policies": {policy: spec.to_data() for policy, spec in specs.items()},
+            "mapping": dict(self.mapping) if isinstance(self.mapping, Mapping) else self.mapping,
+            "train": list(self.train),
+            "config": self.sampling.to_data(),
+        }
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this is one policy for everybody, whose algorithm's settings say also how experience is collected."""
+        return self.sampling is self.first.config
+
+    @property
+    def title(self) -> str:
+        """The names of the algorithms, for displays."""
+        return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
+
+    def differ_in_schedules_alone(self, others: Policies) -> bool:
+        """Whether others differ from these in nothing but scheduled settings."""
+        if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
+            return False
+        if (self.slots, self.mapping, self.train) != (others.slots, others.mapping, others.train):
+            return False
+        if not self.is_alone and self.sampling != others.sampling:
+            return False
+        pairs = [(mine, others.algorithms[policy]) for policy, mine in self.algorithms.items()]
+        return all(
+            type(mine) is type(other) and mine.config.replace(**schedules_of(other.config)) == other.config
+            for mine, other in pairs
+        )
+
     @property
     def trained(self) -> tuple[str, ...]:
         """The policies that learn."""
@@ -60,3 +137,8 @@ class Policies:
     def first(self) -> Algorithm[Any]:
         """The first policy's algorithm: the only one where an env has one agent."""
         return next(iter(self.algorithms.values()))
+
+
+def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
+    """Returns the settings that may change while an algorithm learns, by name."""
+    return {name: getattr(config, name) for name in config.scheduled_fields()}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.spaces import empty_batch
+from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
@@ -35,6 +36,17 @@ class Branch:
     trainee: Trainee
     flow: Flow[Any] | None
     shared: tuple[Flow[Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class PolicyChanges:
+    """How the policies of a world differ from those of a checkpoint: at least in the agents that they act for.
+
+    Attributes:
+        new: The policies that it lacks, or that learned by another algorithm.
+    """
+
+    new: frozenset[str]
 
 
 class RunningTraining:
@@ -72,6 +84,7 @@ class RunningTraining:
         self.branches = dict(branches)
         self.flow = flow
         self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
+        self._env_slots = env_slots
         self.iteration = 0
         self.time_total_s = 0.0
         self.unsaved: tuple[str, ...] = ()
@@ -177,7 +190,7 @@ class RunningTraining:
             trainee = branch.trainee
             trainee.workers.send(trainee.weights(optimizer=True))
             if policy in self._warnings:
-                self._warnings[policy].expect_more_than(trainee.workers.sendings)
+                self._warnings[policy].expect_more_than(trainee.workers.sendings, trainee.learner.sgd_steps)
             self.acting[policy].refresh()
 
     def sections(self) -> dict[str, Any]:
@@ -213,22 +226,33 @@ class RunningTraining:
     def _flow_state(self, branch: Branch) -> dict[str, Any]:
         return {} if branch.flow is None else branch.flow.state(without=branch.shared)
 
-    def load(self, content: Content) -> int:
+    def load(self, content: Content, changes: PolicyChanges | None = None) -> int:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
+        Where policies have changed since, new ones begin as they are, all worlds begin new episodes, and a dataflow is
+        continued if it is still the same.
+
+        Args:
+            content: The checkpoint.
+            changes: What is new among the policies, None if nothing is.
 
         Returns:
             Env slots that could not be brought back exactly.
         """
         sections = checkpointing.as_version_2(content).state
         state = checkpointing.section_state(sections, "training")
-        owned = {policy: self._load_what_was_learned(content, sections, policy) for policy in self.branches}
+        new = frozenset() if changes is None else changes.new
+        owned = {
+            policy: self._load_what_was_learned(content, sections, policy)
+            for policy in self.branches
+            if policy not in new
+        }
         for policy, own in owned.items():
             learner = checkpointing.section_state(own, "learner")
             with checkpointing.refusing("section of its learner"):
                 self.branches[policy].trainee.learner.load_state(learner)
-        self._load_counts(sections)
+        self._load_counts(sections, new)
         with checkpointing.refusing("section of its training"):
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
@@ -236,6 +260,9 @@ class RunningTraining:
         self.broadcast()
         if content.format_version == 1:
             return 0
+        if changes is not None:
+            self._begin_worlds_anew(owned, new)
+            return self._env_slots
         workers = checkpointing.section_state(sections, "workers")
         flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
         with checkpointing.refusing("section of its workers"):
@@ -249,6 +276,19 @@ class RunningTraining:
                 for flow, saved in zip(self._shared(), state["shared"], strict=True):
                     flow.load_state(saved)
         return restarted
+
+    def _begin_worlds_anew(self, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
+        """Goes on with other policies than before: with the dataflow of those whose dataflow is the same."""
+        told = [f"policy {policy} begins anew" for policy in new]
+        for policy, own in owned.items():
+            flow, shared = self.branches[policy].flow, self.branches[policy].shared
+            if flow is None:
+                continue
+            try:
+                flow.load_state(checkpointing.section_state(own, "flow"), without=shared)
+            except CheckpointError:  # it was saved by another plan
+                told.append(f"the dataflow of policy {policy} begins anew")
+        self.unsaved = (*self.unsaved, *sorted(told))
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policies and their filters."""
@@ -286,17 +326,19 @@ class RunningTraining:
         self._load_filters(own, policy)
         return own
 
-    def _load_counts(self, sections: Mapping[str, Any]) -> None:
-        """Loads what was counted of envs and episodes."""
+    def _load_counts(self, sections: Mapping[str, Any], new: Collection[str] = ()) -> None:
+        """Loads what was counted of envs and episodes, but of policies that are new."""
         workers, training = (checkpointing.section_state(sections, owner) for owner in ("workers", "training"))
         with checkpointing.refusing("section of its workers"):
             self.workers.counts.env_steps = as_count(workers["env_steps"])
             if self._agents is not None:
                 self.workers.counts.load_agent_steps(workers)
+                for policy in new:
+                    self.workers.counts.agent_steps.pop(policy, None)
         with checkpointing.refusing("section of its training"):
             self._episodes.load_state(training["episodes"])
             if self._agents is not None:
-                self._agents.load_state(training["agents"])
+                self._agents.load_state(training["agents"], new)
 
     def _load_filters(self, own: Mapping[str, Any], policy: str) -> None:
         trainee = self.branches[policy].trainee

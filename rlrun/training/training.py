@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from numpy.typing import NDArray
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
@@ -18,10 +20,11 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.world_evaluation import evaluate_world
 from rlrun.training.assembly import assemble
-from rlrun.training.checkpointing import saved_training, trainee_tensors, update_executor_of
+from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
-from rlrun.training.policies import Policies
+from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.running_training import PolicyChanges, RunningTraining
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
-    from rlrun.training.running_training import RunningTraining
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
@@ -133,6 +135,7 @@ class Training:
         seed: int = 0,
         explore: bool = False,
         env: EnvConfig | WorldConfig | None = None,
+        draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
 
@@ -141,24 +144,21 @@ class Training:
             seed: Seed of the episodes.
             explore: Whether actions are drawn instead of the likeliest ones.
             env: Another environment than the one trained on, with its `evaluation_kwargs`.
+            draw: Called with a picture [height, width, 3] of the world at each of its steps, None where it has none;
+                for worlds alone, whose episodes then run one after the other.
 
         Raises:
             UsageError: The policy does not fit that environment.
         """
         world = self.env.in_evaluation() if env is None else env
         acting = self._started().acting
+        self.check_fits(world)
         if isinstance(world, WorldConfig):
-            if not isinstance(self.env, WorldConfig):
-                raise UsageError(
-                    f"env {world.id} is a world of many agents, and the policy was trained in {self.env.id}"
-                )
             mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
             behaviors = {policy: own.behavior() for policy, own in acting.items()}
-            return evaluate_world(behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore)
-        if isinstance(self.env, WorldConfig):
-            raise UsageError(f"env {world.id} has one agent, and the policies were trained in the world {self.env.id}")
-        if world != self.env:
-            check_same_spaces(world, self.env)
+            return evaluate_world(
+                behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
+            )
         (alone,) = acting.values()
         return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
 
@@ -173,10 +173,35 @@ class Training:
         for policy, spaces in self._spaces().items():
             self.policies.algorithms[policy].policy(spaces, self.seed)
 
+    def check_fits(self, env: EnvConfig | WorldConfig) -> None:
+        """Makes sure that the policies can be judged in another env than the one that they are trained in.
+
+        Raises:
+            UsageError: They do not fit it.
+        """
+        if isinstance(env, WorldConfig) and not isinstance(self.env, WorldConfig):
+            raise UsageError(f"env {env.id} is a world of many agents, and the policy was trained in {self.env.id}")
+        if isinstance(self.env, WorldConfig) and not isinstance(env, WorldConfig):
+            raise UsageError(f"env {env.id} has one agent, and the policies were trained in the world {self.env.id}")
+        if env == self.env:
+            return
+        if isinstance(env, WorldConfig):
+            mine, others = self._spaces(), self._spaces_in(env)
+            for policy, spaces in others.items():
+                if spaces != mine[policy]:
+                    raise UsageError(
+                        f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with {mine[policy]}"
+                    )
+        elif isinstance(self.env, EnvConfig):
+            check_same_spaces(env, self.env)
+
+    def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
+        return spaces_of_policies(world, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+
     def _spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces; makes an env, or a world, to ask it."""
         if isinstance(self.env, WorldConfig):
-            return spaces_of_policies(self.env, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+            return self._spaces_in(self.env)
         return {policy: spaces_of(self.env) for policy in self.policies.algorithms}
 
     def plan(self) -> Flow[Any]:
@@ -251,6 +276,11 @@ class Training:
         return self._started().trainee
 
     @property
+    def trainees(self) -> list[Trainee]:
+        """What is trained, in the order of the policies."""
+        return self._started().trainees
+
+    @property
     def workers(self) -> WorkerSet:
         """The rollout workers."""
         return self._started().workers
@@ -285,12 +315,7 @@ class Training:
 
     def save(self, path: Path | str) -> Path:
         """Writes a checkpoint and returns its directory; it is there whole or not at all."""
-        spec = {
-            "algorithm": self.algorithm.name(),
-            "env": self.env.to_data(),
-            "config": self.algorithm.config.to_data(),
-            "seed": self.seed,
-        }
+        spec = {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed}
         return write_checkpoint(Path(path), self.content(spec))
 
     @classmethod
@@ -320,10 +345,10 @@ class Training:
         """
         content = read_checkpoint(Path(path))
         saved = saved_training(content, path, trust=trust)
-        if not isinstance(saved.algorithm, trained_by):
-            found = type(saved.algorithm).__name__
+        if not all(isinstance(algorithm, trained_by) for algorithm in saved.policies.algorithms.values()):
+            found = saved.policies.title if len(saved.policies.algorithms) > 1 else type(saved.policies.first).__name__
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
-        training = cls(saved.env, saved.algorithm, seed=saved.seed, announce=announce)
+        training = cls(saved.env, saved.policies, seed=saved.seed, announce=announce)
         try:
             training.load(content, eager=eager)
         except BaseException as error:
@@ -339,13 +364,14 @@ class Training:
         """Returns everything that a checkpoint of this moment holds.
 
         Args:
-            spec: What the checkpoint says of how it was made; at least `algorithm`, `env`, `config` and `seed`.
+            spec: What the checkpoint says of how it was made; at least `env`, `seed`, `config`, and `algorithm` or
+                `policies`.
         """
         running = self._started()
         trainee = running.trainee
         return Content(
             manifest={
-                "algorithm": self.algorithm.name(),
+                "algorithm": self.policies.title,
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
                 "update_executor": self.update_executor,
@@ -362,6 +388,7 @@ class Training:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
+        Policies of a world that the checkpoint lacks, or that learned by another algorithm, begin anew.
 
         Args:
             content: What `content` returned.
@@ -375,9 +402,24 @@ class Training:
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":
             demand_compiler()
-        self.env_slots_restarted = self._started().load(content)
+        self.env_slots_restarted = self._started().load(content, self._changes_since(content.spec))
         self.is_restored_in_part = content.format_version == 1
         self.unsaved = self._started().unsaved
+
+    def _changes_since(self, spec: Mapping[str, Any]) -> PolicyChanges | None:
+        """Returns what is new among the policies since a checkpoint with this spec, None if nothing is."""
+        if self.policies.is_alone and not spec.get("policies"):
+            return None
+        try:
+            before, now = saved_policies(spec), self.policies
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
+            raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
+        kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
+        new = {policy for policy, algorithm in now.algorithms.items() if kinds.get(policy) is not type(algorithm)}
+        same_roles = (before.slots, before.mapping, before.train) == (now.slots, now.mapping, now.train)
+        if not new and same_roles and list(kinds) == list(now.algorithms):
+            return None
+        return PolicyChanges(frozenset(new))
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters, to start another run from them.
@@ -400,21 +442,22 @@ class Training:
         """
         self._started().adopt(content)
 
-    def reconfigure(self, config: AlgorithmConfig) -> bool:
+    def reconfigure(self, learns: AlgorithmConfig | Policies) -> bool:
         """Goes on with new settings, if they differ from the present ones only where that is possible.
 
         Args:
-            config: The new settings.
+            learns: The new settings of the algorithm; or of a world the policies with theirs.
 
         Returns:
             Whether it does: only `scheduled_fields` can change in place, anything else needs a new training.
         """
-        schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
-        if self.algorithm.config.replace(**schedules) != config:
+        policies = learns if isinstance(learns, Policies) else Policies.alone(type(self.algorithm)(learns))
+        if not self.policies.differ_in_schedules_alone(policies):
             return False
-        self.policies = Policies.alone(type(self.algorithm)(config))
+        self.policies = policies
         if self._running is not None:
-            self._running.trainee.clock.schedules = schedules
+            for trainee in self._running.trainees:
+                trainee.clock.schedules = schedules_of(policies.algorithms[trainee.name].config)
         return True
 
 

@@ -25,13 +25,13 @@ class TrainingWarnings:
         self._announce = announce
         self._workers = workers
         self._episodeless_steps = EPISODELESS_STEPS * env_slots
-        self._sendings = 0
+        self._sendings = self._sgd_steps = 0
         self._looks_for_weights = True
         self._looks_for_episodes = True
 
-    def expect_more_than(self, sendings: int) -> None:
-        """Is told how often weights have been sent without the dataflow."""
-        self._sendings = sendings
+    def expect_more_than(self, sendings: int, sgd_steps: int) -> None:
+        """Is told how often weights have been sent without the dataflow, and how often was learned by then."""
+        self._sendings, self._sgd_steps = sendings, sgd_steps
 
     def look(self, sgd_steps: int, env_steps: int, episodes: int) -> None:
         """Looks at a training after an iteration.
@@ -41,7 +41,7 @@ class TrainingWarnings:
             env_steps: Env steps so far.
             episodes: Episodes finished so far.
         """
-        if self._looks_for_weights and sgd_steps:
+        if self._looks_for_weights and sgd_steps > self._sgd_steps:
             self._looks_for_weights = False
             workers = self._workers
             if workers.has_source and not workers.learns_on_workers and workers.sendings <= self._sendings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -22,12 +23,15 @@ REMEDIES = (
 )
 
 
+_OF_POLICY = re.compile(r"^policies/[^/]+/")
+
+
 class Diverged(TrainingFailed):
     """Training has led to numbers that are not finite."""
 
 
 class DivergenceGuard:
-    """Remembers a training's parameters before each iteration.
+    """Remembers the parameters of a training's policies before each iteration.
 
     Args:
         training: A training that has been started.
@@ -39,8 +43,9 @@ class DivergenceGuard:
 
     def remember(self) -> None:
         """Keeps the present parameters as those before the next iteration."""
-        trainee = self._training.trainee
-        self._flat, self._filters = trainee.learner.flat(), trainee.filters.state()
+        self._before = {
+            trainee.name: (trainee.learner.flat(), trainee.filters.state()) for trainee in self._training.trainees
+        }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
         """Ends a trial whose numbers are not finite any more, and keeps what led to that.
@@ -70,28 +75,30 @@ class DivergenceGuard:
             result: What the training returned for the iteration.
         """
         for name, value in result.items():
-            if name.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
+            own = _OF_POLICY.sub("", name)
+            if own.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
                 return f"{name} is {value}"
-        return None if self._training.trainee.learner.is_finite() else "a parameter of the policy is not finite"
+        diverged = [trainee.name for trainee in self._training.trainees if not trainee.learner.is_finite()]
+        if not diverged:
+            return None
+        whose = f" {diverged[0]}" if len(self._training.trainees) > 1 else ""
+        return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
         """Returns a checkpoint with the parameters and filters from before the iteration, the rest from after it.
 
-        Its state holds the batch that was learned from last as `last_batch`.
+        Its state holds the batch that was learned from last as `last_batch`; of several policies by their names.
 
         Args:
             spec: The resolved trial.
         """
-        content, trainee = self._training.content(spec), self._training.trainee
-        batch = trainee.learner.last_batch
-        own = {**content.state["trainees"][trainee.name], "filters": section("filters", self._filters)}
-        before = trainee.policy.parameters.named(self._flat)
-        return replace(
-            content,
-            tensors={**content.tensors, f"policies/{trainee.name}": before},
-            state={
-                **content.state,
-                "trainees": {**content.state["trainees"], trainee.name: own},
-                "last_batch": {} if batch is None else dict(batch),
-            },
-        )
+        content, trainees = self._training.content(spec), self._training.trainees
+        tensors, sections, batches = dict(content.tensors), dict(content.state["trainees"]), {}
+        for trainee in trainees:
+            flat, filters = self._before[trainee.name]
+            tensors[f"policies/{trainee.name}"] = trainee.policy.parameters.named(flat)
+            sections[trainee.name] = {**sections[trainee.name], "filters": section("filters", filters)}
+            batch = trainee.learner.last_batch
+            batches[trainee.name] = {} if batch is None else dict(batch)
+        last = batches if len(trainees) > 1 else batches[trainees[0].name]
+        return replace(content, tensors=tensors, state={**content.state, "trainees": sections, "last_batch": last})

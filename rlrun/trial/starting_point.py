@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import SamplingSettings
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
-from rlrun.errors import CheckpointError, SpecError
+from rlrun.errors import CheckpointError, UsageError
 from rlrun.explain import shown
 from rlrun.functional.saved_numbers import as_count
 from rlrun.spec.experiment import TrialSpec
-from rlrun.training.checkpointing import demand_settings, refusing, update_executor_of
+from rlrun.training.checkpointing import refusing, saved_policies, update_executor_of
+from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.results import truncate_results
@@ -81,30 +82,43 @@ class StartingPoint:
         if exploit is None:
             self._refuse_other_settings(trial)
         elif exploit.parent is not None and exploit.generation > self.generation:
-            return trial.replace(config=self._config_like(trial.config))
+            return trial.with_learning(self._made_with())
         return trial
 
-    def _config_like(self, config: AlgorithmConfig) -> AlgorithmConfig:
-        """Returns the settings that the checkpoint was made with.
+    def _made_with(self) -> Policies:
+        """Returns the policies and settings that the checkpoint was made with.
 
         Raises:
-            CheckpointError: If they are none of the algorithm's.
+            CheckpointError: If its spec says none.
         """
         try:
-            return type(config).parse_earlier(demand_settings(self.content.spec))
-        except SpecError as error:
+            return saved_policies(self.content.spec)
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
             raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
 
     def _refuse_other_settings(self, trial: TrialSpec) -> None:
-        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""
-        made_with = self._config_like(trial.config).to_data()
-        now = trial.config.to_data()
-        changed = [name for name in now if now[name] != made_with[name]]
+        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run.
+
+        Policies of a world may be added, and learn by another algorithm from here on.
+        """
+        before, now = self._made_with(), trial.learns
+        pairs: list[tuple[str, SamplingSettings, SamplingSettings]]
+        pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
+        for policy, algorithm in now.algorithms.items():
+            its = before.algorithms.get(policy)
+            if its is not None and type(its) is type(algorithm):
+                place = "config" if now.is_alone else f"policies.{policy}.config"
+                pairs.append((place, its.config, algorithm.config))
+        for place, earlier, present in pairs:
+            self._refuse_other(place, earlier.to_data(), present.to_data())
+
+    def _refuse_other(self, place: str, made_with: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        changed = [name for name in now if name not in made_with or now[name] != made_with[name]]
         if changed:
             name = changed[0]
             raise CheckpointError(
-                f"the trial's spec.yaml says config.{name}: {shown(now[name])}, and {self.path} was made with "
-                f"{shown(made_with[name])}: put the file back as it was, or begin another run with "
+                f"the trial's spec.yaml says {place}.{name}: {shown(now[name])}, and {self.path} was made with "
+                f"{shown(made_with.get(name))}: put the file back as it was, or begin another run with "
                 f"`rlrun train --from {self.path}`"
             )
 

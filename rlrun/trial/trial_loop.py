@@ -175,7 +175,7 @@ class TrialLoop:
             return
         if exploit.parent is not None:
             parent = read_checkpoint(exploit.parent)
-            if not self.training.reconfigure(exploit.trial.config):
+            if not self.training.reconfigure(exploit.trial.learns):
                 self._rebuild(exploit.trial)
             self.training.adopt(parent)
             self._guard = DivergenceGuard(self.training)
@@ -359,7 +359,8 @@ class TrialLoop:
 
     def _fail(self, error: Exception) -> None:
         """Records what ended the trial, and raises it anew in words for the user if the user's own code is at fault."""
-        failure = None if self._training is None else failure_of_user_code(error, type(self._training.algorithm))
+        plugins = [] if self._training is None else map(type, self._training.policies.algorithms.values())
+        failure = None if self._training is None else failure_of_user_code(error, *plugins)
         shown = failure or error
         told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.learner_factory import silent
 from rlrun.training.training import Training
@@ -20,7 +19,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> T
     bound = trial.stop.get("env_steps")
     return Training(
         trial.env,
-        algorithm_class(trial.algorithm)(trial.config),
+        trial.learns,
         seed=trial.seed,
         total_env_steps=None if bound is None else int(bound) * trial.trials_sharing_update,
         announce=announce,

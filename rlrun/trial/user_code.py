@@ -37,27 +37,28 @@ def exits_as_failures() -> Iterator[None]:
         raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
 
 
-def failure_of_user_code(error: Exception, plugin: type) -> TrainingFailed | None:
+def failure_of_user_code(error: Exception, *plugins: type) -> TrainingFailed | None:
     """Returns a failure with the user's own traceback if an exception came through the user's code, else None.
 
     A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed.
 
     Args:
         error: What was raised below the caller.
-        plugin: The algorithm's class.
+        plugins: The classes of the algorithms.
     """
     if isinstance(error, RlrunError | MemoryError):
         return None
     told = traceback.TracebackException.from_exception(error)
     outside = _outside(told)
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
-    is_plugin = plugin.__module__.partition(".")[0] != "rlrun"
-    if not (own or (outside and is_plugin)):
+    has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
+    if not (own or (outside and has_plugin)):
         return None
     first = (own or outside)[0]
     told.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
     text = "".join(told.format(chain=False)).rstrip()
-    return TrainingFailed(f"{plugin.__name__} failed in {first.filename}:\n{text}")
+    names = " + ".join(dict.fromkeys(plugin.__name__ for plugin in plugins))
+    return TrainingFailed(f"{names} failed in {first.filename}:\n{text}")
 
 
 def _outside(told: traceback.TracebackException) -> list[traceback.FrameSummary]:

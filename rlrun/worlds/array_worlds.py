@@ -211,6 +211,10 @@ class ArrayVectorWorld:
         shown = self.shown()
         return [observation_hash(map_tree(itemgetter(world), shown)) for world in range(self.num_worlds)]
 
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns None: array worlds draw no pictures."""
+        return None
+
     def close(self) -> None:
         """Closes the worlds."""
         self._world.close()

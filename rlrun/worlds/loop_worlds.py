@@ -159,6 +159,10 @@ class LoopWorlds:
         """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
         return [world.digest() for world in self._worlds]
 
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture [height, width, 3] of the first world; None if there is none."""
+        return self._worlds[0].render()
+
     def close(self) -> None:
         """Closes the worlds."""
         for world in self._worlds:

@@ -151,6 +151,17 @@ class RunningWorld:
         """Raises the error for what the world gave an agent in its last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
+    def render(self) -> NDArray[Any] | None:
+        """Returns a picture [height, width, 3] of the world; None if there is none.
+
+        Raises:
+            EnvError: The world raised.
+        """
+        try:
+            return self._world.render()
+        except (Exception, SystemExit) as error:
+            raise env_error(self._id, "render()", self._where(), error) from error
+
     def close(self) -> EnvError | None:
         """Closes the world; returns what is to be told of it if it raises."""
         try:

@@ -140,6 +140,10 @@ class VectorWorld(Protocol):
         """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
         ...
 
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture [height, width, 3] of the first world; None if there is none."""
+        ...
+
     def close(self) -> None:
         """Frees what the worlds hold."""
         ...

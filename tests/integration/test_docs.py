@@ -13,8 +13,8 @@ import pytest
 from rlrun.errors import SpecError
 from rlrun.search.rules.asha import Asha
 from rlrun.search.rules.make_rule import make_rule
-from rlrun.spec.entry import ENTRY_KEYS
 from rlrun.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
+from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.spec.search_space import KINDS
 from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig

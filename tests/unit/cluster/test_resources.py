@@ -161,3 +161,20 @@ def test_a_containers_quota_is_read(tmp_path: Path, text: str, quota: float | No
 
 def test_without_a_container_there_is_no_quota(tmp_path: Path) -> None:
     assert container_quota(tmp_path / "cpu.max") is None
+
+
+def test_the_learners_of_all_policies_are_counted() -> None:
+    policies = {
+        "a": {"algorithm": "ppo", "config": {"num_learners": 2, "num_gpus": 1, "torch_threads": 3}},
+        "b": {"algorithm": "ppo", "config": {"num_learners": 1}},
+        "c": {"algorithm": "ppo", "config": {"num_gpus": 0.5}},
+    }
+    data = {
+        "env": {"world": "rlrun.worlds.cartpoles:CartPoles"},
+        "policies": policies,
+        "mapping": {"pole_0": "a", "pole_1": "b", "*": "c"},
+        "config": {"num_workers": 1},
+        "stop": {"iteration": 1},
+    }
+    needs = TrialResources.of(parse_experiments({"world": data})[0].first_trial())
+    assert needs.bundles() == [{"CPU": 1.0, "GPU": 0.5}, *([{"CPU": 3.0, "GPU": 0.5}] * 3), {"CPU": 1.0}]

@@ -461,8 +461,8 @@ ENTRIES = [
         [
             (
                 "spec.yaml:5:3: try.zzz: unknown key 'zzz'; there are: algorithm, checkpoint, config, "
-                "env, evaluation, expect, failure, loggers, num_samples, resources, scheduler, searcher, seeds, stop, "
-                "storage"
+                "env, evaluation, expect, failure, loggers, num_samples, policies, resources, scheduler, searcher, "
+                "seeds, stop, storage"
             )
         ],
     ),
@@ -861,8 +861,8 @@ OVERRIDES = [
     Case(
         "set wrong name",
         GOOD,
-        ["--set tri.config.lr=1e-3: there is no experiment and no key 'tri'; did you mean 'try'?"],
-        overrides=["tri.config.lr=1e-3"],
+        ["--set ty.config.lr=1e-3: there is no experiment and no key 'ty'; did you mean 'try'?"],
+        overrides=["ty.config.lr=1e-3"],
     ),
     Case("set beside config", GOOD, ["--set lr=1e-3: try.lr: 'lr' belongs under config"], overrides=["lr=1e-3"]),
     Case(

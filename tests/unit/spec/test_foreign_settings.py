@@ -9,8 +9,8 @@ import pytest
 from rlrun.errors import SpecError
 from rlrun.foreign_settings import FOREIGN_SETTINGS
 from rlrun.registry import algorithm_class, algorithm_names
-from rlrun.spec.entry import ENTRY_KEYS
 from rlrun.spec.experiment import RunSettings
+from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.load import load_experiments, parse_experiments
 
 CONFIGS = {name: algorithm_class(name).Config for name in algorithm_names()}

@@ -38,3 +38,28 @@ def test_a_demand_that_stands_twice_is_told_once() -> None:
     with pytest.raises(CheckpointRefused, match=r"^x: the run asks for what is not known to be harmless: a; b; if you"):
         refuse_demands(["a", "b", "a"], "x: the run")
     refuse_demands([], "x: the run")
+
+
+WORLD: dict[str, Any] = {
+    "algorithm": "ppo + dqn",
+    "env": {"world": "rlrun.worlds.cartpoles:CartPoles"},
+    "config": {"num_workers": 0},
+    "policies": {"a": {"algorithm": "ppo", "config": {"lr": 1e-3}}, "b": {"algorithm": "dqn", "config": {}}},
+    "mapping": {"pole_0": "a", "*": "b"},
+}
+
+
+def test_policies_of_known_parts_ask_for_nothing() -> None:
+    assert spec_demands(WORLD) == []
+
+
+def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
+    policies = {
+        "a": {"algorithm": "my_lab.awr:AWR", "config": {}},
+        "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
+    }
+    assert spec_demands({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
+        "algorithm my_lab.awr:AWR is code that would be run",
+        "policies.b.config.model.module is 'os:x', which may name a file or code",
+        "mapping my_lab.roles:of is code that would be run",
+    ]

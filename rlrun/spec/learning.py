@@ -1,0 +1,332 @@
+"""Checking what learns in an entry, an algorithm or the policies of a world, and the settings of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, create_model
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.config import fixed
+from rlrun.envs.presets import with_preset
+from rlrun.errors import UsageError, did_you_mean
+from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
+from rlrun.registry import algorithm_class, algorithm_names, known_algorithm
+from rlrun.spec.config_part import ConfigPart
+from rlrun.spec.experiment import RunSettings
+from rlrun.spec.run_length import with_run_length
+from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.spec.section import check_section
+from rlrun.training.policies import Policies
+from rlrun.training.policy_spec import PolicySpec
+from rlrun.worlds.any_env import env_model
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world_config import WorldConfig
+
+LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", "config")
+"""The keys of an entry that say what learns, and where."""
+ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
+"""The keys of an entry."""
+POLICY_KEYS = tuple(PolicySpec.model_fields)
+"""The keys of a policy."""
+
+_SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
+
+
+@dataclass(frozen=True)
+class CheckedLearning:
+    """What came of checking what learns.
+
+    Attributes:
+        entry: The entry, with presets and the length of the run written out.
+        mistakes: What is wrong, with locations in the entry.
+        algorithm: What displays call the algorithms.
+        parts: The settings, with their locations.
+        policies: The policies of a world; none where one algorithm learns all.
+        learns: What learns, with default settings where those of the entry are wrong; None if that is not known.
+    """
+
+    entry: Mapping[str, Any]
+    mistakes: list[Mistake]
+    algorithm: str = ""
+    parts: tuple[ConfigPart, ...] = ()
+    policies: dict[str, PolicySpec] = field(default_factory=dict)
+    learns: Policies | None = None
+
+    @property
+    def spaces(self) -> dict[Location, SearchSpace]:
+        """The search spaces of all settings, by location in the entry."""
+        return {location: space for part in self.parts for location, space in part.spaces.items()}
+
+
+def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
+    """Checks what an entry says of what learns: its algorithm and config, or policies, mapping and what trains.
+
+    Raises:
+        UserCodeError: If a user's own module raises while it is imported.
+    """
+    return _check_policies(entry) if "policies" in entry else _check_alone(entry)
+
+
+def holder_of(key: str, model: type[BaseModel], path: str) -> str:
+    """Returns the path of the config that has a field of this name, "" if there is none below the model."""
+    if key in model.model_fields:
+        return path
+    for name, field_info in model.model_fields.items():
+        below = field_info.annotation
+        holder = holder_of(key, below, f"{path}.{name}") if is_model(below) else ""
+        if holder:
+            return holder
+    return ""
+
+
+# One algorithm.
+
+
+def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
+    algorithm, mistakes = _check_algorithm(entry)
+    mistakes += [
+        Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", at_key=True)
+        for key in ("mapping", "train")
+        if key in entry
+    ]
+    if algorithm is None:
+        if isinstance(entry.get("config"), Mapping):  # what all algorithms have can be checked without one
+            shared = {key: value for key, value in entry["config"].items() if key in AlgorithmConfig.model_fields}
+            mistakes += check_section(AlgorithmConfig, shared, ("config",)).mistakes
+        return CheckedLearning(entry, mistakes)
+    name, model = entry["algorithm"], algorithm.Config
+    written = _stated(entry, "config")
+    wrong = _varies_too_much(entry.get("env"), written)
+    mistakes += wrong
+    if not wrong:
+        with_env, written = with_preset(entry.get("env"), written, model)
+        entry = {**entry, "env": with_env} if "env" in entry else entry
+    written, wrong = with_run_length(written, entry.get("stop"), algorithm.clock_unit)
+    mistakes += wrong
+    config = check_section(model, written, ("config",))
+    mistakes += [_with_place(mistake, name, model) for mistake in config.mistakes]
+    part = ConfigPart(("config",), name, model, written, config.spaces, config.value)
+    learns = Policies.alone(algorithm(config.value or model()))
+    entry = {**entry, "config": written}
+    return CheckedLearning(entry, mistakes, known_algorithm(name), (part,), learns=learns)
+
+
+def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
+    name = data.get("algorithm")
+    if "algorithm" not in data:
+        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
+    if is_search_space(name):
+        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
+    if not isinstance(name, str):
+        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
+    try:
+        found = algorithm_class(name)
+    except UsageError as error:
+        return None, [Mistake(("algorithm",), str(error))]
+    if not issubclass(found, Algorithm):
+        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.algorithm.Algorithm")]
+    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
+    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
+        what = "there is none" if settings is None else f"it is {shown(settings)}"
+        told = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), told)]
+    return found, []
+
+
+def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
+    """Names search spaces that a preset cannot work with: over itself, or over whole sections that it has keys in."""
+    spaces = find_spaces({"env": env, "config": config})[0]
+    mistakes = []
+    for where, space in spaces.items():
+        envs = [value for _, value in space.probes()] if where == ("env",) else []
+        if where == ("env", "preset") or any(isinstance(value, Mapping) and "preset" in value for value in envs):
+            message = "a preset sets config too, so it cannot vary: write an experiment for each"
+            mistakes.append(Mistake(where, message))
+    if isinstance(env, Mapping) and env.get("preset") is not None:
+        sections = [where for where in spaces if where in {("config",), ("config", "model"), ("config", "replay")}]
+        message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
+        mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
+    return mistakes
+
+
+def _with_place(mistake: Mistake, name: str, model: type[AlgorithmConfig], path: str = "config") -> Mistake:
+    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere."""
+    key = mistake.location[-1]
+    if not mistake.at_key or not isinstance(key, str):
+        return mistake
+    if not mistake.message.startswith("unknown key"):
+        return replace(mistake, message=mistake.message.replace(" here", f" in {name}", 1))
+    if key in ENTRY_KEYS:
+        return replace(mistake, message=f"'{key}' belongs beside config, not in it")
+    if holder := holder_of(key, model, path):
+        return replace(mistake, message=f"'{key}' belongs under {holder}")
+    if ";" not in mistake.message:
+        return replace(mistake, message=f"{mistake.message}; see `rlrun config {name}`")
+    return mistake
+
+
+# Several policies.
+
+
+def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
+    policies = entry["policies"]
+    mistakes = []
+    if "algorithm" in entry:
+        message = "each policy has an algorithm of its own: leave out algorithm, or policies"
+        mistakes.append(Mistake(("algorithm",), message, at_key=True))
+    if not isinstance(policies, Mapping) or not policies or is_search_space(policies):
+        message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
+        return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
+    if "env" in entry and env_model(entry["env"]) is not WorldConfig:
+        told = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
+        mistakes.append(Mistake(("env",), f"policies act in {told}, and this env has one agent"))
+    checked = {}
+    for name, policy in policies.items():
+        one = _check_policy(name, policy, entry.get("stop"))
+        mistakes += one.mistakes
+        checked[name] = one
+    entry = {**entry, "policies": {name: one.entry for name, one in checked.items()}}
+    settings = {name: one.part.model for name, one in checked.items() if one.part is not None}
+    sampling, wrong = _check_sampling(entry, settings)
+    mistakes += [*wrong, *_role_mistakes(entry, list(policies))]
+    entry = {**entry, "config": sampling.data}
+    parts = tuple(one.part for one in checked.values() if one.part is not None)
+    specs = {name: one.spec for name, one in checked.items() if one.spec is not None}
+    title = " + ".join(dict.fromkeys(spec.algorithm for spec in specs.values()))
+    learns = None
+    if len(specs) == len(checked):
+        learns = Policies.of_specs(specs, WorldSamplingSettings(), None, ())
+    return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, learns)
+
+
+@dataclass(frozen=True)
+class _CheckedPolicy:
+    """What came of checking a policy.
+
+    Attributes:
+        entry: What is written of it, with the length of the run written out.
+        mistakes: What is wrong, with locations in the entry of the experiment.
+        part: Its settings; None if its algorithm is not known.
+        spec: The policy, with default settings where they are wrong; None if its algorithm is not known.
+    """
+
+    entry: Any
+    mistakes: list[Mistake]
+    part: ConfigPart | None = None
+    spec: PolicySpec | None = None
+
+
+def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
+    place: Location = ("policies", name)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(name)):
+        message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
+        return _CheckedPolicy(policy, [Mistake(place, message, at_key=True)])
+    if not isinstance(policy, Mapping):
+        message = f"must be a mapping with algorithm, config and slots, not {shown(policy)}"
+        return _CheckedPolicy(policy, [Mistake(place, message)])
+    algorithm, mistakes = _check_algorithm(policy)
+    mistakes += _slots_mistakes(policy)
+    mistakes = [replace(mistake, location=(*place, *mistake.location)) for mistake in mistakes]
+    for key in policy:
+        if key not in POLICY_KEYS:
+            model = AlgorithmConfig if algorithm is None else algorithm.Config
+            if key in SamplingSettings.model_fields:
+                message = f"'{key}' belongs under the experiment's `config`: {_SHARED.partition(',')[0]}"
+            elif holder := holder_of(key, model, f"policies.{name}.config"):
+                message = f"'{key}' belongs under {holder}"
+            else:
+                message = unknown_name(key, POLICY_KEYS)
+            mistakes.append(Mistake((*place, key), message, at_key=True))
+    if algorithm is None:
+        return _CheckedPolicy(policy, mistakes)
+    where: Location = (*place, "config")
+    written, wrong = with_run_length(_stated(policy, "config"), stop, algorithm.clock_unit, where)
+    mistakes += wrong
+    model = _without_sampling(algorithm.Config)
+    config = check_section(model, written, where)
+    called = policy["algorithm"]
+    mistakes += [_with_place(mistake, called, model, f"policies.{name}.config") for mistake in config.mistakes]
+    part = ConfigPart(where, called, model, written, config.spaces, config.value)
+    settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
+    slots = policy.get("slots") if not _slots_mistakes(policy) else None
+    spec = PolicySpec(algorithm=known_algorithm(called), config=settings, slots=slots)
+    return _CheckedPolicy({**policy, "config": written}, mistakes, part, spec)
+
+
+def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
+    slots = policy.get("slots")
+    is_number = isinstance(slots, int) and not isinstance(slots, bool) and slots > 0
+    if slots is None or is_number:
+        return []
+    return [Mistake(("slots",), f"must be a whole number > 0 or null, not {shown(slots)}")]
+
+
+def _check_sampling(
+    entry: Mapping[str, Any], models: Mapping[str, type[SamplingSettings]]
+) -> tuple[ConfigPart, list[Mistake]]:
+    """Checks how experience is collected; a setting of learning belongs to the policies that have it."""
+    written = _stated(entry, "config")
+    section = check_section(WorldSamplingSettings, written, ("config",))
+    mistakes = []
+    for mistake in section.mistakes:
+        key = mistake.location[-1]
+        places = [holder_of(str(key), model, f"policies.{name}.config") for name, model in models.items()]
+        if mistake.at_key and len(mistake.location) == 2 and any(places):
+            whose = " or ".join(place for place in places if place)
+            mistake = replace(mistake, message=f"'{key}' is of a policy: it belongs under {whose}")
+        elif mistake.at_key and key in ENTRY_KEYS:
+            mistake = replace(mistake, message=f"'{key}' belongs beside config, not in it")
+        mistakes.append(mistake)
+    part = ConfigPart(("config",), "", WorldSamplingSettings, written, section.spaces, section.value)
+    return part, mistakes
+
+
+def _role_mistakes(entry: Mapping[str, Any], names: list[str]) -> list[Mistake]:
+    """Names what is wrong with which agents are whose, and with who learns."""
+    mistakes = []
+    train = entry.get("train")
+    if train is not None and (not isinstance(train, list | tuple) or not train or is_search_space(train)):
+        mistakes.append(Mistake(("train",), f"must be a list of policies, not {shown(train)}: left out it is all"))
+    else:
+        for index, name in enumerate(train or ()):
+            if name not in names:
+                message = unknown_name(name, names, "must name a policy: there is no")
+                mistakes.append(Mistake(("train", index), message))
+    mapping = entry.get("mapping")
+    if isinstance(mapping, Mapping) and not is_search_space(mapping):
+        for pattern, name in mapping.items():
+            if name not in names:
+                hint = did_you_mean(name, names) if isinstance(name, str) else ""
+                message = f"names no policy but {shown(name)}{hint or '; there are ' + ', '.join(names)}"
+                mistakes.append(Mistake(("mapping", pattern), message))
+        if not mapping:
+            mistakes.append(Mistake(("mapping",), "says of no agent whose it is: add a pattern, for instance '*'"))
+    elif mapping is not None and not isinstance(mapping, str):
+        message = f"must be patterns of agent ids with their policies, or package.module:function, not {shown(mapping)}"
+        mistakes.append(Mistake(("mapping",), message))
+    else:
+        try:
+            PolicyMapping(names, mapping)
+        except UsageError as error:
+            mistakes.append(Mistake(("mapping",) if mapping is not None else ("policies",), str(error)))
+    return mistakes
+
+
+@cache
+def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
+    """Returns the settings of an algorithm without those of how experience is collected, which refuse to be set."""
+    usual = model()
+    values = {name: getattr(usual, name) for name in SamplingSettings.model_fields if name in model.model_fields}
+    own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
+    return fixed(_SHARED, **values)(own)
+
+
+def _stated(data: Mapping[str, Any], key: str) -> Any:
+    """Returns a section as it is written, {} if all its lines are commented out."""
+    return {} if data.get(key) is None else data[key]

@@ -1,0 +1,32 @@
+"""What displays call the algorithms and the env of an entry, which is read as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def algorithm_title(entry: Mapping[str, Any]) -> str:
+    """Returns the name of an entry's algorithm, or those of its policies; "?" if it says none.
+
+    Examples:
+        >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})
+        'ppo + dqn'
+    """
+    policies = entry.get("policies")
+    if not isinstance(policies, Mapping) or not policies:
+        return str(entry.get("algorithm", "?"))
+    names = [str(policy.get("algorithm", "?")) for policy in policies.values() if isinstance(policy, Mapping)]
+    return " + ".join(dict.fromkeys(names))
+
+
+def env_title(env: Any) -> str:
+    """Returns the id of an env or a world; where several are searched over, the search space.
+
+    Examples:
+        >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")
+        ('mpe2.simple_spread_v3', 'CartPole-v1')
+    """
+    if not isinstance(env, Mapping):
+        return str(env or "?")
+    return str(env.get("id") or env.get("world") or env.get("pettingzoo") or "?")

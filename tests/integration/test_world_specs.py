@@ -1,0 +1,159 @@
+"""Worlds from YAML: kills and resumes, policies that are new at a resume, sweeps and populations on real Ray Tune."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import rlrun
+from rlrun.cli.main import main
+from rlrun.errors import CheckpointError
+from rlrun.runs.trial_result import TrialResult
+from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.load import parse_experiments
+from rlrun.trial.results import Row, is_timing
+from rlrun.trial.trial_loop import TrialLoop
+
+SMALL = {"model": {"hiddens": [8]}, "compile": False}
+PPO = {"algorithm": "ppo", "config": {**SMALL, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}}
+DQN = {"algorithm": "dqn", "config": {**SMALL, "learning_starts": 20, "minibatch_size": 16}}
+ENTRY: dict[str, Any] = {
+    "env": {"world": "rlrun.worlds.cartpoles:CartPoles"},
+    "policies": {"a": PPO, "b": DQN},
+    "mapping": {"pole_0": "a", "*": "b"},
+    "config": {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 64},
+    "stop": {"iteration": 4},
+    "checkpoint": {"every": 1},
+    "evaluation": {"every": 2, "episodes": 2},
+}
+
+
+def trial_of(**changed: Any) -> TrialSpec:
+    (found,) = parse_experiments({"world": {**ENTRY, **changed}})
+    return found.first_trial()
+
+
+def run_until_done(loop: TrialLoop) -> list[Row]:
+    rows = []
+    while not loop.done:
+        rows.append(loop.step())
+    return rows
+
+
+def numbers(row: Row) -> Row:
+    return {name: value for name, value in row.items() if not is_timing(name)}
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The directory of a trial as it was after two iterations, when its process ended without a word."""
+    with TrialLoop(trial_of(), tmp_path / "running") as loop:
+        loop.step()
+        loop.step()
+        loop.wait_until_saved()
+        shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    return tmp_path / "killed"
+
+
+def test_a_killed_trial_of_two_policies_goes_on_as_if_nothing_had_happened(killed: Path, tmp_path: Path) -> None:
+    with TrialLoop(trial_of(), tmp_path / "undisturbed") as loop:
+        undisturbed = run_until_done(loop)
+    with TrialLoop(trial_of(), killed, resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.is_exact
+        rows = run_until_done(loop)
+    assert list(map(numbers, rows)) == list(map(numbers, undisturbed[2:]))
+    assert rows[-1]["policies/a/sgd_steps"] > 0 < rows[-1]["policies/b/sgd_steps"]
+    assert rows[-1]["evaluation/policies/b/episode_return_mean"] > 0
+
+
+def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed: Path) -> None:
+    replaced = trial_of(policies={"a": PPO, "b": PPO})
+    with TrialLoop(replaced, killed, resume=True) as loop:
+        assert loop.resumption is not None
+        assert not loop.resumption.is_exact
+        assert "policy b begins anew" in loop.resumption.message
+        before = loop.last_result["policies/a/sgd_steps"]
+        rows = run_until_done(loop)
+    assert rows[0]["iteration"] == 3
+    assert rows[0]["policies/a/sgd_steps"] > before
+    assert json.loads((killed / "trial.json").read_text())["exact_resume"] is False
+
+
+def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path) -> None:
+    changed = {**PPO, "config": {**PPO["config"], "gamma": 0.5}}
+    with pytest.raises(CheckpointError, match=r"says policies\.a\.config\.gamma: 0\.5, and .* was made with 0\.99"):
+        TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
+
+
+def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_path: Path) -> None:
+    varied = {**PPO, "config": {**PPO["config"], "lr": {"grid_search": [1e-3, 1e-2]}}}
+    entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}, "resources": {"cpus": 0.5}}
+    trials = rlrun.run({"sweep": entry}, runs_dir=tmp_path)
+    assert [(trial.status, trial.params) for trial in trials] == [
+        ("TERMINATED", {"lr": 1e-3}),
+        ("TERMINATED", {"lr": 1e-2}),
+    ]
+    assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [1e-3, 1e-2]
+
+
+def test_a_population_changes_a_setting_of_a_policy_and_takes_over_all_policies(tmp_path: Path) -> None:
+    pbt = {
+        "interval_env_steps": 64,
+        "metric": "policies/a/episode_return_mean",
+        "resample_probability": 0.0,
+        "mutations": {"policies.a.config.lr": {"uniform": [1e-4, 1e-2]}},
+    }
+    entry = {**ENTRY, "num_samples": 2, "scheduler": {"pbt": pbt}, "resources": {"cpus": 0.5}}
+    trials = rlrun.run({"population": {**entry, "evaluation": None}}, runs_dir=tmp_path)
+    assert [trial.status for trial in trials] == ["TERMINATED"] * 2
+    lineage = [json.loads(line) for line in (tmp_path / "population" / "lineage.jsonl").read_text().splitlines()]
+    copies = [member for generation in lineage for member in generation["members"] if member["parent"]]
+    assert copies
+    assert all(list(member["params"]) == ["policies.a.config.lr"] for member in copies)
+    assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [trial.params["lr"] for trial in trials]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> TrialResult:
+    """A run of the world."""
+    (trial,) = rlrun.run({"world": ENTRY}, runs_dir=tmp_path_factory.mktemp("runs"))
+    return trial
+
+
+def command(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(words))
+    return result.exit_code, result.output + str(result.stderr)
+
+
+def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path) -> None:
+    run = str(done.directory.parent)
+    code, text = command("show", run)
+    assert (code, text.splitlines()[0]) == (0, "world: ppo + dqn on rlrun.worlds.cartpoles:CartPoles, 1 trial")
+    code, text = command("evaluate", run, "--episodes", "2")
+    assert code == 0
+    assert [line for line in text.splitlines() if line.startswith("policy")] == [
+        "policy a: 2 episodes",
+        "policy b: 2 episodes",
+    ]
+    assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
+
+
+def test_commands_for_one_agent_say_so(done: TrialResult, tmp_path: Path) -> None:
+    run = str(done.directory.parent)
+    assert command("demonstrate", run, "-o", str(tmp_path / "x.npz"))[0] == 2
+    assert command("diagnose", run)[0] == 2
+    assert command("record", run, "-o", str(tmp_path / "x.gif"))[0] == 6
+
+
+def test_the_plan_of_several_policies_has_a_branch_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    path.write_text(json.dumps({"world": ENTRY}))
+    code, text = command("plan", "-f", str(path))
+    assert code == 0
+    assert ("SelectPolicy(policy=a)" in text, "SelectPolicy(policy=b)" in text) == (True, True)

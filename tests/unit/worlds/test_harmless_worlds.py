@@ -1,0 +1,36 @@
+"""Which worlds of a stranger's spec are known to run no code from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlrun.worlds.harmless_worlds import world_demands
+from rlrun.worlds.world_config import WorldConfig
+
+
+def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
+    own = {"world": "rlrun.worlds.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
+    assert world_demands(WorldConfig.parse(own), "env") == []
+    spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
+    assert world_demands(WorldConfig.parse(spread), "env") == []
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        ({"world": "my_lab.room:Room"}, "env my_lab.room:Room is none of the known worlds, so its code would be run"),
+        ({"world": "rlrun.worlds.make:load_object"}, "is none of the known worlds"),
+        ({"world": "rlrun.worlds.make:importlib.import_module"}, "is none of the known worlds"),
+        ({"pettingzoo": "my_lab.room"}, "env my_lab.room is none of the known worlds"),
+        ({"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}}, "env.kwargs.f is '../x', which may name"),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
+            "env.wrappers has my_lab.room:Wrapper, which may run code",
+        ),
+    ],
+)
+def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
+    (demand,) = world_demands(WorldConfig.parse(world), "env")
+    assert said in demand

@@ -172,6 +172,8 @@ class Training:
         """
         for policy, spaces in self._spaces().items():
             self.policies.algorithms[policy].policy(spaces, self.seed)
+        if isinstance(self.env, WorldConfig):
+            self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig | WorldConfig) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.

@@ -188,7 +188,8 @@ class Training:
         if env == self.env:
             return
         if isinstance(env, WorldConfig):
-            mine, others = self._spaces(), self._spaces_in(env)
+            mine = self._spaces() if self._running is None else self._running.spaces()
+            others = self._spaces_in(env)
             for policy, spaces in others.items():
                 if spaces != mine[policy]:
                     raise UsageError(

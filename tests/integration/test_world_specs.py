@@ -146,6 +146,22 @@ def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Pa
     assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
 
 
+def test_a_world_is_named_on_the_command_line_by_a_mapping(
+    done: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = "{world: 'rlrun.worlds.cartpoles:CartPoles', max_episode_steps: 3}"
+    run = str(done.directory.parent)
+    code, text = command("evaluate", run, "--episodes", "2", "--env", world)
+    assert (code, "mean length  3" in text) == (0, True)
+    assert command("evaluate", run, "--env", "CartPole-v1")[0] == 2
+    monkeypatch.chdir(tmp_path)
+    assert command("init", world)[0] == 0
+    (spec,) = tmp_path.glob("*.yaml")
+    assert command("validate", spec.name)[0] == 0
+    code, text = command("metrics", "-f", spec.name)
+    assert (code, "policies/default/learner/kl" in text) == (0, True)
+
+
 def test_commands_for_one_agent_say_so(done: TrialResult, tmp_path: Path) -> None:
     run = str(done.directory.parent)
     assert command("demonstrate", run, "-o", str(tmp_path / "x.npz"))[0] == 2

@@ -74,3 +74,19 @@ def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None
     game = Training(WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame"), Policies.alone(both().first))
     with pytest.raises(UsageError, match="agents of policy default have"):
         game.check_fits(POLES)
+
+
+def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_learned_since() -> None:
+    told: list[str] = []
+    policies = both()
+    with Training(POLES, policies) as other:
+        other.step()
+        learned = other.content({})
+    often = WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=1)
+    alike = Policies(policies.algorithms, often, policies.slots, policies.mapping)
+    with Training(POLES, alike, announce=told.append) as training:
+        training.start()
+        training.adopt(learned)
+        for _ in range(20):
+            training.step()
+    assert told == []

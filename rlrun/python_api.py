@@ -17,6 +17,8 @@ from rlrun.registry import algorithm_class
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training.learner_factory import silent
 from rlrun.training.training import Training
+from rlrun.worlds.any_env import AnyEnv, parse_env
+from rlrun.worlds.world_config import WorldConfig
 
 
 def _as_written(config: ConfigModel | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -31,7 +33,8 @@ class TrainedAlgorithm:
     behind.
 
     Args:
-        env: The environment: an id, or a mapping or config with more.
+        env: The environment: an id, or a mapping or config with more; of a world of many agents too, for all of which
+            the algorithm's one policy acts.
         config: Settings; those left out have their defaults.
         seed: Root seed.
         total_env_steps: How long the run is meant to be, if known: updates are compiled where that pays over such a
@@ -50,7 +53,7 @@ class TrainedAlgorithm:
 
     def __init__(
         self,
-        env: EnvConfig | Mapping[str, Any] | str,
+        env: AnyEnv | Mapping[str, Any] | str,
         config: AlgorithmConfig | Mapping[str, Any] | None = None,
         *,
         seed: int = 0,
@@ -58,8 +61,8 @@ class TrainedAlgorithm:
         announce: Callable[[str], None] = silent,
     ) -> None:
         found = algorithm_class(self.algorithm)
-        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
-        if world.preset is not None:
+        world = env if isinstance(env, EnvConfig | WorldConfig) else parse_env(env, path="env")
+        if isinstance(world, EnvConfig) and world.preset is not None:
             check_env(world)
             env, config = with_preset(_as_written(world), _as_written(config or {}), found.Config)
             world = EnvConfig.parse(env, path="env")
@@ -128,7 +131,7 @@ class TrainedAlgorithm:
         return self.training.act(observation, explore, episode_start=episode_start)
 
     def evaluate(
-        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
+        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: AnyEnv | None = None
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
 

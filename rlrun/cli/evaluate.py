@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Exactly so many episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
-@click.option("--env", help="Evaluate in this env instead of the one it was trained in.")
+@click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
 @runs_dir_option
 @trust_option
 @json_option("the evaluation")
@@ -42,11 +42,11 @@ def evaluate(
     Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest whole checkpoint.
     """
-    from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
-    from rlrun.envs.env_config import EnvConfig
+    from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
+    from rlrun.worlds.any_env import parse_env
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
-    other = None if env is None else EnvConfig.parse(env, path="--env")
+    other = None if env is None else parse_env(env_written(env), path="--env")
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)

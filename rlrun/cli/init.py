@@ -37,8 +37,10 @@ def init(env: str, algorithm: str) -> None:
     """Write a commented spec for an env into the current folder.
 
     It is the one that comes with rlrun for them, where there is one. ALGORITHM
-    is ppo unless it is named.
+    is ppo unless it is named. ENV is an id, or a mapping in YAML: of a world of
+    many agents for instance '{pettingzoo: mpe2.simple_spread_v3}'.
     """
+    from rlrun.cli.targets import env_written
     from rlrun.commented_yaml import setting_lines
     from rlrun.errors import UsageError
     from rlrun.registry import algorithm_class, known_algorithm
@@ -46,7 +48,7 @@ def init(env: str, algorithm: str) -> None:
 
     algorithm = known_algorithm(algorithm)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
-    parse_experiments({name: {"algorithm": algorithm, "env": env, "stop": {"env_steps": 1}}})
+    parse_experiments({name: {"algorithm": algorithm, "env": env_written(env), "stop": {"env_steps": 1}}})
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)
     if tuned is not None:

@@ -3,32 +3,57 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rlrun.cli.json_document import print_json
-from rlrun.cli.options import complete_algorithms, json_option
+from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
 from rlrun.cli.terminal import echo
 
+if TYPE_CHECKING:
+    from rlrun.training.policies import Policies
+
 
 @click.command()
-@click.argument("algorithm", shell_complete=complete_algorithms)
+@click.argument("algorithm", required=False, shell_complete=complete_algorithms)
+@spec_files_option(required=False)
 @json_option("the metrics")
-def metrics(algorithm: str, as_json: bool) -> None:
+def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> None:
     """List what an algorithm reports: names, units and meanings.
 
-    ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. Of an
+    experiment in a spec file, such as one in a world of many agents, it is what
+    that reports.
     """
-    from rlrun.registry import algorithm_class
-    from rlrun.spec.experiment import EVALUATION_METRICS
-    from rlrun.spec.metric_checks import ANY_ENV
-    from rlrun.training.training import Training
+    from rlrun.spec.metric_checks import reported_metrics
 
-    found = algorithm_class(algorithm)
-    reported = [*Training(ANY_ENV, found(found.Config())).metrics(), *EVALUATION_METRICS]
+    if bool(algorithm) == bool(files):
+        raise click.UsageError("name an algorithm, or a spec file with -f")
+    learns, in_world = _learns(algorithm, files)
+    trained, measured = reported_metrics(learns, in_world=in_world)
+    reported = [*trained, *measured]
     if as_json:
         print_json([dataclasses.asdict(metric) for metric in reported])
         return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
     echo(table(["metric", "unit", "what it says"], rows, stdout_width()))
+
+
+def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:
+    """Returns what learns, and whether in a world of many agents."""
+    from rlrun.registry import algorithm_class
+    from rlrun.spec.load import load_experiments
+    from rlrun.training.policies import Policies
+    from rlrun.worlds.world_config import WorldConfig
+
+    if algorithm is not None:
+        found = algorithm_class(algorithm)
+        return Policies.alone(found(found.Config())), False
+    experiments = load_experiments(files, ())
+    if len(experiments) > 1:
+        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(experiments)}")
+    trial = experiments[0].first_trial()
+    return trial.learns, isinstance(trial.env, WorldConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.terminal import echo
 from rlrun.errors import CheckpointError, RlrunError, UsageError, did_you_mean
@@ -143,6 +143,17 @@ def evaluation_env(checkpoint: Path, training: Training) -> AnyEnv:
     except FileNotFoundError:
         raise CheckpointError(f"{checkpoint}: was removed meanwhile by the run, which trains; try again") from None
     return checkpointing.evaluation_env(spec) or training.env.in_evaluation()
+
+
+def env_written(text: str) -> Any:
+    """Returns what a user means by an env on the command line: an id, or a mapping in YAML such as a world's.
+
+    Raises:
+        SpecError: It begins like a mapping and is none.
+    """
+    from rlrun.spec.yaml_source import parse_value
+
+    return parse_value(text, "--env") if text.startswith("{") else text
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.errors import RlrunError
@@ -18,6 +18,8 @@ from rlrun.spec.one_of import OneOf
 from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
 from rlrun.spec.tuning import SchedulerConfig, SearcherConfig
+from rlrun.training.policy_spec import PolicySpec
+from rlrun.worlds.world_config import WorldConfig
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
@@ -32,10 +34,13 @@ def json_schema() -> dict[str, Any]:
     depends on more than one value (ends of ranges, metrics, env ids) is left to ``rlrun validate``.
     """
     configs = _algorithm_configs()
-    models: list[type[ConfigModel]] = [RunSettings, EnvConfig, WrapperConfig, *configs.values()]
+    models: list[type[ConfigModel]] = [
+        *(RunSettings, EnvConfig, WorldConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
+        *configs.values(),
+    ]
     references, generated = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = generated["$defs"]
-    with_spaces = _definitions([EnvConfig, *configs.values()])
+    with_spaces = _definitions([EnvConfig, WorldConfig, WorldSamplingSettings, *configs.values()])
     eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
     for model in (EnvConfig, WrapperConfig):
         eased[model.__name__] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[model.__name__]]}
@@ -47,6 +52,8 @@ def json_schema() -> dict[str, Any]:
     eased["Pb2Config"]["properties"]["bounds"]["minProperties"] = 1
     settings = eased.pop("RunSettings")
     by_algorithm = {name: references[model, "validation"] for name, model in configs.items()}
+    envs = [references[EnvConfig, "validation"], references[WorldConfig, "validation"]]
+    policy = _policy(eased.pop("PolicySpec"), by_algorithm)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rlrun spec",
@@ -56,7 +63,8 @@ def json_schema() -> dict[str, Any]:
         "patternProperties": {r"^\.\w": {"description": "No experiment: a place for YAML's anchors."}},
         "additionalProperties": {"$ref": "#/$defs/Experiment"},
         "$defs": {
-            "Experiment": _experiment(settings, references[EnvConfig, "validation"], by_algorithm),
+            "Experiment": _experiment(settings, envs, references[WorldSamplingSettings, "validation"], by_algorithm),
+            "Policy": policy,
             "SearchSpace": {"oneOf": [_space(kind) for kind in KINDS.values()]},
             "GroupedDigits": {
                 "description": "A number with digits grouped by underscores, which some editors take for a text.",
@@ -97,32 +105,77 @@ def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
     return configs
 
 
+def _algorithm(by_algorithm: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "description": "An installed algorithm, or package.module:Class for one of your own.",
+        "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": "^[\\w.]+:[\\w.]+$"}],
+    }
+
+
+def _configs(by_algorithm: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns what follows for a config from the algorithm beside it."""
+    return [
+        {
+            "if": {"properties": {"algorithm": {"const": name}}, "required": ["algorithm"]},
+            "then": {"properties": {"config": {"anyOf": [reference, {"type": "null"}, _SPACE]}}},
+        }
+        for name, reference in by_algorithm.items()
+    ]
+
+
+def _policy(schema: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the schema of a policy of a world; that settings of sampling do not belong here is left to validate."""
+    config = {"description": "Settings of the algorithm.", "type": ["object", "null"]}
+    properties = {**schema["properties"], "algorithm": _algorithm(by_algorithm), "config": config}
+    return {**schema, "required": ["algorithm"], "properties": properties, "allOf": _configs(by_algorithm)}
+
+
 def _experiment(
-    settings: Mapping[str, Any], env: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Any],
+    envs: Sequence[Mapping[str, Any]],
+    sampling: Mapping[str, Any],
+    by_algorithm: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Returns the schema of one entry; the schema of its config follows from its algorithm."""
+    """Returns the schema of one entry; the schema of its config follows from its algorithm, or from its policies."""
     seeds = settings["properties"]["seeds"]
     number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
     return {
         "type": "object",
-        "required": ["algorithm", "env", "stop"],
+        "required": ["env", "stop"],
+        "oneOf": [{"required": ["algorithm"]}, {"required": ["policies"]}],
         "additionalProperties": False,
         "properties": {
-            "algorithm": {
-                "description": "An installed algorithm, or package.module:Class for one of your own.",
-                "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": "^[\\w.]+:[\\w.]+$"}],
+            "algorithm": _algorithm(by_algorithm),
+            "env": {"description": "The environment, or a world of many agents.", "anyOf": [*envs, _SPACE]},
+            "policies": {
+                "description": "The policies of a world, by name.",
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": {"$ref": "#/$defs/Policy"},
             },
-            "env": {"description": "The environment.", "anyOf": [env, _SPACE]},
-            "config": {"description": "Settings of the algorithm.", "type": ["object", "null"]},
+            "mapping": {
+                "description": "Policies by pattern of agent ids, or package.module:function.",
+                "anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "string"}],
+            },
+            "train": {
+                "description": "The policies that learn; left out, all do.",
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "string"},
+            },
+            "config": {
+                "description": "Settings of the algorithm, or of policies how experience is collected for all of them.",
+                "type": ["object", "null"],
+            },
             **settings["properties"],
             "seeds": _either({**seeds, "anyOf": [number, {key: seeds[key] for key in ("type", "items")}]}),
         },
         "allOf": [
+            *_configs(by_algorithm),
             {
-                "if": {"properties": {"algorithm": {"const": name}}, "required": ["algorithm"]},
-                "then": {"properties": {"config": {"anyOf": [reference, {"type": "null"}, _SPACE]}}},
-            }
-            for name, reference in by_algorithm.items()
+                "if": {"required": ["policies"]},
+                "then": {"properties": {"config": {"anyOf": [sampling, {"type": "null"}, _SPACE]}}},
+            },
         ],
     }
 

@@ -53,7 +53,7 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
     demands = []
     for name, policy in policies.items():
         demands += _algorithm_demands(str(policy["algorithm"]))
-        demands += text_demands(policy["config"], f"policies.{name!s:.40}.config")
+        demands += text_demands(policy.get("config"), f"policies.{name!s:.40}.config")
     if isinstance(mapping, str):
         demands.append(f"mapping {mapping:.80} is code that would be run")
     return demands

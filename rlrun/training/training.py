@@ -172,6 +172,8 @@ class Training:
         """
         for policy, spaces in self._spaces().items():
             self.policies.algorithms[policy].policy(spaces, self.seed)
+        if isinstance(self.env, WorldConfig):
+            self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig | WorldConfig) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.
@@ -186,7 +188,8 @@ class Training:
         if env == self.env:
             return
         if isinstance(env, WorldConfig):
-            mine, others = self._spaces(), self._spaces_in(env)
+            mine = self._spaces() if self._running is None else self._running.spaces()
+            others = self._spaces_in(env)
             for policy, spaces in others.items():
                 if spaces != mine[policy]:
                     raise UsageError(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import rlrun
-from rlrun.cli.main import main
+from rlrun.cli.main import cli
 from rlrun.errors import CheckpointError
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import TrialSpec
@@ -91,9 +91,10 @@ def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path) -> No
         TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_path: Path) -> None:
     varied = {**PPO, "config": {**PPO["config"], "lr": {"grid_search": [1e-3, 1e-2]}}}
-    entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}, "resources": {"cpus": 0.5}}
+    entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}, "resources": {"cpus": 2}}
     trials = rlrun.run({"sweep": entry}, runs_dir=tmp_path)
     assert [(trial.status, trial.params) for trial in trials] == [
         ("TERMINATED", {"lr": 1e-3}),
@@ -102,6 +103,7 @@ def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_p
     assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [1e-3, 1e-2]
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_a_population_changes_a_setting_of_a_policy_and_takes_over_all_policies(tmp_path: Path) -> None:
     pbt = {
         "interval_env_steps": 64,
@@ -127,8 +129,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> TrialResult:
 
 
 def command(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, list(words))
-    return result.exit_code, result.output + str(result.stderr)
+    result = CliRunner().invoke(cli, list(words))
+    return result.exit_code, result.stdout
 
 
 def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path) -> None:
@@ -142,6 +144,22 @@ def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Pa
         "policy b: 2 episodes",
     ]
     assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
+
+
+def test_a_world_is_named_on_the_command_line_by_a_mapping(
+    done: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = "{world: 'rlrun.worlds.cartpoles:CartPoles', max_episode_steps: 3}"
+    run = str(done.directory.parent)
+    code, text = command("evaluate", run, "--episodes", "2", "--env", world)
+    assert (code, "mean length  3" in text) == (0, True)
+    assert command("evaluate", run, "--env", "CartPole-v1")[0] == 2
+    monkeypatch.chdir(tmp_path)
+    assert command("init", world)[0] == 0
+    (spec,) = tmp_path.glob("*.yaml")
+    assert command("validate", spec.name)[0] == 0
+    code, text = command("metrics", "-f", spec.name)
+    assert (code, "policies/default/learner/kl" in text) == (0, True)
 
 
 def test_commands_for_one_agent_say_so(done: TrialResult, tmp_path: Path) -> None:

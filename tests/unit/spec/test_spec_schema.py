@@ -57,6 +57,8 @@ def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> 
         {"scheduler": {"pb2": {"interval_env_steps": 2e4, "bounds": {"lr": [1e-5, 1e-2]}, "log_scale": ["lr"]}}},
         {"failure": {"max_restarts": 3}, "storage": "s3://bucket/runs"},
         {"loggers": "wandb"},
+        {"env": {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": {"grid_search": [2, 3]}}}},
+        {"evaluation": {"env": {"world": "my_lab.worlds:Tag"}}},
         {"loggers": ["mlflow", {"wandb": {"project": "walkers"}}]},
         {"loggers": {"mlflow": {}}},
     ],
@@ -199,3 +201,22 @@ def test_docstrings_are_the_documentation() -> None:
     assert set(properties) == set(PPOConfig.model_fields)
     assert properties["gamma"]["description"] == PPOConfig.model_fields["gamma"].description
     assert all(field["description"] for field in properties.values() if "$ref" not in field["anyOf"][0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "valid"),
+    [
+        ({}, True),
+        ({"mapping": "my_lab.roles:of", "train": ["a"], "config": {"num_workers": 2}}, True),
+        ({"policies": {"a": {"algorithm": "dqn", "config": {"lr": {"loguniform": [1e-5, 1e-2]}}}}}, True),
+        ({"algorithm": "ppo"}, False),
+        ({"config": {"lr": 1e-3}}, False),
+        ({"policies": {"a": {"algorithm": "dqn", "config": {"clip_param": 0.1}}}}, False),
+        ({"policies": {"a": {"config": {}}}}, False),
+        ({"policies": {"a": {"algorithm": "dqn", "slot": 2}}}, False),
+    ],
+)
+def test_policies_are_underlined_where_they_are_wrong(changes: dict[str, Any], valid: bool) -> None:
+    policies = {"a": {"algorithm": "ppo", "slots": 2}}
+    entry = {"env": {"world": "my_lab.worlds:Tag"}, "policies": policies, "stop": {"x": 1}}
+    assert VALIDATOR.is_valid({"try": {**entry, **changes}}) is valid

@@ -97,6 +97,12 @@ class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 
 
+@fixed("a value network beside it sees something else", shared_value=False)
+@fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
+class StateValueModelConfig(FeedForwardModelConfig):
+    """The networks of a policy and of a value that may see more than the policy does."""
+
+
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):

@@ -109,6 +109,11 @@ class QModelConfig(FeedForwardModelConfig):
     """The network between observations and the values of all actions."""
 
 
+@fixed("networks of teams are built by rlrun", module=None)
+class TeamQModelConfig(QModelConfig):
+    """The network between observations and action values that the members of a team share."""
+
+
 @fixed("networks that take actions are built by rlrun", module=None)
 class ActionValueModelConfig(QModelConfig):
     """The network that takes observations and actions, and that of a deterministic actor."""

@@ -82,7 +82,7 @@ class SlotRecorder:
         rows = worlds.reset() if self._rows is None else self._rows
         step = timed(ENV_STEP, worlds.step)
         acts = {policy: timed(INFERENCE, own.behavior.act) for policy, own in policies.items()}
-        for policy, own in policies.items():
+        for own in policies.values():
             own.begin(rows)
         stepped, ended = np.empty((2, length, worlds.num_worlds), np.bool_)
         missing_finals = 0

@@ -48,7 +48,7 @@ def test_before_the_first_targets_values_stay_as_they_are() -> None:
     np.testing.assert_array_equal(normalized(torch.from_numpy(values), torch.zeros(3)), values)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     values=arrays(np.float32, 5, elements=st.floats(-100, 100, width=32)),
     targets=arrays(np.float32, (6, 1), elements=st.floats(-100, 100, width=32)),

@@ -232,6 +232,12 @@ class IPPO(TrainedAlgorithm):
     algorithm = "ippo"
 
 
+class MADDPG(TrainedAlgorithm):
+    """Centralised critics over decentralised actors."""
+
+    algorithm = "maddpg"
+
+
 class MAPPO(TrainedAlgorithm):
     """PPO with a value of the whole world's state."""
 

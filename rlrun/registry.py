@@ -34,6 +34,7 @@ BUILT_IN = {
     "gorila": "rlrun.algorithms.gorila:Gorila",
     "impala": "rlrun.algorithms.impala:Impala",
     "ippo": "rlrun.algorithms.ippo:IPPO",
+    "maddpg": "rlrun.algorithms.maddpg:MADDPG",
     "mappo": "rlrun.algorithms.mappo:MAPPO",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",

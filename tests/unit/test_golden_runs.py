@@ -101,7 +101,7 @@ def test_a_setting_is_renamed_for_a_revision_that_does_not_know_its_old_name(
     }
 
 
-OF_WORLDS = {"ippo", "mappo", "qmix", "vdn"}
+OF_WORLDS = {"ippo", "maddpg", "mappo", "qmix", "vdn"}
 """Algorithms for agents in worlds; the runs are specs of envs."""
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 TeamReward = Literal["sum", "once"]
 """What a team is given in a step: the sum of its members' rewards, or the one that all of them were given, once."""
 
+GIVEN = "given"
+"""Part of a team's observation: what each member was given in the step before it, [T + 1, W, K]."""
+
 
 class Team(StatefulOperator):
     """Makes of a fragment [T, W * K] of a parallel world one of teams [T, W]; works on pairs of worker and fragment.
@@ -33,13 +36,17 @@ class Team(StatefulOperator):
     Args:
         trainee: Whose team it is.
         reward: What the team is given in a step; `once` is the mean of what those who acted were given.
+        shows_given: Whether observations tell what each member was given in the step before them, as `GIVEN`.
     """
 
-    def __init__(self, trainee: Trainee, reward: TeamReward) -> None:
+    def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:
         self.trainee = trainee
         self.reward = reward
+        self.shows_given = shows_given
         # By worker, whose episode was cut off by the last step of its last fragment, [W, K].
         self._cut_off: dict[int | None, NDArray[np.bool_]] = {}
+        # By worker, what its members were given in that step, [W, K].
+        self._given: dict[int | None, NDArray[np.float32]] = {}
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -63,11 +70,16 @@ class Team(StatefulOperator):
         self._cut_off[worker] = cut_off[-1]
         steps = valid.any(-1)
         ends, was_cut_off = steps & ~acts_next, cut_off.any(-1)
-        rewards = np.where(valid, by_team(fragment["rewards"]), 0).sum(-1)
+        each = np.where(valid, by_team(fragment["rewards"]), 0).astype(np.float32)
+        rewards = each.sum(-1)
         if self.reward == "once":
             rewards = rewards / valid.sum(-1).clip(1)
         agents = map_tree(lambda leaf: _zeroed(by_team(leaf), present), fragment["obs"])
         obs = {"agents": agents, "present": present}
+        if self.shows_given:
+            before = self._given.get(worker, np.zeros_like(each[0]))
+            obs[GIVEN] = np.concatenate([before[None], each])
+            self._given[worker] = each[-1]
         if WORLD_STATE in fragment:
             # Rows of slots that show nothing hold zeros; all who are present were shown the same.
             first = present.argmax(-1)
@@ -83,12 +95,16 @@ class Team(StatefulOperator):
         )
 
     def state(self) -> dict[str, Any]:
-        """Returns whose episodes were cut off last."""
-        return {"cut_off": [[worker, flags.copy()] for worker, flags in self._cut_off.items()]}
+        """Returns whose episodes were cut off last, and what was given last."""
+        return {
+            "cut_off": [[worker, flags.copy()] for worker, flags in self._cut_off.items()],
+            "given": [[worker, rewards.copy()] for worker, rewards in self._given.items()],
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._cut_off = {worker: np.array(flags, np.bool_) for worker, flags in state["cut_off"]}
+        self._given = {worker: np.array(rewards, np.float32) for worker, rewards in state["given"]}
 
 
 def _zeroed(leaf: NDArray[Any], holds: NDArray[np.bool_]) -> NDArray[Any]:

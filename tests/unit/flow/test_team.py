@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
-from rlrun.flow.operators.team import Team
+from rlrun.flow.operators.team import GIVEN, Team
 from rlrun.worlds.world import WorldView
 
 TEAM_OF_TWO = SimpleNamespace(world=WorldView(None, 2, "parallel"))
@@ -108,3 +108,15 @@ def test_a_cut_at_the_end_of_a_fragment_is_shown_in_the_next_one_as_in_the_row_t
 def test_a_reward_that_all_are_given_counts_once_if_it_is_the_teams(reward: str, expected: list[float]) -> None:
     made = fragment(flags("xx", "x.", "x."), flags(".x", ".."), NOBODY[:2], [[5, 5], [5, 0]])
     assert team_of(made, reward)["rewards"][:, 0].tolist() == expected
+
+
+def test_what_each_member_was_given_is_shown_in_the_row_behind_the_step() -> None:
+    made = fragment(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
+    team = Team(TEAM_OF_TWO, "sum", shows_given=True)
+    _, before = team((0, made))
+    assert before["obs"][GIVEN][:, 0].tolist() == [[0, 0], [1, 2], [3, 4]]
+    resumed = Team(TEAM_OF_TWO, "sum", shows_given=True)
+    resumed.load_state(team.state())
+    for own in (team, resumed):
+        _, after = own((0, made))
+        assert after["obs"][GIVEN][0, 0].tolist() == [3, 4]

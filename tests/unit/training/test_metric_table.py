@@ -36,6 +36,7 @@ RUNS = {
     "TD3": ("Pendulum-v1", REPLAY),
 }
 RUNS_IN_A_WORLD = {
+    "maddpg": REPLAY,
     "mappo": {**ON_POLICY, "minibatch_size": 32},
     "qmix": REPLAY,
     "vdn": REPLAY,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlrun.metric import Metric
     from rlrun.policy.policy import Policy
     from rlrun.rollout.worker_config import WorkerConfig
+    from rlrun.worlds.world import WorldView
 
 __all__ = ["Algorithm", "AlgorithmConfig"]
 
@@ -84,6 +85,16 @@ class Algorithm(Generic[C]):
             seed=seed,
         )
         return policy
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
+        """Returns the policy of agents of a world as it is at the start of a run; by default what `policy` returns.
+
+        Args:
+            spaces: Observation and action space of its agents.
+            world: What there is besides: the world's state, and how many agents a team has.
+            seed: Seed of the first parameters.
+        """
+        return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         """Returns what to minimise on rows of experience.

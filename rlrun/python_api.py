@@ -229,6 +229,24 @@ class Impala(TrainedAlgorithm):
     algorithm = "impala"
 
 
+class IPPO(TrainedAlgorithm):
+    """Independent PPO of the agents of a world."""
+
+    algorithm = "ippo"
+
+
+class MADDPG(TrainedAlgorithm):
+    """Centralised critics over decentralised actors."""
+
+    algorithm = "maddpg"
+
+
+class MAPPO(TrainedAlgorithm):
+    """PPO with a value of the whole world's state."""
+
+    algorithm = "mappo"
+
+
 class PG(TrainedAlgorithm):
     """REINFORCE."""
 
@@ -239,6 +257,12 @@ class PPO(TrainedAlgorithm):
     """Proximal policy optimization."""
 
     algorithm = "ppo"
+
+
+class QMIX(TrainedAlgorithm):
+    """Q-learning of a team with a monotonic mixing network."""
+
+    algorithm = "qmix"
 
 
 class QTOpt(TrainedAlgorithm):
@@ -269,3 +293,9 @@ class TD3(TrainedAlgorithm):
     """Twin delayed DDPG."""
 
     algorithm = "td3"
+
+
+class VDN(TrainedAlgorithm):
+    """Q-learning of a team whose value is the sum of its members'."""
+
+    algorithm = "vdn"

@@ -33,13 +33,18 @@ BUILT_IN = {
     "dqn": "rlrun.algorithms.dqn:DQN",
     "gorila": "rlrun.algorithms.gorila:Gorila",
     "impala": "rlrun.algorithms.impala:Impala",
+    "ippo": "rlrun.algorithms.ippo:IPPO",
+    "maddpg": "rlrun.algorithms.maddpg:MADDPG",
+    "mappo": "rlrun.algorithms.mappo:MAPPO",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "qmix": "rlrun.algorithms.qmix:QMIX",
     "qtopt": "rlrun.algorithms.qtopt:QTOpt",
     "r2d2": "rlrun.algorithms.r2d2:R2D2",
     "r2d3": "rlrun.algorithms.r2d3:R2D3",
     "sac": "rlrun.algorithms.sac:SAC",
     "td3": "rlrun.algorithms.td3:TD3",
+    "vdn": "rlrun.algorithms.vdn:VDN",
 }
 """Import paths of the algorithms that come with rlrun, by name."""
 

@@ -97,12 +97,7 @@ class PPO(Algorithm[PPOConfig]):
         clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]
         policy_loss = -masked_mean(surrogate.minimum(clipped), valid)
 
-        errors = (outputs.values - batch["value_targets"]).square()
-        if config.vf_clip_param is not None:
-            moved = (outputs.values - batch["values"]).clamp(-config.vf_clip_param, config.vf_clip_param)
-            errors = errors.maximum((batch["values"] + moved - batch["value_targets"]).square())
-        value_loss = masked_mean(errors, valid)
-
+        value_loss = masked_mean(self.value_errors(outputs, batch), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
         return Loss(
             total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
@@ -115,6 +110,15 @@ class PPO(Algorithm[PPOConfig]):
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
             },
         )
+
+    def value_errors(self, outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
+        """Squared errors of the values, bounded as the policy's change is if asked for, [S, L]."""
+        bound = self.config.vf_clip_param
+        errors: Tensor = (outputs.values - batch["value_targets"]).square()
+        if bound is not None:
+            moved = (outputs.values - batch["values"]).clamp(-bound, bound)
+            errors = errors.maximum((batch["values"] + moved - batch["value_targets"]).square())
+        return errors
 
     @property
     def mode(self) -> RolloutMode:

@@ -10,7 +10,13 @@ import numpy as np
 from rlrun.data.packing import zeroed
 from rlrun.data.tree import map_tree
 
-CLOSING_COLUMNS = ("obs", "values", "q_values")
+WORLD_STATE = "world_state"
+"""Column of a fragment with the whole world's state, the same for all agents of it, [T + 1, B, D]."""
+
+ACTS = "acts"
+"""Column of a fragment that says whether an agent acts in a row, the closing one included, [T + 1, B]."""
+
+CLOSING_COLUMNS = ("obs", "values", "q_values", WORLD_STATE, ACTS)
 """Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
 
 

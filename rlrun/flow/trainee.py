@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LearnerFactory
     from rlrun.policy.policy import Policy
+    from rlrun.worlds.world import WorldView
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Trainee:
         lag: How old the weights were that collected what it learned from.
         is_sparse: Whether its fragments may have many empty rows, of slots that no agent owns: they are left out of
             minibatches.
+        world: What its world is, where there are many agents.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Trainee:
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
     is_sparse: bool = False
+    world: WorldView | None = None
 
     @property
     def learner(self) -> Learner:

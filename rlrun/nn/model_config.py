@@ -97,10 +97,21 @@ class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 
 
+@fixed("a value network beside it sees something else", shared_value=False)
+@fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
+class StateValueModelConfig(FeedForwardModelConfig):
+    """The networks of a policy and of a value that may see more than the policy does."""
+
+
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):
     """The network between observations and the values of all actions."""
+
+
+@fixed("networks of teams are built by rlrun", module=None)
+class TeamQModelConfig(QModelConfig):
+    """The network between observations and action values that the members of a team share."""
 
 
 @fixed("networks that take actions are built by rlrun", module=None)

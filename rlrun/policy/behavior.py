@@ -67,8 +67,10 @@ class BehaviorPolicy:
         normalize_observations: Whether observations are shifted and scaled before the network sees them.
         parameter_noise: Noise on the network's parameters while it collects; None for none.
         recording: What fragments tell besides actions; None for nothing.
+        world_columns: What fragments tell of the whole world: `WORLD_STATE`, `ACTS`, both or neither.
 
     Attributes:
+        world_columns: What fragments tell of the whole world.
         filter: Shifts and scales observations; None if they stay as they are.
         weights_version: Version of the weights it acts with, -1 before the first.
     """
@@ -83,6 +85,7 @@ class BehaviorPolicy:
         normalize_observations: bool,
         parameter_noise: ParameterNoise | None = None,
         recording: Recording | None = None,
+        world_columns: tuple[str, ...] = (),
     ) -> None:
         self._is_masked = is_masked(leaves)
         if self._is_masked:
@@ -92,6 +95,7 @@ class BehaviorPolicy:
         self.exploration = exploration
         self.parameter_noise = parameter_noise
         self.recording = recording
+        self.world_columns = world_columns
         self.filter = ObservationFilter(leaves) if normalize_observations else None
         self.weights_version = -1
         self._collecting = network if parameter_noise is None else copy.deepcopy(network)

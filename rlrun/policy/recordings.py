@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
 from rlrun.policy.behavior import BehaviorPolicy
+
+LEAST_VARIANCE = 1e-2
+"""Value targets that vary less are not blown up by normalisation."""
 
 
 class LogProbsAndValues:
@@ -70,9 +73,82 @@ class LogProbsAndValues:
             return
         missing = len(values) - 1 if self._come_along else 0
         cells = values[missing:].size
-        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), batch["obs"])
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), self.value_inputs(batch))
         heads, _ = self.value_network({"obs": rows})
         values[missing:] = heads["value"].reshape(-1, values.shape[1])
+
+    def value_inputs(self, batch: SampleBatch) -> Any:
+        """Returns what the value network sees, a tree of [T + 1, B, ...]."""
+        return batch["obs"]
+
+
+class LogProbsAndStateValues(LogProbsAndValues):
+    """`logp` and `values` as `LogProbsAndValues`, with values that are normalised, and may see the world's state.
+
+    Args:
+        action_space: The distributions.
+        value_network: Has a head `value`, of normalised values.
+        moments_at: Where the moments of `rlrun.policy.value_norm` begin in the parameters that are loaded.
+        sees_state: Whether the network sees the world's state.
+        sees_observation: Whether it sees the agent's own observation.
+    """
+
+    def __init__(
+        self,
+        action_space: StochasticActions,
+        value_network: ActingNetwork,
+        *,
+        moments_at: int,
+        sees_state: bool,
+        sees_observation: bool,
+    ) -> None:
+        super().__init__(action_space, value_network)
+        self.moments_at = moments_at
+        self.sees_state = sees_state
+        self.sees_observation = sees_observation
+        self._moments: Floats = np.zeros(3, np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        super().load(flat)
+        self._moments = flat[self.moments_at : self.moments_at + 3].copy()
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Filters the observations, and adds log-probabilities and values in the scale of rewards."""
+        super().postprocess(batch, policy)
+        batch["values"] = denormalized(batch["values"], self._moments)
+
+    def value_inputs(self, batch: SampleBatch) -> Any:
+        """Returns what the value network sees."""
+        return value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
+
+
+def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool) -> dict[str, Any]:
+    """Returns what a value of the world's state is a function of, a tree of [..., ...].
+
+    Args:
+        batch: `obs`, as the network is to see it, and the world's state.
+        sees_state: Whether it sees the state.
+        sees_observation: Whether it sees the agent's own observation.
+    """
+    state = {"state": batch[WORLD_STATE]} if sees_state else {}
+    return {**state, **({"observation": batch["obs"]} if sees_observation else {})}
+
+
+def denormalized(outputs: Floats, moments: Floats) -> Floats:
+    """Returns normalised values in the scale of rewards, [...]: the inverse of `rlrun.policy.value_norm.normalized`.
+
+    Args:
+        outputs: Normalised values, [...].
+        moments: The moments, [3].
+    """
+    mean, square, weight = moments.astype(np.float64).tolist()
+    if not weight:
+        return outputs
+    mean, square = mean / weight, square / weight
+    deviation = np.sqrt(max(square - mean * mean, LEAST_VARIANCE))
+    values: Floats = (outputs * deviation + mean).astype(np.float32)
+    return values
 
 
 class QValues:

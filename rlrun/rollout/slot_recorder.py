@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
+from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, WORLD_STATE, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace
@@ -66,7 +66,7 @@ class SlotRecorder:
         self._max_replay_s = max_replay_s
         kind = _ParallelSlots if worlds.clock == "parallel" else _PerAgentSlots
         self._policies = {
-            policy: kind(behaviors[policy], worlds.spaces[policy].observation, slots, length)
+            policy: kind(behaviors[policy], worlds.spaces[policy].observation, slots, length, worlds.num_worlds)
             for policy, slots in worlds.slots.items()
         }
         self._rows: WorldRows | None = None
@@ -82,13 +82,13 @@ class SlotRecorder:
         rows = worlds.reset() if self._rows is None else self._rows
         step = timed(ENV_STEP, worlds.step)
         acts = {policy: timed(INFERENCE, own.behavior.act) for policy, own in policies.items()}
-        for policy, own in policies.items():
-            own.begin(rows.policies[policy])
+        for own in policies.values():
+            own.begin(rows)
         stepped, ended = np.empty((2, length, worlds.num_worlds), np.bool_)
         missing_finals = 0
         for t in range(length):
             actions = {
-                policy: own.act(t, rows.policies[policy], acts[policy], noise[policy][t])
+                policy: own.act(t, rows.policies[policy], rows.states, acts[policy], noise[policy][t])
                 for policy, own in policies.items()
             }
             rows = step(actions)
@@ -105,7 +105,7 @@ class SlotRecorder:
         batches, filled, closing, agent_episodes = {}, {}, {}, {}
         for policy, own in policies.items():
             agent_episodes[policy] = own.episodes()
-            batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], lengths)
+            batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], rows.states, lengths)
             self._check(policy, batches[policy]["obs"], filled[policy])
         return Recorded(
             batches=batches,
@@ -211,16 +211,19 @@ class _ParallelSlots:
         space: Space of an observation.
         slots: B.
         length: T.
+        num_worlds: W.
 
     Attributes:
         behavior: What acts.
         rewards: What each slot's agent was given in each step of this fragment, [T, B].
     """
 
-    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int) -> None:
+    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int, num_worlds: int) -> None:
         self.behavior = behavior
         self.num_slots = slots
         self.length = length
+        self.per_world = slots // num_worlds
+        self.world_state: NDArray[Any] | None = None
         self.batch = SampleBatch()
         self.just_ended = np.zeros(slots, np.bool_)
         self.rewards = np.zeros((length, slots))
@@ -239,10 +242,15 @@ class _ParallelSlots:
                     leaf.fill(0)
         return batch
 
-    def begin(self, rows: SlotRows) -> None:
+    def begin(self, rows: WorldRows) -> None:
         """Begins a fragment."""
         length, slots = self.length, self.num_slots
         self.batch = self.batch_of_nothing()
+        if WORLD_STATE in self.behavior.world_columns:
+            states = rows.states
+            assert states is not None  # the policy was built for a world that has states
+            self.world_state = np.zeros((length + 1, slots, *states.shape[1:]), states.dtype)
+            self.batch[WORLD_STATE] = self.world_state
         self.observed = map_tree(
             lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(self._space, slots)
         )
@@ -252,7 +260,7 @@ class _ParallelSlots:
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
         self._agents: dict[tuple[int, int], str] = {}
 
-    def act(self, t: int, rows: SlotRows, act: Any, noise: Floats) -> Any:
+    def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, act: Any, noise: Floats) -> Any:
         """Acts, and records the step; returns actions for the worlds, [B, ...].
 
         The policy is asked about final observations too: what it makes of them closes the steps before.
@@ -262,16 +270,32 @@ class _ParallelSlots:
         self.filled[t] = shown
         if shown.all():
             record_row(self.observed, t, rows.observations)
+            if self.world_state is not None:
+                self.world_state[t] = self.of_slots(states)
             return act(rows.observations, noise, self.batch, t, rows.starts)
         if not shown.any():
             return self._idle
-        self.see(t, rows.observations, shown)
+        self.see(t, rows.observations, states, shown)
         return act(rows.observations, noise, self.batch, t, rows.starts, shown)
 
-    def see(self, t: Any, observations: Any, shown: Any) -> None:
-        """Records observations of slots that show one, in row t or in a row for each of them; the rest stays zeros."""
+    def see(self, t: Any, observations: Any, states: NDArray[Any] | None, shown: Any) -> None:
+        """Records what slots that show an observation see, in row t or in a row for each of them; the rest stays zeros.
+
+        Args:
+            t: The row or rows.
+            observations: Leaves [B, ...].
+            states: The worlds' states, [W, ...], where the policy records them.
+            shown: Which slots, [B] or numbers of slots.
+        """
         for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):
             leaf[t, shown] = observed[shown]
+        if self.world_state is not None:
+            self.world_state[t, shown] = self.of_slots(states)[shown]
+
+    def of_slots(self, states: NDArray[Any] | None) -> NDArray[Any]:
+        """Returns the worlds' states [W, ...] for each slot, [B, ...]."""
+        assert states is not None
+        return np.repeat(states, self.per_world, axis=0)
 
     def take(self, t: int, rows: SlotRows) -> bool:
         """Takes what a step gave; returns whether it ended somebody's episode."""
@@ -292,18 +316,23 @@ class _ParallelSlots:
         ends = self.terminateds | self.truncateds
         return self._sums.add(self.rewards, ends, self.acted, self._infos, self._agents)
 
-    def end(self, rows: SlotRows, lengths: list[int]) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+    def end(
+        self, rows: SlotRows, states: NDArray[Any] | None, lengths: list[int]
+    ) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
         """Ends a fragment.
 
         Args:
             rows: What the slots show behind it.
+            states: The states of the worlds behind it, [W, ...].
             lengths: Steps of each world's episode, [W].
 
         Returns:
             The batch, which rows are filled [T, B], and the rows and slots of final observations that stand in the
             closing row alone.
         """
-        self.see(self.length, rows.observations, rows.acts | self.just_ended)
+        self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
+        if ACTS in self.behavior.world_columns:
+            self.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
         self.batch.update(
             obs=self.observed,
             rewards=self.rewards,
@@ -371,14 +400,14 @@ class _PerAgentSlots(_ParallelSlots):
     A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
     """
 
-    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int) -> None:
-        super().__init__(behavior, space, slots, length)
+    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int, num_worlds: int) -> None:
+        super().__init__(behavior, space, slots, length, num_worlds)
         self._next = np.zeros(slots, np.int64)
         self._open = np.full(slots, NO_ROW, np.int64)
         self._carried: dict[str, Any] = {}
         self._carries = np.zeros(slots, np.bool_)
 
-    def begin(self, rows: SlotRows) -> None:
+    def begin(self, rows: WorldRows) -> None:
         """Begins a fragment with the steps that the last one left open."""
         super().begin(rows)
         shape = self.rewards.shape
@@ -410,7 +439,7 @@ class _PerAgentSlots(_ParallelSlots):
             "weights_version": self._versions,
         }
 
-    def act(self, t: int, rows: SlotRows, act: Any, noise: Floats) -> Any:
+    def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, act: Any, noise: Floats) -> Any:
         """Acts, and records each step in its slot's next row; returns actions for the worlds, [B, ...]."""
         self.acted[t] = rows.acts
         self._open[self.just_ended] = NO_ROW
@@ -421,7 +450,7 @@ class _PerAgentSlots(_ParallelSlots):
             return self._idle
         own = self._next[slots]
         actions = act(rows.observations, noise, self.batch, t, rows.starts, shown, own)
-        self.see(own, rows.observations, slots)
+        self.see(own, rows.observations, states, slots)
         self._rows_filled[own, slots] = True
         self._next[slots] += 1
         acting = rows.acts.nonzero()[0]
@@ -437,7 +466,9 @@ class _PerAgentSlots(_ParallelSlots):
         self.just_ended = ended & (self._open != NO_ROW)
         return bool(ended.any())
 
-    def end(self, rows: SlotRows, lengths: list[int]) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+    def end(
+        self, rows: SlotRows, states: NDArray[Any] | None, lengths: list[int]
+    ) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
         """Ends a fragment, and carries what is open; see the class."""
         at, slots = (self._open_at != NO_ROW).nonzero()
         own = self._open_at[at, slots]
@@ -448,7 +479,7 @@ class _PerAgentSlots(_ParallelSlots):
         self._log_actions()
         if self._log.is_full:
             self._log.trim(max(lengths))
-        self.see(self.length, rows.observations, rows.acts | self.just_ended)
+        self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
         self._carry(rows.acts)
         self.batch.update(
             obs=self.observed,

@@ -25,6 +25,7 @@ from rlrun.training.plugin_results import demand
 from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
@@ -91,18 +92,23 @@ def assemble(
 
 
 @dataclass(frozen=True)
-class _World:
+class PoliciesInWorld:
     """What a world says of itself and of its policies.
 
     Attributes:
         spaces: Of each policy's agents.
-        slots: Of each policy, in one world.
+        views: What else each policy can be built for.
         agents: The possible agents.
     """
 
     spaces: Mapping[str, Spaces]
-    slots: Mapping[str, int]
+    views: Mapping[str, WorldView]
     agents: tuple[str, ...]
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """Agent slots of each policy in one world."""
+        return {policy: view.slots for policy, view in self.views.items()}
 
 
 def _in_world(
@@ -116,14 +122,20 @@ def _in_world(
 ) -> RunningTraining:
     """Returns what trains the policies of a world."""
     sampling, mapping = policies.sampling, PolicyMapping(tuple(policies.algorithms), policies.mapping)
-    world = _looked_at(env, mapping, policies.slots)
+    world = policies_in_world(env, mapping, policies.slots)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
     length = sampling.rollout_fragment_length or min(wanted.values())
     making = {
         policy: _Making(
             algorithm,
-            AlgorithmLearnerFactory(algorithm, world.spaces[policy], _seed_of(policy, policies, seed), update_executor),
+            AlgorithmLearnerFactory(
+                algorithm,
+                world.spaces[policy],
+                _seed_of(policy, policies, seed),
+                update_executor,
+                world.views[policy],
+            ),
             announce,
         )
         for policy, algorithm in algorithms.items()
@@ -137,7 +149,7 @@ def _in_world(
         behaviors=behaviors,
         rewards={policy: rewards_of(algorithm.config) for policy, algorithm in algorithms.items()},
         mapping=mapping,
-        slots=dict(world.slots),
+        slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
         timeout_s=sampling.worker_timeout_s,
     )
@@ -164,11 +176,12 @@ def _seed_of(policy: str, policies: Policies, seed: int) -> int:
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
 
 
-def _looked_at(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> _World:
+def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
     """Makes one world, to see what it is."""
     world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
-        return _World(dict(world.spaces), dict(world.slots), tuple(world.possible_agents))
+        views = {policy: WorldView(world.state_space, number, world.clock) for policy, number in world.slots.items()}
+        return PoliciesInWorld(dict(world.spaces), views, tuple(world.possible_agents))
     finally:
         world.close()
 
@@ -283,6 +296,7 @@ class _Making:
             workers=PolicyWorkers(workers, name),
             clock=Clock(schedules, workers.counts, start_learner, self.algorithm.clock_unit),
             is_sparse=is_sparse,
+            world=self.factory.world,
         )
 
 

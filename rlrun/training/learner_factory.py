@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlrun.learner.reducer import Reducer
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.policy import Policy
+    from rlrun.worlds.world import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Updates from which they are compiled.
@@ -55,12 +56,14 @@ class AlgorithmLearnerFactory:
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
         update_executor: How updates are computed.
+        world: What the policy's world is, where there are many agents.
     """
 
     algorithm: Algorithm[Any]
     env: EnvConfig | Spaces
     seed: int
     update_executor: UpdateExecutor
+    world: WorldView | None = None
 
     @cached_property
     def spaces(self) -> Spaces:
@@ -71,8 +74,10 @@ class AlgorithmLearnerFactory:
         """Returns the policy with its first parameters."""
         from rlrun.policy.policy import Policy
 
-        policy = self.algorithm.policy(self.spaces, child_seed(self.seed, "parameters"))
-        return demand(policy, Policy, self.algorithm, "policy")
+        algorithm, seed = self.algorithm, child_seed(self.seed, "parameters")
+        if self.world is None:
+            return demand(algorithm.policy(self.spaces, seed), Policy, algorithm, "policy")
+        return demand(algorithm.policy_in_world(self.spaces, self.world, seed), Policy, algorithm, "policy_in_world")
 
     def __call__(
         self,
@@ -117,7 +122,8 @@ class AlgorithmLearnerFactory:
             return None
         scheduled = config.scheduled_fields()  # their values come in with each update
         settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
-        return json.dumps([*named, settings, *scheduled, *map(str, self.spaces)], sort_keys=True)
+        shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
+        return json.dumps([*named, settings, *scheduled, *map(str, shapes)], sort_keys=True)
 
 
 def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], None]) -> Learner:

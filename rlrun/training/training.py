@@ -19,7 +19,7 @@ from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.world_evaluation import evaluate_world
-from rlrun.training.assembly import assemble
+from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
@@ -170,10 +170,14 @@ class Training:
             EnvironmentUnusable: The env cannot be made here.
             EnvError: The env's own code raised.
         """
-        for policy, spaces in self._spaces().items():
-            self.policies.algorithms[policy].policy(spaces, self.seed)
-        if isinstance(self.env, WorldConfig):
-            self.plan()  # refuses algorithms that cannot learn side by side
+        if isinstance(self.env, EnvConfig):
+            self.algorithm.policy(spaces_of(self.env), self.seed)
+            return
+        mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
+        world = policies_in_world(self.env, mapping, self.policies.slots)
+        for policy, algorithm in self.policies.algorithms.items():
+            algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
+        self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig | WorldConfig) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.

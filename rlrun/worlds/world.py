@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import gymnasium
@@ -17,6 +18,21 @@ WorldClock = Literal["parallel", "per_agent"]
 decision, where agents take turns or act at different speeds (`per_agent`)."""
 
 Info = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WorldView:
+    """What a policy can be built for in a world, besides its agents' own spaces.
+
+    Attributes:
+        state_space: Space of the whole world's state; None where there is none.
+        slots: Most agents of a world that the policy acts for at a time, K.
+        clock: What a row of experience is.
+    """
+
+    state_space: gymnasium.spaces.Box | None
+    slots: int
+    clock: WorldClock
 
 
 class WorldStep(NamedTuple):

@@ -8,8 +8,9 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Operator
 from rlrun.metric import Metric
-from rlrun.registry import BUILT_IN
+from rlrun.registry import BUILT_IN, algorithm_class
 from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
 
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
@@ -25,6 +26,7 @@ RUNS = {
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Gorila": ("CartPole-v1", REPLAY),
+    "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
@@ -32,6 +34,12 @@ RUNS = {
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
     "SAC": ("Pendulum-v1", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
+}
+RUNS_IN_A_WORLD = {
+    "maddpg": REPLAY,
+    "mappo": {**ON_POLICY, "minibatch_size": 32},
+    "qmix": REPLAY,
+    "vdn": REPLAY,
 }
 
 
@@ -47,8 +55,20 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", RUNS_IN_A_WORLD)
+def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
+    cls = algorithm_class(name)
+    world = WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame")
+    with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
+        declared = training.metrics()
+        result = [training.step() for _ in range(2)][-1]
+    assert [key for key in result if not any(metric.matches(key) for metric in declared)] == []
+    learned = {f"policies/default/learner/{metric.name}" for metric in cls.learner_metrics}
+    assert learned <= set(result)
+
+
 def test_every_built_in_algorithm_is_run_above_but_the_one_that_needs_a_file() -> None:
-    classes = {path.rpartition(":")[2] for path in BUILT_IN.values()}
+    classes = {path.rpartition(":")[2] for name, path in BUILT_IN.items() if name not in RUNS_IN_A_WORLD}
     assert classes - set(RUNS) == {"R2D3"}
 
 

@@ -1,0 +1,18 @@
+"""IPPO: independent PPO, for agents of a world that each have a value of their own observation."""
+
+from __future__ import annotations
+
+from rlrun.algorithms.mappo import MAPPO, MAPPOConfig
+from rlrun.config import fixed
+
+
+@fixed("ippo's value sees what the agent sees; use mappo", centralised_value=False, value_sees_observation=True)
+class IPPOConfig(MAPPOConfig):
+    """Settings of IPPO: MAPPO's, but for what the value sees (de Witt et al., arXiv:2011.09533)."""
+
+
+class IPPO(MAPPO):
+    """MAPPO whose value sees nothing but what the agent sees itself."""
+
+    Config = IPPOConfig
+    config: IPPOConfig

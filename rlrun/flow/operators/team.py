@@ -1,0 +1,115 @@
+"""Fragments of agents as fragments of their teams: who learns together stands in one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.packing import zeroed
+from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.flow import StatefulOperator
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+TeamReward = Literal["sum", "once"]
+"""What a team is given in a step: the sum of its members' rewards, or the one that all of them were given, once."""
+
+GIVEN = "given"
+"""Part of a team's observation: what each member was given in the step before it, [T + 1, W, K]."""
+
+
+class Team(StatefulOperator):
+    """Makes of a fragment [T, W * K] of a parallel world one of teams [T, W]; works on pairs of worker and fragment.
+
+    All K slots of a world are one team, and a row is the same moment for all of them. An observation is a tree of
+    `agents` [T + 1, W, K, ...], of who is `present` [T + 1, W, K] and, where it was recorded, of the world's `state`
+    [T + 1, W, ...]; actions are [T, W, K]. Who is absent shows zeros.
+
+    Present is who acts, and in the row behind it whose episode was cut off: what it would still have got counts, while
+    a member that ended for good adds nothing. The team's episode goes on as long as one of its members acts; it was cut
+    off if one of those who ended last was, and else ended for good.
+
+    Args:
+        trainee: Whose team it is.
+        reward: What the team is given in a step; `once` is the mean of what those who acted were given.
+        shows_given: Whether observations tell what each member was given in the step before them, as `GIVEN`.
+    """
+
+    def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:
+        self.trainee = trainee
+        self.reward = reward
+        self.shows_given = shows_given
+        # By worker, whose episode was cut off by the last step of its last fragment, [W, K].
+        self._cut_off: dict[int | None, NDArray[np.bool_]] = {}
+        # By worker, what its members were given in that step, [W, K].
+        self._given: dict[int | None, NDArray[np.float32]] = {}
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"reward": self.reward}
+
+    def __call__(self, item: tuple[int | None, SampleBatch]) -> tuple[int | None, SampleBatch]:
+        """Returns the worker and the team's fragment."""
+        worker, fragment = item
+        world = self.trainee.world
+        assert world is not None  # the policy was built in a world
+
+        def by_team(leaf: NDArray[Any]) -> NDArray[Any]:
+            return leaf.reshape(len(leaf), -1, world.slots, *leaf.shape[2:])
+
+        valid, present = by_team(fragment["valid"]), by_team(fragment[ACTS]).copy()
+        acts_next = present[1:].any(-1)
+        cut_off = valid & by_team(fragment["truncateds"] & ~fragment["terminateds"])
+        present[1:] |= cut_off
+        if worker in self._cut_off:
+            present[0] |= self._cut_off[worker]
+        self._cut_off[worker] = cut_off[-1]
+        steps = valid.any(-1)
+        ends, was_cut_off = steps & ~acts_next, cut_off.any(-1)
+        each = np.where(valid, by_team(fragment["rewards"]), 0).astype(np.float32)
+        rewards = each.sum(-1)
+        if self.reward == "once":
+            rewards = rewards / valid.sum(-1).clip(1)
+        agents = map_tree(lambda leaf: _zeroed(by_team(leaf), present), fragment["obs"])
+        obs = {"agents": agents, "present": present}
+        if self.shows_given:
+            before = self._given.get(worker, np.zeros_like(each[0]))
+            obs[GIVEN] = np.concatenate([before[None], each])
+            self._given[worker] = each[-1]
+        if WORLD_STATE in fragment:
+            # Rows of slots that show nothing hold zeros; all who are present were shown the same.
+            first = present.argmax(-1)
+            time, team = np.indices(first.shape, sparse=True)
+            obs["state"] = by_team(fragment[WORLD_STATE])[time, team, first]
+        return worker, SampleBatch(
+            obs=obs,
+            actions=_zeroed(by_team(fragment["actions"]), valid),
+            rewards=rewards.astype(np.float32),
+            terminateds=ends & ~was_cut_off,
+            truncateds=ends & was_cut_off,
+            valid=steps,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Returns whose episodes were cut off last, and what was given last."""
+        return {
+            "cut_off": [[worker, flags.copy()] for worker, flags in self._cut_off.items()],
+            "given": [[worker, rewards.copy()] for worker, rewards in self._given.items()],
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._cut_off = {worker: np.array(flags, np.bool_) for worker, flags in state["cut_off"]}
+        self._given = {worker: np.array(rewards, np.float32) for worker, rewards in state["given"]}
+
+
+def _zeroed(leaf: NDArray[Any], holds: NDArray[np.bool_]) -> NDArray[Any]:
+    """Returns [T, W, K, ...] with zeros where `holds` [T, W, K] says that nothing is there."""
+    shape = leaf.shape
+    flat = zeroed(leaf.reshape(shape[0], -1, *shape[3:]), holds.reshape(shape[0], -1))
+    zeros: NDArray[Any] = flat.reshape(shape)
+    return zeros

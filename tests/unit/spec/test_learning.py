@@ -115,6 +115,18 @@ def test_a_population_changes_settings_of_policies_by_their_whole_paths() -> Non
 
 
 MUTATIONS = "scheduler.pbt.mutations"
+
+
+def test_pb2_explores_and_searchers_choose_settings_of_policies() -> None:
+    pb2 = {"interval_env_steps": 64, "bounds": {"policies.b.config.lr": [1e-4, 1e-3]}, "log_scale": []}
+    first = experiment(scheduler={"pb2": pb2}, num_samples=2).first_trial()
+    assert 1e-4 <= first.policies["b"].config.lr <= 1e-3
+    searched = experiment(**with_settings_of("a", gamma={"uniform": [0.9, 0.99]}), searcher="optuna", num_samples=3)
+    assert (searched.searches, list(searched.spaces())) == (True, [("policies", "a", "config", "gamma")])
+    values = {("policies", "a", "config", "gamma"): 0.95}
+    assert searched.trial(values, index=0, configuration=0, seed=0).policies["a"].config.gamma == 0.95
+
+
 SAMPLING = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 

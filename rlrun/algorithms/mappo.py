@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlrun.worlds.world import WorldView
 
 
+@fixed("values are normalised by the targets of whole minibatches", microbatch_size=None)
 @fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
 @defaults(lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2)
 class MAPPOConfig(PPOConfig):

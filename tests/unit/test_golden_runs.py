@@ -101,16 +101,12 @@ def test_a_setting_is_renamed_for_a_revision_that_does_not_know_its_old_name(
     }
 
 
-OF_WORLDS = {"ippo", "maddpg", "mappo", "qmix", "vdn"}
-"""Algorithms for agents in worlds; the runs are specs of envs."""
-
-
 def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be_run(
     golden: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # the runs name files of the repository
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
-    assert {entry["algorithm"] for entry in small.values()} == set(BUILT_IN) - OF_WORLDS
+    assert {entry["algorithm"] for entry in small.values()} == set(BUILT_IN)
     assert set(small) < set(full)
     entries = {name: golden.entry_here(spec) for name, spec in full.items()}
     assert [experiment.name for experiment in parse_experiments(entries)] == list(full)

@@ -7,12 +7,15 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
+from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithms.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.qmix import QMIX, QMIXConfig
 from rlrun.algorithms.vdn import VDN, VDNConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.learner.local_learner import LocalLearner
+from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
@@ -171,3 +174,18 @@ def test_only_the_members_network_travels_to_workers() -> None:
         policy = training.trainee.policy
         assert len(training.trainee.weights().acting) == sum(p.numel() for p in policy.module.agents.parameters())
         assert policy.parameters.size > len(training.trainee.weights().acting)
+
+
+def test_a_team_learns_beside_a_policy_that_learns_from_the_same_state() -> None:
+    policies = Policies(
+        {
+            "first": QMIX(QMIXConfig.parse({name: SMALL[name] for name in ("learning_starts", "minibatch_size")})),
+            "second": MAPPO(MAPPOConfig(train_batch_size=24, minibatch_size=12)),
+        },
+        SamplingSettings(num_envs_per_worker=3, min_env_steps_per_iteration=60),
+        mapping={"agent_0": "first", "agent_1": "second"},
+    )
+    with Training(GAME, policies, seed=1) as training:
+        result = training.step()
+    assert result["policies/first/sgd_steps"] > 0
+    assert result["policies/second/sgd_steps"] > 0

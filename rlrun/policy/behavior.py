@@ -102,6 +102,16 @@ class BehaviorPolicy:
         self._state: Floats = np.zeros((0, network.state_size), np.float32)
         self._runs_always = bool(network.state_size) or (recording is not None and recording.reads_heads)
 
+    @property
+    def network_noise(self) -> int:
+        """How many of a step's noise numbers are the network's own, the first ones."""
+        return self.exploration.network_noise
+
+    @property
+    def network_noise_every(self) -> int | None:
+        """Steps for which the network's own noise stays the same, as `Exploration` says."""
+        return self.exploration.network_noise_every
+
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how much to explore; recurrent state stays."""
         self.network.load(weights.acting)

@@ -256,12 +256,7 @@ class BehaviorPolicy:
 
         Recurrent state moves, of the slots that act.
         """
-        state: Floats | None = None
-        if self.network.state_size:
-            slots = len(leaves(observations)[0])
-            if len(self._state) != slots:
-                self._reset(np.ones(slots, np.bool_))
-            state = self._state
+        state = self._state_before(observations)
         heads, after = self.network({"obs": self.filtered(observations)}, state)
         if after is not None:
             self._state = after if acts is None or state is None else np.where(acts[:, None], after, state)
@@ -272,9 +267,17 @@ class BehaviorPolicy:
 
         Recurrent state does not move.
         """
-        state = self._state if self.network.state_size else None
-        heads, _ = self._collecting({"obs": self.filtered(observations)}, state)
+        heads, _ = self._collecting({"obs": self.filtered(observations)}, self._state_before(observations))
         return heads
+
+    def _state_before(self, observations: Any) -> Floats | None:
+        """Returns the recurrent state before observations [B, ...], that of episode starts where none acted so far."""
+        if not self.network.state_size:
+            return None
+        slots = len(leaves(observations)[0])
+        if len(self._state) != slots:
+            self._reset(np.ones(slots, np.bool_))
+        return self._state
 
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""

@@ -66,6 +66,16 @@ class WorkerBehavior(Protocol):
         """Turns a recorded fragment into what is learned from, in place."""
         ...
 
+    def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
+        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        ...
+
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns actions for the env, [B, ...], outside of fragments: drawn, or without a generator the likeliest."""
+        ...
+
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""
         ...

@@ -3,6 +3,7 @@
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
               workers        places of the envs, counters
+              league         where there are seats: pool and pay-offs
               trainees       by name: learner, filters and flow
 
 A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
@@ -30,7 +31,7 @@ from rlrun.worlds.any_env import AnyEnv, parse_env
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
-SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
+SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1, "league": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
 
 

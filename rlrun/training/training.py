@@ -14,11 +14,12 @@ from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.league.league import LEAGUE_METRICS
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.world_evaluation import evaluate_world
+from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
@@ -154,8 +155,11 @@ class Training:
         acting = self._started().acting
         self.check_fits(world)
         if isinstance(world, WorldConfig):
-            mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
-            behaviors = {policy: own.behavior() for policy, own in acting.items()}
+            mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
+            behaviors: dict[str, ActsInWorld] = {
+                **{policy: own.behavior() for policy, own in acting.items()},
+                **self._started().seats(),
+            }
             return evaluate_world(
                 behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
             )
@@ -203,7 +207,8 @@ class Training:
             check_same_spaces(env, self.env)
 
     def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
-        return spaces_of_policies(world, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+        found = spaces_of_policies(world, PolicyMapping(self.policies.acting, self.policies.mapping))
+        return {policy: found[policy] for policy in self.policies.algorithms}
 
     def _spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces; makes an env, or a world, to ask it."""
@@ -221,7 +226,8 @@ class Training:
             return metric_table(self.algorithm, self.plan())
         # What an algorithm reports does not depend on where it learns, so that no world has to be made.
         plans = {policy: Training(_ANY_ENV, algorithm).plan() for policy, algorithm in self.policies.algorithms.items()}
-        return world_metric_table({policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()})
+        learned = {policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()}
+        return [*world_metric_table(learned), *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def describe_network(self) -> list[str]:
         """Returns in lines what the network's settings that are left to the observations come to, and how these enter.

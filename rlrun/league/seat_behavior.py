@@ -71,6 +71,13 @@ class SeatBehavior:
         for member in lineup.members:
             if member.weights is None and member.name not in self._scripts:
                 self._scripts[member.name] = _ScriptPlayer(member.name, self._space)
+        self._dismiss_strangers()
+
+    def _dismiss_strangers(self) -> None:
+        """Frees slots of opponents of whom nothing is known; without a lineup it waits for one."""
+        if self._members:
+            known = {*self._members, *self._players, *self._scripts}
+            self._holds = [name if name in known else "" for name in self._holds]
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Is told in which slots it acts."""
@@ -123,11 +130,11 @@ class SeatBehavior:
         number = len(shown)
         if len(self._holds) != number:
             self._holds = [""] * number
-        for slot in (starts & shown).nonzero()[0].tolist():
-            drawn = int(np.searchsorted(self._bounds, noise[slot, CHOICE], side="right"))
-            self._holds[slot] = self._names[min(drawn, len(self._names) - 1)]
         slots_of: dict[str, list[int]] = {}
         for slot in undecided(observations, shown).nonzero()[0].tolist():
+            if starts[slot] or not self._holds[slot]:
+                drawn = int(np.searchsorted(self._bounds, noise[slot, CHOICE], side="right"))
+                self._holds[slot] = self._names[min(drawn, len(self._names) - 1)]
             slots_of.setdefault(self._holds[slot], []).append(slot)
         actions = np.zeros((number, *self._space.action_shape), self._space.action_dtype)
         for name, slots in slots_of.items():
@@ -179,19 +186,16 @@ class SeatBehavior:
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned, once it has a lineup.
+        """Goes on with what `state` returned; a lineup may come before it or behind.
 
-        Raises:
-            ValueError: If somebody sat there who is neither in the lineup nor among the saved.
+        Only the lineup says which scripts there are: where one sat that is not in it, another opponent takes over.
         """
-        holds = [str(name) for name in state["holds"]]
+        self._holds = [str(name) for name in state["holds"]]
         self._players = {}
         for name, saved in state["players"].items():
             self._players[name] = self._made(Member(name, saved["policy"], loaded_weights(saved["weights"])))
             self._players[name].load_state(saved["behavior"])
-        if strangers := {*holds} - {"", *self._members, *self._players}:
-            raise ValueError(f"{', '.join(sorted(strangers))} sat in a seat and is not known")
-        self._holds = holds
+        self._dismiss_strangers()
 
 
 def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:

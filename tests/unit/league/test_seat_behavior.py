@@ -160,10 +160,32 @@ def test_a_seat_that_is_restored_in_mid_game_goes_on_bit_for_bit_though_its_oppo
         np.testing.assert_array_equal(recorded(restored, again, fragment)["actions"], batch["actions"])
 
 
-def test_a_saved_seat_names_no_code_to_be_run() -> None:
-    behavior = seat(self_that_takes(0, "main:0"))
-    with pytest.raises(ValueError, match="os:abort sat in a seat and is not known"):
-        behavior.load_state({"holds": ["os:abort"], "players": {}})
+def test_a_saved_seat_names_no_code_to_be_run_and_another_opponent_takes_over() -> None:
+    behavior = seat(self_that_takes(2, "main:0"))
+    behavior.load_state({"holds": ["os:abort"], "players": {}})
+    nothing = np.zeros(1, np.bool_)
+    noise = behavior.noise(generator(0, "noise"), 1, 1)[0]
+    record = behavior.allocate_fragment(1, 1)
+    assert behavior.act(np.ones((1, 2), np.float32), noise, record, 0, nothing).tolist() == [2]
+
+
+def test_a_seat_that_is_made_anew_goes_on_whether_its_lineup_comes_before_its_state_or_behind() -> None:
+    script, noise = Member(f"{__name__}:AnyOf"), seat(self_that_takes(0, "main:0")).noise(generator(1, "noise"), 2, 6)
+    members = script, self_that_takes(3, "main:0")
+    observations, begins = np.ones((6, 2), np.float32), np.ones(6, np.bool_)
+    first = seat(*members)
+    first.act(observations, noise[0], first.allocate_fragment(1, 6), 0, begins)
+    state = first.state()
+    expected = first.act(observations, noise[1], first.allocate_fragment(1, 6), 0, ~begins)
+    assert set(state["holds"]) == {script.name, "main:0"}
+    for lineup_first in (True, False):
+        behavior = policy().behavior()
+        anew = SeatBehavior({"main": behavior}, behavior.action_space)
+        steps = [lambda anew=anew: anew.load(lineup(*members)), lambda anew=anew: anew.load_state(state)]
+        for step in steps if lineup_first else reversed(steps):
+            step()
+        found = anew.act(observations, noise[1], anew.allocate_fragment(1, 6), 0, ~begins)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_scripts_act_in_slots_beside_selves_and_draw_from_the_noise() -> None:

@@ -61,6 +61,28 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     return dict(state)
 
 
+def league_table(content: Content) -> dict[str, Any] | None:
+    """Returns the ratings and pay-offs that a checkpoint holds; None where there is no league.
+
+    Raises:
+        CheckpointError: They are none.
+    """
+    if "league" not in content.state:
+        return None
+    with refusing("section of its league"):
+        found: dict[str, Any] = section_state(content.state, "league")["table"]
+        return {
+            "ratings": {str(name): float(rating) for name, rating in found["ratings"].items()},
+            "payoffs": [
+                {
+                    **{side: str(games[side]) for side in ("first", "second")},
+                    **{ending: int(games[ending]) for ending in ("wins", "draws", "losses")},
+                }
+                for games in found["payoffs"]
+            ],
+        }
+
+
 def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
     """Returns the sections of one trainee.
 

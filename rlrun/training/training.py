@@ -7,14 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
-from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
+from rlrun.functional.seeding import child_seed
 from rlrun.league.league import LEAGUE_METRICS
+from rlrun.league.matches import Matches
+from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
@@ -35,9 +39,11 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
+    from rlrun.league.ratings import Outcomes
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.training.acting import ActingPolicy
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
@@ -165,6 +171,60 @@ class Training:
             )
         (alone,) = acting.values()
         return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
+
+    def versus(
+        self,
+        opponent: Training | str,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        explore: bool = False,
+        policy: str = "",
+        opponent_policy: str = "",
+    ) -> Outcomes:
+        """Returns how games of a policy against an opponent ended in this world, each side played in half of them.
+
+        Args:
+            opponent: Another training, or package.module:Name of a scripted opponent.
+            episodes: How many games, rounded up to an even number.
+            seed: Seed of the games.
+            explore: Whether policies draw their actions. In a world without chance two that do not play the same game
+                again and again.
+            policy: Which policy plays; "" for the first.
+            opponent_policy: Which policy of the other training plays; "" for the first.
+
+        Raises:
+            UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
+        """
+        world = self.env.in_evaluation()
+        if not isinstance(world, WorldConfig):
+            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        mine = self._acting_for(policy)
+        behavior: ActsInWorld
+        if isinstance(opponent, str):
+            example = np.asarray(mine.trainee.spaces.action.sample())
+            behavior = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+        else:
+            other = opponent._acting_for(opponent_policy)
+            if other.trainee.spaces != mine.trainee.spaces:
+                raise UsageError(
+                    f"the policies cannot play one another: one has {mine.trainee.spaces}, the other "
+                    f"{other.trainee.spaces}"
+                )
+            behavior = other.behavior()
+        return Matches(world).play(mine.behavior(), behavior, episodes, seed, explore=explore)
+
+    def _acting_for(self, policy: str) -> ActingPolicy:
+        """Returns what acts for a policy, "" for the first.
+
+        Raises:
+            UsageError: There is no such policy.
+        """
+        acting = self._started().acting
+        name = policy or next(iter(acting))
+        if name not in acting:
+            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, acting)}; there are {', '.join(acting)}")
+        return acting[name]
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.

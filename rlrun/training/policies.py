@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
@@ -98,7 +98,12 @@ class Policies:
             name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
         }
         sampling = WorldSamplingSettings.parse_earlier(data["config"])
-        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
+        policies = cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
+        seats = {
+            str(name): SeatSettings.parse(each, path=f"seats.{name}")
+            for name, each in dict(data.get("seats") or {}).items()
+        }
+        return replace(policies, seats=seats, league=LeagueSettings.parse(data.get("league") or {}, path="league"))
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data from which `from_data` makes equal ones."""
@@ -113,7 +118,17 @@ class Policies:
             "policies": {policy: spec.to_data() for policy, spec in specs.items()},
             "mapping": dict(self.mapping) if isinstance(self.mapping, Mapping) else self.mapping,
             "train": list(self.train),
+            **self._seats_to_data(),
             "config": self.sampling.to_data(),
+        }
+
+    def _seats_to_data(self) -> dict[str, Any]:
+        """Returns what is said of seats and of their league; nothing where there are none."""
+        if not self.seats:
+            return {}
+        return {
+            "seats": {seat: settings.to_data() for seat, settings in self.seats.items()},
+            "league": self.league.to_data(),
         }
 
     @property
@@ -131,6 +146,8 @@ class Policies:
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
         if (self.slots, self.mapping, self.train) != (others.slots, others.mapping, others.train):
+            return False
+        if (self.seats, self.league) != (others.seats, others.league):
             return False
         if not self.is_alone and self.sampling != others.sampling:
             return False

@@ -74,6 +74,10 @@ class League:
             for policy, trainee in self._trainees.items():
                 self.pool.add(policy, trainee.weights())
 
+    def clear(self) -> None:
+        """Forgets all members and games: what is learned from now on goes on from other weights."""
+        self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
+
     def advance(self, iteration: int) -> None:
         """Takes snapshots behind an iteration, if they are due, and lets them play against all others."""
         if iteration % self._settings.snapshot_every:

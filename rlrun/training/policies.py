@@ -145,9 +145,7 @@ class Policies:
         """Whether others differ from these in nothing but scheduled settings."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
-        if (self.slots, self.mapping, self.train) != (others.slots, others.mapping, others.train):
-            return False
-        if (self.seats, self.league) != (others.seats, others.league):
+        if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
             return False
         if not self.is_alone and self.sampling != others.sampling:
             return False
@@ -156,6 +154,12 @@ class Policies:
             type(mine) is type(other) and mine.config.replace(**schedules_of(other.config)) == other.config
             for mine, other in pairs
         )
+
+    @property
+    def roles(self) -> tuple[Any, ...]:
+        """For which agents each policy acts, who learns, and whose selves sit in which seat."""
+        selves = {seat: settings.selves for seat, settings in self.seats.items()}
+        return self.slots, self.mapping, self.train, selves
 
     @property
     def trained(self) -> tuple[str, ...]:

@@ -278,9 +278,7 @@ class RunningTraining:
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
         if self._league is not None:
-            league = checkpointing.section_state(sections, "league")
-            with checkpointing.refusing("section of its league"):
-                self._league.load_state(league)
+            self._load_league(self._league, sections, is_new=changes is not None and "league" not in sections)
         self.broadcast()
         if content.format_version == 1:
             return 0
@@ -314,6 +312,15 @@ class RunningTraining:
                 told.append(f"the dataflow of policy {policy} begins anew")
         self.unsaved = (*self.unsaved, *sorted(told))
 
+    def _load_league(self, league: League, sections: Mapping[str, Any], *, is_new: bool) -> None:
+        """Goes on with a league, or begins one with the weights that were just loaded."""
+        league.clear()
+        if is_new:
+            return
+        state = checkpointing.section_state(sections, "league")
+        with checkpointing.refusing("section of its league"):
+            league.load_state(state)
+
     def load_weights(self, content: Content) -> None:
         """Loads only the policies and their filters."""
         sections = checkpointing.as_version_2(content).state
@@ -321,6 +328,8 @@ class RunningTraining:
             own = checkpointing.trainee_sections_of(sections, policy)
             checkpointing.load_policy(branch.trainee, content)
             self._load_filters(own, policy)
+        if self._league is not None:
+            self._league.clear()
         self.broadcast()
 
     def adopt(self, content: Content) -> None:

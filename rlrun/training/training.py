@@ -489,7 +489,7 @@ class Training:
             raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
         kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
         new = {policy for policy, algorithm in now.algorithms.items() if kinds.get(policy) is not type(algorithm)}
-        same_roles = (before.slots, before.mapping, before.train) == (now.slots, now.mapping, now.train)
+        same_roles = before.roles == now.roles
         if not new and same_roles and list(kinds) == list(now.algorithms):
             return None
         return PolicyChanges(frozenset(new))

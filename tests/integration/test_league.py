@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from rlrun.algorithm_config import SamplingSettings
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.errors import CheckpointError, UsageError
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import CheckpointError, CheckpointRefused, UsageError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
@@ -61,8 +63,12 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if not any(word in name for word in TIMES)}
 
 
+def spec_of(training: Training) -> dict[str, Any]:
+    return {**training.policies.to_data(), "env": training.env.to_data(), "seed": training.seed}
+
+
 def copied(training: Training, directory: Path) -> Any:
-    write_checkpoint(directory, training.content({"config": {}}))
+    write_checkpoint(directory, training.content(spec_of(training)))
     return read_checkpoint(directory)
 
 
@@ -100,7 +106,7 @@ def test_members_survive_a_restart_bit_for_bit(tmp_path: Path) -> None:
         content = copied(training, tmp_path / "checkpoint")
     with Training(GAME, self_play(), seed=0) as restored:
         restored.load(content)
-        again = restored.content({"config": {}})
+        again = restored.content(spec_of(restored))
     saved, found = content.state["league"]["state"], again.state["league"]["state"]
     assert [member["name"] for member in found["pool"]["members"]] == ["main:0", "main:3"]
     for before, after in zip(saved["pool"]["members"], found["pool"]["members"], strict=True):
@@ -108,16 +114,26 @@ def test_members_survive_a_restart_bit_for_bit(tmp_path: Path) -> None:
     assert found["table"] == saved["table"]
 
 
-def test_a_checkpoint_without_a_league_and_one_of_another_network_are_refused(tmp_path: Path) -> None:
-    with Training(GAME, Policies({"main": ppo()}, sampling()), seed=0) as alone:
-        content = alone.content({"config": {}})
+def test_a_pool_of_another_network_is_refused() -> None:
     with Training(GAME, self_play(), seed=0) as training:
-        with pytest.raises(CheckpointError, match="no section of its league"):
-            training.load(content)
-        content = training.content({"config": {}})
+        content = training.content(spec_of(training))
         content.state["league"]["state"]["pool"]["members"][0]["weights"]["acting"] = np.zeros(3, np.float32)
         with pytest.raises(CheckpointError, match="main:0 has no weights of shape"):
             training.load(content)
+
+
+def test_a_run_without_seats_goes_on_in_a_league_that_begins_with_its_weights() -> None:
+    alone = Policies({"main": ppo()}, sampling(), mapping={"*": "main"})
+    with Training(GAME, alone, seed=0) as training:
+        training.step()
+        content = training.content(spec_of(training))
+        flat = training.trainee.learner.acting_flat()
+    with Training(GAME, self_play(), seed=0) as training:
+        training.load(content)
+        saved = training.content(spec_of(training)).state["league"]["state"]["pool"]["members"]
+        assert [member["name"] for member in saved] == ["main:0"]
+        np.testing.assert_array_equal(saved[0]["weights"]["acting"], flat)
+        assert training.step()["league/members"] == 2
 
 
 def test_a_learner_of_another_kind_plays_against_its_past_too() -> None:
@@ -137,11 +153,46 @@ def test_seats_that_cannot_be_filled_are_refused() -> None:
         Policies({"main": ppo()}, sampling(), seats={"main": SeatSettings(plays_against="main")})
 
 
-def test_self_play_against_the_past_beats_chance_at_tic_tac_toe() -> None:
-    algorithm = ppo(train_batch_size=512, minibatch_size=128, num_epochs=6, lr=2e-3, model={"hiddens": [64]})
-    policies = self_play(algorithm, league={"snapshot_every": 5, "pool": 4, "rating_episodes": 10})
+def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(tmp_path: Path) -> None:
+    with Training(GAME, with_exploiter(), seed=0) as training:
+        for _ in range(2):
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = numbers(training.step())
+    with pytest.raises(CheckpointRefused, match="seats.opponent.scripted rlrun.worlds.scripted:RandomLegal is code"):
+        Training.restore(tmp_path / "checkpoint")
+    with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
+        against_script = restored.versus(RANDOM, 6, policy="exploiter")
+        assert against_script.games == 6
+        against_other = restored.versus(restored, 5, opponent_policy="exploiter", explore=True)
+        assert against_other.games == 6
+        assert restored.versus(restored, 5, opponent_policy="exploiter", explore=True) == against_other
+        with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
+            restored.versus(RANDOM, policy="exploitr")
+        assert numbers(restored.step()) == expected
+
+
+def test_only_policies_of_a_world_play_one_another() -> None:
+    with Training(EnvConfig(id="CartPole-v1"), ppo()) as training:
+        with pytest.raises(UsageError, match="env CartPole-v1 has one agent"):
+            training.versus(RANDOM)
+
+
+def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> None:
+    algorithm = ppo(
+        train_batch_size=512,
+        minibatch_size=128,
+        num_epochs=8,
+        lr=5e-3,
+        gae_lambda=1.0,
+        entropy_coeff=0.05,
+        gamma=1.0,
+        model={"hiddens": [64]},
+    )
+    policies = self_play(algorithm, league={"snapshot_every": 10, "pool": 4}, self_play_share=0.5)
+    policies = replace(policies, sampling=SamplingSettings(num_envs_per_worker=16))
     with Training(GAME, policies, seed=0) as training:
-        while training.step()["agent_steps"] < 12_000:
+        while training.step()["env_steps"] < 12_000:
             pass
-        result = training.step()
-    assert result["league/elo_main"] > 150.0
+        outcomes = training.versus(RANDOM, 200)
+    assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035

@@ -39,12 +39,14 @@ class SeatBehavior:
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
+        world_columns: None; nobody learns from its fragments.
         network_noise: 0; what the opponents' networks draw is theirs.
         network_noise_every: None; it is drawn anew for each step.
     """
 
     def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:
         self.weights_version = -1
+        self.world_columns: tuple[str, ...] = ()
         self.network_noise = 0
         self.network_noise_every: int | None = None
         self._policies = policies

@@ -24,6 +24,11 @@ class WorkerBehavior(Protocol):
         ...
 
     @property
+    def world_columns(self) -> tuple[str, ...]:
+        """What fragments tell of the whole world: `WORLD_STATE`, `ACTS`, both or neither."""
+        ...
+
+    @property
     def network_noise(self) -> int:
         """How many of a step's noise numbers are the network's own, the first ones."""
         ...

@@ -183,7 +183,7 @@ def _in_world(
     )
 
 
-def _seat(seat: str, policies: Policies, world: _World, making: Mapping[str, _Making]) -> SeatBehavior:
+def _seat(seat: str, policies: Policies, world: PoliciesInWorld, making: Mapping[str, _Making]) -> SeatBehavior:
     """Returns what acts in a seat.
 
     Raises:

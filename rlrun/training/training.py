@@ -237,7 +237,7 @@ class Training:
         if isinstance(self.env, EnvConfig):
             self.algorithm.policy(spaces_of(self.env), self.seed)
             return
-        mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
+        mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
         world = policies_in_world(self.env, mapping, self.policies.slots)
         for policy, algorithm in self.policies.algorithms.items():
             algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)

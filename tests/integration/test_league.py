@@ -159,7 +159,7 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
             training.step()
         training.save(tmp_path / "checkpoint")
         expected = numbers(training.step())
-    with pytest.raises(CheckpointRefused, match="seats.opponent.scripted rlrun.worlds.scripted:RandomLegal is code"):
+    with pytest.raises(CheckpointRefused, match=r"seats\.opponent\.scripted rlrun\.worlds\.scripted:RandomLegal"):
         Training.restore(tmp_path / "checkpoint")
     with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
         against_script = restored.versus(RANDOM, 6, policy="exploiter")
@@ -173,9 +173,9 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
 
 
 def test_only_policies_of_a_world_play_one_another() -> None:
-    with Training(EnvConfig(id="CartPole-v1"), ppo()) as training:
-        with pytest.raises(UsageError, match="env CartPole-v1 has one agent"):
-            training.versus(RANDOM)
+    training = Training(EnvConfig(id="CartPole-v1"), ppo())
+    with pytest.raises(UsageError, match="env CartPole-v1 has one agent"):
+        training.versus(RANDOM)
 
 
 def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> None:

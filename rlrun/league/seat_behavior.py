@@ -58,6 +58,7 @@ class SeatBehavior:
         self._scripts: dict[str, _ScriptPlayer] = {}
         self._holds: list[str] = []
         self._noise = _noise_of(policies)
+        self._draws = np.random.Generator(np.random.Philox(0))
         self._starts: Flags = np.zeros(0, np.bool_)
 
     def load(self, weights: Weights) -> None:
@@ -166,9 +167,9 @@ class SeatBehavior:
     def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
         """Returns actions for the world, [B, ...], outside of fragments.
 
-        Opponents draw as they do in training, from the generator or, without one, by fixed draws.
+        Opponents draw as they do in training: from the generator or, without one, by draws of the seat's own.
         """
-        draws = np.random.Generator(np.random.Philox(0)) if generator is None else generator
+        draws = self._draws if generator is None else generator
         number = len(self._starts)
         shown = np.ones(number, np.bool_) if acts is None else acts
         noise = self.noise(draws, 1, number)[0]

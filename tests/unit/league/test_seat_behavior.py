@@ -215,3 +215,20 @@ def test_nothing_is_kept_of_a_fragment_but_which_steps_there_were() -> None:
     batch = recorded(recorder_of(behavior, "parallel"), behavior, 0)
     behavior.postprocess(batch)
     assert list(batch) == ["valid"]
+
+
+def test_an_evaluation_without_a_generator_meets_all_opponents_and_is_the_same_when_repeated() -> None:
+    observations, begins = np.ones((8, 2), np.float32), np.ones(8, np.bool_)
+
+    def met() -> list[list[int]]:
+        behavior = seat(*(self_that_takes(action, f"main:{action}") for action in range(4)))
+        taken = []
+        for _ in range(10):
+            behavior.begin_episodes(begins)
+            taken.append(behavior.actions(observations, None).tolist())
+        return taken
+
+    first = met()
+    assert all({episode[slot] for episode in first} != {first[0][slot]} for slot in range(8))
+    assert {action for episode in first for action in episode} == {0, 1, 2, 3}
+    assert met() == first

@@ -81,7 +81,7 @@ class SupervisedActors:
         allowed = f"the {max_restarts} restarts that max_worker_restarts allows are used up"
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self.restarts = 0
-        self._told: dict[str, tuple[Any, Any]] = {}
+        self._told: dict[tuple[str, str], tuple[Any, Any]] = {}  # by method and what about: a value and its reference
         self._places = {index: ActorPlace(index) for index in indices}
         self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered question, by reference
         self._look_at = math.inf  # no deadline is before this
@@ -118,17 +118,24 @@ class SupervisedActors:
         if shell is not None:
             shell.tell.options(num_returns=0).remote(method, *arguments)
 
-    def tell(self, method: str, value: Any, only: int | None = None) -> None:
+    def tell(self, method: str, value: Any, only: int | None = None, about: str = "") -> None:
         """Calls a method of all objects, or of one, with a value that is put into the object store once.
 
         An actor that is made anew is told the last value of each method again.
+
+        Args:
+            method: Its name.
+            value: What it is called with.
+            only: The index of the one object; None for all.
+            about: What the value is about, where the values of one method do not replace one another.
         """
-        if method not in self._told or self._told[method][0] is not value:
+        key = method, about
+        if key not in self._told or self._told[key][0] is not value:
             import ray
 
-            self._told[method] = (value, ray.put(value))
+            self._told[key] = (value, ray.put(value))
         for index in self._places if only is None else (only,):
-            self._tell(self._places[index], method)
+            self._tell(self._places[index], key)
 
     def attend(self) -> None:
         """Takes in the answers that are there, and makes anew who died or is late; never waits.
@@ -210,8 +217,8 @@ class SupervisedActors:
         )
         place.ready = place.shell.ready.remote()
         place.since = time.monotonic()
-        for method in self._told:
-            self._tell(place, method)
+        for key in self._told:
+            self._tell(place, key)
         for call in place.calls:
             self._send(place, call)
         self._watch(place)
@@ -220,9 +227,9 @@ class SupervisedActors:
         if place.shell is not None:
             call.reference = place.shell.ask.remote(call.method, *call.arguments)
 
-    def _tell(self, place: ActorPlace, method: str) -> None:
+    def _tell(self, place: ActorPlace, key: tuple[str, str]) -> None:
         if place.shell is not None:
-            place.shell.tell.options(num_returns=0).remote(method, self._told[method][1])
+            place.shell.tell.options(num_returns=0).remote(key[0], self._told[key][1])
 
     def _watch(self, place: ActorPlace) -> None:
         """Has an actor's next answer noticed, and its being late."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
+@click.option("--against", help="A CHECKPOINT, a RUN or a script (package.module:Name) to play against in its world.")
 @runs_dir_option
 @trust_option
 @json_option("the evaluation")
@@ -33,6 +34,7 @@ def evaluate(
     seed: int,
     stochastic: bool,
     env: str | None,
+    against: str | None,
     runs_dir: Path,
     trust: bool,
     as_json: bool,
@@ -41,12 +43,27 @@ def evaluate(
 
     Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest whole checkpoint.
+
+    With --against, two policies of a world of many agents play one another, each
+    side in half of the games: wins, draws and losses, with 95 % intervals. In a
+    world without chance let them draw their actions, by --stochastic.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.worlds.any_env import parse_env
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else parse_env(env_written(env), path="--env")
+    if against is not None:
+        from rlrun.cli.versus import play
+
+        if other is not None:
+            raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
+        told = play(checkpoint, against, episodes, seed, runs_dir, explore=stochastic, best=best, trust=trust)
+        if as_json:
+            print_json(told.to_dict())
+        else:
+            echo(told.text())
+        return
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)

@@ -102,6 +102,16 @@ class BehaviorPolicy:
         self._state: Floats = np.zeros((0, network.state_size), np.float32)
         self._runs_always = bool(network.state_size) or (recording is not None and recording.reads_heads)
 
+    @property
+    def network_noise(self) -> int:
+        """How many of a step's noise numbers are the network's own, the first ones."""
+        return self.exploration.network_noise
+
+    @property
+    def network_noise_every(self) -> int | None:
+        """Steps for which the network's own noise stays the same, as `Exploration` says."""
+        return self.exploration.network_noise_every
+
     def load(self, weights: Weights) -> None:
         """Takes over weights, filter statistics and how much to explore; recurrent state stays."""
         self.network.load(weights.acting)
@@ -246,12 +256,7 @@ class BehaviorPolicy:
 
         Recurrent state moves, of the slots that act.
         """
-        state: Floats | None = None
-        if self.network.state_size:
-            slots = len(leaves(observations)[0])
-            if len(self._state) != slots:
-                self._reset(np.ones(slots, np.bool_))
-            state = self._state
+        state = self._state_before(observations)
         heads, after = self.network({"obs": self.filtered(observations)}, state)
         if after is not None:
             self._state = after if acts is None or state is None else np.where(acts[:, None], after, state)
@@ -262,9 +267,17 @@ class BehaviorPolicy:
 
         Recurrent state does not move.
         """
-        state = self._state if self.network.state_size else None
-        heads, _ = self._collecting({"obs": self.filtered(observations)}, state)
+        heads, _ = self._collecting({"obs": self.filtered(observations)}, self._state_before(observations))
         return heads
+
+    def _state_before(self, observations: Any) -> Floats | None:
+        """Returns the recurrent state before observations [B, ...], that of episode starts where none acted so far."""
+        if not self.network.state_size:
+            return None
+        slots = len(leaves(observations)[0])
+        if len(self._state) != slots:
+            self._reset(np.ones(slots, np.bool_))
+        return self._state
 
     def env_actions(self, actions: Any) -> Any:
         """Turns recorded actions [N, ...] into what the env was given."""

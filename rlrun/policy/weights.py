@@ -38,6 +38,7 @@ class Weights:
         env_steps: Env steps taken when it was made, for schedules on the acting side.
         schedules: Settings that change with the env steps, by name.
         learning: All parameters, for who learns on the acting side; None where nobody does.
+        lineup: Who may sit in a seat of a league, whose weights these are then; None of a policy.
     """
 
     version: int
@@ -46,3 +47,32 @@ class Weights:
     env_steps: int = 0
     schedules: dict[str, Schedule] = field(default_factory=dict)
     learning: LearningWeights | None = None
+    lineup: Lineup | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A frozen opponent: a policy with the weights of one moment, or a script.
+
+    Attributes:
+        name: What it is called, one name for one set of weights; of a script `module:Name`.
+        policy: The policy whose weights they are; "" of a script.
+        weights: The weights; None of a script.
+    """
+
+    name: str
+    policy: str = ""
+    weights: Weights | None = None
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """Who may sit in a seat, and how often.
+
+    Attributes:
+        members: The opponents.
+        probabilities: Of each, [M]; they add up to 1.
+    """
+
+    members: tuple[Member, ...]
+    probabilities: NDArray[np.float64]

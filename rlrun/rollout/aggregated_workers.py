@@ -58,7 +58,7 @@ class AggregatedWorkers:
 
     def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
         """Gives all aggregators, or one, new weights by policy, which go on to the workers between two batches."""
-        self._actors.tell("set_weights", weights, only)
+        self._actors.tell("set_weights", weights, only, about=" ".join(weights))
 
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""

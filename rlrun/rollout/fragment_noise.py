@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.seeding import generator
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.rollout.worker_behavior import WorkerBehavior
 
 Floats = NDArray[np.float32]
 
@@ -31,7 +31,7 @@ class FragmentNoise:
     """
 
     def __init__(
-        self, behavior: BehaviorPolicy, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
+        self, behavior: WorkerBehavior, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
     ) -> None:
         self._behavior = behavior
         self._purpose = f"noise of {policy}" if policy else "noise"
@@ -42,7 +42,7 @@ class FragmentNoise:
         self._block_length = length * max(DRAWN_TOGETHER // (length * slots), 1)
         self._drawn: tuple[int, Floats] | None = None
         self._held: tuple[int, Floats] | None = None
-        self._every = behavior.exploration.network_noise_every
+        self._every = behavior.network_noise_every
 
     def __call__(self, fragment: int) -> Floats:
         """Returns the noise [T, B, ...] of the fragment with this number."""
@@ -64,7 +64,7 @@ class FragmentNoise:
 
         It is numbered from there. The i-th that begins in a block is the i-th drawn for it.
         """
-        own = noise[..., : self._behavior.exploration.network_noise]
+        own = noise[..., : self._behavior.network_noise]
         first = block * self._block_length
         begins = -(-first // every)
         numbers = np.arange(first, first + self._block_length) // every
@@ -79,5 +79,5 @@ class FragmentNoise:
         if self._held is None or self._held[0] != number:
             block = number * every // self._block_length
             place = number - -(-block * self._block_length // every)
-            return self._draw(block)[place * every, :, : self._behavior.exploration.network_noise]
+            return self._draw(block)[place * every, :, : self._behavior.network_noise]
         return self._held[1]

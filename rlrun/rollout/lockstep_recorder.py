@@ -15,11 +15,11 @@ from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import action_misfit, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace, VectorEnv, observation_hash
 from rlrun.functional.saved_numbers import as_count
-from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
 from rlrun.rollout.recorder import Recorded, record_row
+from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
 class LockstepRecorder:
@@ -41,7 +41,7 @@ class LockstepRecorder:
         self,
         env: VectorEnv,
         policy: str,
-        behavior: BehaviorPolicy,
+        behavior: WorkerBehavior,
         *,
         env_name: str,
         length: int,

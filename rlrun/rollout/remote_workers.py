@@ -43,7 +43,7 @@ class RemoteWorkers:
 
     def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
         """Gives all workers, or one, new weights by policy; the same object sent several times is stored once."""
-        self._actors.tell("set_weights", weights, only)
+        self._actors.tell("set_weights", weights, only, about=" ".join(weights))
 
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""

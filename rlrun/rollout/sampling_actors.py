@@ -63,9 +63,12 @@ class SamplingActors:
         """How many actors were made anew."""
         return self._actors.restarts
 
-    def tell(self, method: str, value: Any, only: int | None = None) -> None:
-        """Calls a method of all objects, or of one, with a value that is put into the object store once."""
-        self._actors.tell(method, value, only)
+    def tell(self, method: str, value: Any, only: int | None = None, about: str = "") -> None:
+        """Calls a method of all objects, or of one, with a value that is put into the object store once.
+
+        An actor that is made anew is told the last value of a method, or the last ones about different things.
+        """
+        self._actors.tell(method, value, only, about)
 
     def request(self, index: int) -> None:
         """Asks an object for a sample."""

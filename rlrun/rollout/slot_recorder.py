@@ -21,12 +21,12 @@ from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace
 from rlrun.functional.saved_numbers import as_count
-from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
 from rlrun.rollout.recorder import Recorded, record_row
 from rlrun.rollout.rollout import Episode
+from rlrun.rollout.worker_behavior import WorkerBehavior
 from rlrun.worlds.vector_world import SlotRows, VectorWorld, WorldRows
 
 Flags = NDArray[np.bool_]
@@ -53,7 +53,7 @@ class SlotRecorder:
     def __init__(
         self,
         worlds: VectorWorld,
-        behaviors: Mapping[str, BehaviorPolicy],
+        behaviors: Mapping[str, WorkerBehavior],
         *,
         name: str,
         length: int,
@@ -218,7 +218,7 @@ class _ParallelSlots:
         rewards: What each slot's agent was given in each step of this fragment, [T, B].
     """
 
-    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int, num_worlds: int) -> None:
+    def __init__(self, behavior: WorkerBehavior, space: Any, slots: int, length: int, num_worlds: int) -> None:
         self.behavior = behavior
         self.num_slots = slots
         self.length = length
@@ -400,7 +400,7 @@ class _PerAgentSlots(_ParallelSlots):
     A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
     """
 
-    def __init__(self, behavior: BehaviorPolicy, space: Any, slots: int, length: int, num_worlds: int) -> None:
+    def __init__(self, behavior: WorkerBehavior, space: Any, slots: int, length: int, num_worlds: int) -> None:
         super().__init__(behavior, space, slots, length, num_worlds)
         self._next = np.zeros(slots, np.int64)
         self._open = np.full(slots, NO_ROW, np.int64)

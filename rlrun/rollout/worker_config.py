@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.rollout.rewards import RewardSettings
+    from rlrun.rollout.worker_behavior import WorkerBehavior
     from rlrun.worlds.mapping import PolicyMapping
     from rlrun.worlds.world_config import WorldConfig
 
@@ -42,7 +42,7 @@ class WorkerConfig:
     num_envs: int
     fragment_length: int
     seed: int
-    behaviors: dict[str, BehaviorPolicy]
+    behaviors: Mapping[str, WorkerBehavior]
     rewards: Mapping[str, RewardSettings]
     mapping: PolicyMapping | None = None
     slots: Mapping[str, int] = field(default_factory=dict)

@@ -19,10 +19,13 @@ class ActingPolicy:
 
     Args:
         trainee: Whose policy acts.
+
+    Attributes:
+        trainee: Whose policy acts.
     """
 
     def __init__(self, trainee: Trainee) -> None:
-        self._trainee = trainee
+        self.trainee = trainee
         self._behavior: BehaviorPolicy | None = None
         self._sgd_steps = -1
         self._draws = generator(trainee.seed, "act")
@@ -33,11 +36,11 @@ class ActingPolicy:
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the behavior policy with the present weights."""
-        learner = self._trainee.learner
+        learner = self.trainee.learner
         if self._behavior is None:
-            self._behavior = self._trainee.policy.behavior()
+            self._behavior = self.trainee.policy.behavior()
         if self._sgd_steps != learner.sgd_steps:
-            self._behavior.load(self._trainee.weights())
+            self._behavior.load(self.trainee.weights())
             self._sgd_steps = learner.sgd_steps
         return self._behavior
 

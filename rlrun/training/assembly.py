@@ -16,6 +16,9 @@ from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
+from rlrun.league.league import League
+from rlrun.league.matches import Matches
+from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from rlrun.flow.sources.rollouts import RolloutMode
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
+    from rlrun.rollout.worker_behavior import WorkerBehavior
     from rlrun.training.policies import Policies
 
 
@@ -63,7 +67,7 @@ def assemble(
     """
     if isinstance(env, WorldConfig):
         return _in_world(env, policies, seed, announce, update_executor=update_executor, for_plan=for_plan)
-    if len(policies.algorithms) > 1 or policies.slots or policies.mapping:
+    if len(policies.acting) > 1 or policies.slots or policies.mapping:
         raise UsageError(
             f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
             "for a world of many agents"
@@ -121,7 +125,7 @@ def _in_world(
     for_plan: bool,
 ) -> RunningTraining:
     """Returns what trains the policies of a world."""
-    sampling, mapping = policies.sampling, PolicyMapping(tuple(policies.algorithms), policies.mapping)
+    sampling, mapping = policies.sampling, PolicyMapping(policies.acting, policies.mapping)
     world = policies_in_world(env, mapping, policies.slots)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
@@ -140,14 +144,21 @@ def _in_world(
         )
         for policy, algorithm in algorithms.items()
     }
-    behaviors = {} if for_plan else {name: own.start_learner().policy.behavior() for name, own in making.items()}
+    make_seats = {seat: partial(_seat, seat, policies, world, making) for seat in policies.seats}
+    behaviors: dict[str, WorkerBehavior] = {}
+    if not for_plan:
+        behaviors |= {name: own.start_learner().policy.behavior() for name, own in making.items()}
+        behaviors |= {seat: make() for seat, make in make_seats.items()}
     worker = WorkerConfig(
         env=env,
         num_envs=sampling.num_envs_per_worker,
         fragment_length=length,
         seed=seed,
         behaviors=behaviors,
-        rewards={policy: rewards_of(algorithm.config) for policy, algorithm in algorithms.items()},
+        rewards={
+            **{policy: rewards_of(algorithm.config) for policy, algorithm in algorithms.items()},
+            **dict.fromkeys(policies.seats, RewardSettings(gamma=1.0)),
+        },
         mapping=mapping,
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
@@ -168,6 +179,44 @@ def _in_world(
         announce=announce,
         env_slots=sampling.num_envs_per_worker * max(sampling.num_workers, 1),
         agents=world.agents,
+        league=_league(env, policies, trainees, make_seats, seed) if policies.seats and not for_plan else None,
+    )
+
+
+def _seat(seat: str, policies: Policies, world: PoliciesInWorld, making: Mapping[str, _Making]) -> SeatBehavior:
+    """Returns what acts in a seat.
+
+    Raises:
+        UsageError: The policies whose selves sit there have other spaces, or other actions than one another.
+    """
+    behaviors = {name: making[name].start_learner().policy.behavior() for name in policies.seats[seat].selves}
+    for name, behavior in behaviors.items():
+        if world.spaces[name] != world.spaces[seat]:
+            raise UsageError(
+                f"seats.{seat}: its agents have {world.spaces[seat]}, and selves of policy {name} act on "
+                f"{world.spaces[name]}"
+            )
+        first = next(iter(behaviors.values()))
+        if type(behavior.action_space) is not type(first.action_space):
+            raise UsageError(f"seats.{seat}: selves of {', '.join(behaviors)} have actions of different kinds")
+    return SeatBehavior(behaviors, first.action_space)
+
+
+def _league(
+    env: WorldConfig,
+    policies: Policies,
+    trainees: Mapping[str, Trainee],
+    make_seats: Mapping[str, Callable[[], SeatBehavior]],
+    seed: int,
+) -> League:
+    """Returns the league of the policies that learn."""
+    return League(
+        policies.league,
+        policies.seats,
+        {policy: trainees[policy] for policy in policies.trained},
+        make_seats,
+        Matches(env.in_evaluation()),
+        child_seed(seed, "league"),
     )
 
 

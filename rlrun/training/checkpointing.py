@@ -3,6 +3,7 @@
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
               workers        places of the envs, counters
+              league         where there are seats: pool and pay-offs
               trainees       by name: learner, filters and flow
 
 A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
@@ -30,7 +31,7 @@ from rlrun.worlds.any_env import AnyEnv, parse_env
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
-SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1}
+SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1, "league": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
 
 
@@ -58,6 +59,28 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
             f"{SECTION_VERSIONS[owner]}; install a newer one"
         )
     return dict(state)
+
+
+def league_table(content: Content) -> dict[str, Any] | None:
+    """Returns the ratings and pay-offs that a checkpoint holds; None where there is no league.
+
+    Raises:
+        CheckpointError: They are none.
+    """
+    if "league" not in content.state:
+        return None
+    with refusing("section of its league"):
+        found: dict[str, Any] = section_state(content.state, "league")["table"]
+        return {
+            "ratings": {str(name): float(rating) for name, rating in found["ratings"].items()},
+            "payoffs": [
+                {
+                    **{side: str(games[side]) for side in ("first", "second")},
+                    **{ending: int(games[ending]) for ending in ("wins", "draws", "losses")},
+                }
+                for games in found["payoffs"]
+            ],
+        }
 
 
 def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:

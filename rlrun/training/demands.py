@@ -30,7 +30,7 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     """
     evaluation, policies = spec.get("evaluation"), spec.get("policies")
     if policies:
-        demands = _policies_demands(policies, spec.get("mapping"))
+        demands = _policies_demands(policies, spec.get("mapping")) + _seats_demands(spec.get("seats") or {})
     else:
         demands = _algorithm_demands(str(spec["algorithm"]))
     demands += _env_demands(spec["env"], "env")
@@ -57,6 +57,15 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
     if isinstance(mapping, str):
         demands.append(f"mapping {mapping:.80} is code that would be run")
     return demands
+
+
+def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns what the seats of a league ask for: the code of scripted opponents."""
+    return [
+        f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
+        for seat, settings in seats.items()
+        for path in settings.get("scripted") or {}
+    ]
 
 
 def _env_demands(data: Any, path: str) -> list[str]:

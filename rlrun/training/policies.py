@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.errors import UsageError, did_you_mean
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.training.policy_spec import PolicySpec
@@ -27,6 +28,8 @@ class Policies:
         mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.worlds.mapping`. None where one
             policy is everybody's.
         train: The policies that learn, by default all; the others act with the weights that they begin with.
+        seats: Policies of the world that do not learn, in whose slots frozen opponents act: past selves and scripts.
+        league: How the pool of past selves grows and is rated, where there are seats.
     """
 
     algorithms: Mapping[str, Algorithm[Any]]
@@ -34,6 +37,8 @@ class Policies:
     slots: Mapping[str, int] = field(default_factory=dict)
     mapping: Mapping[str, str] | str | None = None
     train: tuple[str, ...] = ()
+    seats: Mapping[str, SeatSettings] = field(default_factory=dict)
+    league: LeagueSettings = field(default_factory=LeagueSettings)
 
     def __post_init__(self) -> None:
         """Checks that what is said of policies is said of some that there are.
@@ -44,9 +49,16 @@ class Policies:
         if not self.algorithms:
             raise UsageError("a training needs at least one policy")
         for name in (*self.train, *self.slots):
-            if name not in self.algorithms:
+            if name not in self.algorithms and not (name in self.slots and name in self.seats):
                 hint = did_you_mean(name, self.algorithms) or f"; there are {', '.join(self.algorithms)}"
                 raise UsageError(f"there is no policy {name!r}{hint}")
+        for seat, settings in self.seats.items():
+            if seat in self.algorithms:
+                raise UsageError(f"{seat!r} is a policy and a seat: give the seat another name")
+            for name in (settings.plays_against, *settings.selves):
+                if name not in self.trained:
+                    hint = did_you_mean(name, self.trained) or f"; there are {', '.join(self.trained)}"
+                    raise UsageError(f"seats.{seat}: there is no policy {name!r} that learns{hint}")
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
@@ -86,7 +98,12 @@ class Policies:
             name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
         }
         sampling = WorldSamplingSettings.parse_earlier(data["config"])
-        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
+        policies = cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
+        seats = {
+            str(name): SeatSettings.parse(each, path=f"seats.{name}")
+            for name, each in dict(data.get("seats") or {}).items()
+        }
+        return replace(policies, seats=seats, league=LeagueSettings.parse(data.get("league") or {}, path="league"))
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data from which `from_data` makes equal ones."""
@@ -101,7 +118,17 @@ class Policies:
             "policies": {policy: spec.to_data() for policy, spec in specs.items()},
             "mapping": dict(self.mapping) if isinstance(self.mapping, Mapping) else self.mapping,
             "train": list(self.train),
+            **self._seats_to_data(),
             "config": self.sampling.to_data(),
+        }
+
+    def _seats_to_data(self) -> dict[str, Any]:
+        """Returns what is said of seats and of their league; nothing where there are none."""
+        if not self.seats:
+            return {}
+        return {
+            "seats": {seat: settings.to_data() for seat, settings in self.seats.items()},
+            "league": self.league.to_data(),
         }
 
     @property
@@ -118,7 +145,7 @@ class Policies:
         """Whether others differ from these in nothing but scheduled settings."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
-        if (self.slots, self.mapping, self.train) != (others.slots, others.mapping, others.train):
+        if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
             return False
         if not self.is_alone and self.sampling != others.sampling:
             return False
@@ -129,9 +156,20 @@ class Policies:
         )
 
     @property
+    def roles(self) -> tuple[Any, ...]:
+        """For which agents each policy acts, who learns, and whose selves sit in which seat."""
+        selves = {seat: settings.selves for seat, settings in self.seats.items()}
+        return self.slots, self.mapping, self.train, selves
+
+    @property
     def trained(self) -> tuple[str, ...]:
         """The policies that learn."""
         return self.train or tuple(self.algorithms)
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """All that agents of a world may be mapped to: the policies, and the seats."""
+        return (*self.algorithms, *self.seats)
 
     @property
     def first(self) -> Algorithm[Any]:

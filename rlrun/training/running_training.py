@@ -21,6 +21,8 @@ from rlrun.training.training_warnings import TrainingWarnings
 if TYPE_CHECKING:
     from rlrun.checkpoint.format import Content
     from rlrun.envs.spaces import Spaces
+    from rlrun.league.league import League
+    from rlrun.league.seat_behavior import SeatBehavior
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class RunningTraining:
         announce: Called with a sentence on what nobody will have meant.
         env_slots: Envs, or worlds, of all workers together.
         agents: The possible agents of a world; None where every env has one agent.
+        league: The frozen opponents of a world with seats; None where there are no seats.
 
     Attributes:
         workers: The rollout workers.
@@ -79,6 +82,7 @@ class RunningTraining:
         announce: Callable[[str], None],
         env_slots: int,
         agents: Sequence[str] | None = None,
+        league: League | None = None,
     ) -> None:
         self.workers = workers
         self.branches = dict(branches)
@@ -90,7 +94,9 @@ class RunningTraining:
         self.unsaved: tuple[str, ...] = ()
         self._clock = self.trainee.clock
         self._episodes = EpisodeMetrics()
-        self._agents = None if agents is None else AgentMetrics(tuple(branches), agents)
+        self._league = league
+        self._seats = () if league is None else tuple(league.seats)
+        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents)
         self._warnings = {
             policy: TrainingWarnings(announce, branch.trainee.workers, env_slots)
             for policy, branch in branches.items()
@@ -122,8 +128,11 @@ class RunningTraining:
         next(flow)
         while self._clock.steps_this_iteration < min_env_steps:
             next(flow)
-        seconds = time.perf_counter() - began
         self.iteration += 1
+        if self._league is not None:
+            self._league.advance(self.iteration)
+            self.workers.set_weights(self._league.lineups())
+        seconds = time.perf_counter() - began
         self.time_total_s += since_last_s + seconds
         self._episodes.add(counts.take_episodes())
         for policy, warnings in self._warnings.items():
@@ -174,7 +183,10 @@ class RunningTraining:
                 **learned,
             }
             result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
-        return {**result, **agents.of_agents()}
+        for seat in self._seats:
+            agents.add(seat, counts.take_agent_episodes(seat))
+        league = {} if self._league is None else self._league.metrics()
+        return {**result, **agents.of_agents(), **league}
 
     def spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces."""
@@ -184,6 +196,10 @@ class RunningTraining:
         """Returns the dataflow of each policy that learns."""
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
+    def seats(self) -> dict[str, SeatBehavior]:
+        """Returns what acts in the seats now, for evaluations."""
+        return {} if self._league is None else self._league.acting()
+
     def broadcast(self) -> None:
         """Has all workers go on from the present weights, and those that learn from the present optimizer."""
         for policy, branch in self.branches.items():
@@ -192,6 +208,9 @@ class RunningTraining:
             if policy in self._warnings:
                 self._warnings[policy].expect_more_than(trainee.workers.sendings, trainee.learner.sgd_steps)
             self.acting[policy].refresh()
+        if self._league is not None:
+            self._league.begin()
+            self.workers.set_weights(self._league.lineups())
 
     def sections(self) -> dict[str, Any]:
         """Returns a checkpoint's sections."""
@@ -209,6 +228,7 @@ class RunningTraining:
         return {
             "training": checkpointing.section("training", own),
             "workers": checkpointing.section("workers", workers),
+            **({} if self._league is None else {"league": checkpointing.section("league", self._league.state())}),
             "trainees": {
                 policy: checkpointing.trainee_sections(branch.trainee, self._flow_state(branch))
                 for policy, branch in self.branches.items()
@@ -257,6 +277,8 @@ class RunningTraining:
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
+        if self._league is not None:
+            self._load_league(self._league, sections, is_new=changes is not None and "league" not in sections)
         self.broadcast()
         if content.format_version == 1:
             return 0
@@ -290,6 +312,15 @@ class RunningTraining:
                 told.append(f"the dataflow of policy {policy} begins anew")
         self.unsaved = (*self.unsaved, *sorted(told))
 
+    def _load_league(self, league: League, sections: Mapping[str, Any], *, is_new: bool) -> None:
+        """Goes on with a league, or begins one with the weights that were just loaded."""
+        league.clear()
+        if is_new:
+            return
+        state = checkpointing.section_state(sections, "league")
+        with checkpointing.refusing("section of its league"):
+            league.load_state(state)
+
     def load_weights(self, content: Content) -> None:
         """Loads only the policies and their filters."""
         sections = checkpointing.as_version_2(content).state
@@ -297,6 +328,8 @@ class RunningTraining:
             own = checkpointing.trainee_sections_of(sections, policy)
             checkpointing.load_policy(branch.trainee, content)
             self._load_filters(own, policy)
+        if self._league is not None:
+            self._league.clear()
         self.broadcast()
 
     def adopt(self, content: Content) -> None:

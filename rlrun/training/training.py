@@ -7,18 +7,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces, spaces_of
-from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
+from rlrun.functional.seeding import child_seed
+from rlrun.league.league import LEAGUE_METRICS
+from rlrun.league.matches import Matches
+from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.world_evaluation import evaluate_world
+from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
@@ -34,9 +39,11 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
+    from rlrun.league.ratings import Outcomes
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
     from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.training.acting import ActingPolicy
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
@@ -154,13 +161,70 @@ class Training:
         acting = self._started().acting
         self.check_fits(world)
         if isinstance(world, WorldConfig):
-            mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
-            behaviors = {policy: own.behavior() for policy, own in acting.items()}
+            mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
+            behaviors: dict[str, ActsInWorld] = {
+                **{policy: own.behavior() for policy, own in acting.items()},
+                **self._started().seats(),
+            }
             return evaluate_world(
                 behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
             )
         (alone,) = acting.values()
         return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
+
+    def versus(
+        self,
+        opponent: Training | str,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        explore: bool = False,
+        policy: str = "",
+        opponent_policy: str = "",
+    ) -> Outcomes:
+        """Returns how games of a policy against an opponent ended in this world, each side played in half of them.
+
+        Args:
+            opponent: Another training, or package.module:Name of a scripted opponent.
+            episodes: How many games, rounded up to an even number.
+            seed: Seed of the games.
+            explore: Whether policies draw their actions. In a world without chance two that do not play the same game
+                again and again.
+            policy: Which policy plays; "" for the first.
+            opponent_policy: Which policy of the other training plays; "" for the first.
+
+        Raises:
+            UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
+        """
+        world = self.env.in_evaluation()
+        if not isinstance(world, WorldConfig):
+            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        mine = self._acting_for(policy)
+        behavior: ActsInWorld
+        if isinstance(opponent, str):
+            example = np.asarray(mine.trainee.spaces.action.sample())
+            behavior = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+        else:
+            other = opponent._acting_for(opponent_policy)
+            if other.trainee.spaces != mine.trainee.spaces:
+                raise UsageError(
+                    f"the policies cannot play one another: one has {mine.trainee.spaces}, the other "
+                    f"{other.trainee.spaces}"
+                )
+            behavior = other.behavior()
+        return Matches(world).play(mine.behavior(), behavior, episodes, seed, explore=explore)
+
+    def _acting_for(self, policy: str) -> ActingPolicy:
+        """Returns what acts for a policy, "" for the first.
+
+        Raises:
+            UsageError: There is no such policy.
+        """
+        acting = self._started().acting
+        name = policy or next(iter(acting))
+        if name not in acting:
+            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, acting)}; there are {', '.join(acting)}")
+        return acting[name]
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.
@@ -173,7 +237,7 @@ class Training:
         if isinstance(self.env, EnvConfig):
             self.algorithm.policy(spaces_of(self.env), self.seed)
             return
-        mapping = PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping)
+        mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
         world = policies_in_world(self.env, mapping, self.policies.slots)
         for policy, algorithm in self.policies.algorithms.items():
             algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
@@ -203,7 +267,8 @@ class Training:
             check_same_spaces(env, self.env)
 
     def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
-        return spaces_of_policies(world, PolicyMapping(tuple(self.policies.algorithms), self.policies.mapping))
+        found = spaces_of_policies(world, PolicyMapping(self.policies.acting, self.policies.mapping))
+        return {policy: found[policy] for policy in self.policies.algorithms}
 
     def _spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces; makes an env, or a world, to ask it."""
@@ -221,7 +286,8 @@ class Training:
             return metric_table(self.algorithm, self.plan())
         # What an algorithm reports does not depend on where it learns, so that no world has to be made.
         plans = {policy: Training(_ANY_ENV, algorithm).plan() for policy, algorithm in self.policies.algorithms.items()}
-        return world_metric_table({policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()})
+        learned = {policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()}
+        return [*world_metric_table(learned), *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def describe_network(self) -> list[str]:
         """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
@@ -423,7 +489,7 @@ class Training:
             raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
         kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
         new = {policy for policy, algorithm in now.algorithms.items() if kinds.get(policy) is not type(algorithm)}
-        same_roles = (before.slots, before.mapping, before.train) == (now.slots, now.mapping, now.train)
+        same_roles = before.roles == now.roles
         if not new and same_roles and list(kinds) == list(now.algorithms):
             return None
         return PolicyChanges(frozenset(new))

@@ -1,0 +1,61 @@
+"""``rlrun league CHECKPOINT|RUN``: who is in a league, how good they are, and how they fare against one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rlrun.cli.json_document import print_json
+from rlrun.cli.options import json_option, runs_dir_option
+from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@runs_dir_option
+@json_option("ratings and pay-offs")
+def league(target: str, runs_dir: Path, as_json: bool) -> None:
+    """Show the ratings and pay-offs of a league.
+
+    The pay-offs are win rates in the games that rate each snapshot; a draw counts
+    half. CHECKPOINT is a directory; a RUN or one of its trials means its newest
+    whole checkpoint.
+    """
+    from rlrun.checkpoint.format import read_checkpoint
+    from rlrun.cli.targets import checkpoint_named
+    from rlrun.errors import UsageError
+    from rlrun.training.checkpointing import league_table
+
+    checkpoint = checkpoint_named(target, runs_dir, best=False)
+    found = league_table(read_checkpoint(checkpoint))
+    if found is None:
+        raise UsageError(f"{checkpoint}: what was trained has no seats, and so no league")
+    if as_json:
+        print_json({"checkpoint": str(checkpoint), **found})
+    elif not found["ratings"]:
+        echo(f"{checkpoint}\nno games have been played: the first are behind the first snapshot")
+    else:
+        echo(f"{checkpoint}\n{league_text(found)}")
+
+
+def league_text(found: dict[str, Any]) -> str:
+    """Returns ratings and win rates as a table: a line for each member, the best first, a column for each opponent."""
+    rates = {
+        (games["first"], games["second"]): (games["wins"] + 0.5 * games["draws"])
+        / (games["wins"] + games["draws"] + games["losses"])
+        for games in found["payoffs"]
+    }
+    names = list(found["ratings"])
+    numbers = [str(number) for number in range(1, len(names) + 1)]
+    rows = [
+        [number, name, f"{found['ratings'][name]:.0f}", *(_rate(rates.get((name, other))) for other in names)]
+        for number, name in zip(numbers, names, strict=True)
+    ]
+    return table(["", "member", "Elo", *numbers], rows, stdout_width())
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.2f}"

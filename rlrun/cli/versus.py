@@ -1,0 +1,91 @@
+"""Games of two saved policies, or of one against a script: what `rlrun evaluate --against` says."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlrun.cli.tables import counted
+
+if TYPE_CHECKING:
+    from rlrun.league.ratings import Outcomes
+
+
+@dataclass(frozen=True)
+class Versus:
+    """How games of one against another ended.
+
+    Attributes:
+        checkpoint: Whose policy played.
+        against: Against whom: a checkpoint, or package.module:Name of a script.
+        outcomes: How the games ended for the first.
+    """
+
+    checkpoint: str
+    against: str
+    outcomes: Outcomes
+
+    def parts(self) -> dict[str, tuple[int, float, float]]:
+        """Returns of each way to end how many games did, and the 95 % interval of their part."""
+        from rlrun.league.ratings import wilson_interval
+
+        own = self.outcomes
+        numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
+        return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all of it as plain data."""
+        return {
+            "checkpoint": self.checkpoint,
+            "against": self.against,
+            "games": self.outcomes.games,
+            **{
+                ending: {"number": number, "part": number / self.outcomes.games, "ci95": [low, high]}
+                for ending, (number, low, high) in self.parts().items()
+            },
+        }
+
+    def text(self) -> str:
+        """Returns it as a few lines of text."""
+        games = self.outcomes.games
+        lines = [
+            f"  {ending:<8}{number:>6,}  {number / games:.3f}  (95 % interval {low:.3f} to {high:.3f})"
+            for ending, (number, low, high) in self.parts().items()
+        ]
+        return "\n".join([self.checkpoint, f"against {self.against}", counted(games, "game"), *lines])
+
+
+def play(
+    checkpoint: Path,
+    against: str,
+    episodes: int,
+    seed: int,
+    runs_dir: Path,
+    *,
+    explore: bool,
+    best: bool,
+    trust: bool,
+) -> Versus:
+    """Plays games in the first one's world.
+
+    Args:
+        checkpoint: Whose policy plays.
+        against: A checkpoint or a run, or package.module:Name of a script.
+        episodes: How many games, rounded up to an even number.
+        seed: Seed of the games.
+        runs_dir: The folder that holds the runs.
+        explore: Whether policies draw their actions.
+        best: Whether a run means its best checkpoint and not its newest.
+        trust: Whether to import what checkpoints name.
+    """
+    from rlrun.cli.targets import checkpoint_named, restored
+
+    with ExitStack() as stack:
+        training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
+        if ":" in against and not Path(against).exists():
+            return Versus(str(checkpoint), against, training.versus(against, episodes, seed=seed, explore=explore))
+        opponent = checkpoint_named(against, runs_dir, best=best)
+        other = stack.enter_context(restored(opponent, runs_dir, trust=trust))
+        return Versus(str(checkpoint), str(opponent), training.versus(other, episodes, seed=seed, explore=explore))

@@ -1,0 +1,1 @@
+"""Leagues: frozen opponents in the seats of a world, who plays whom, and ratings."""

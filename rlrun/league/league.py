@@ -1,0 +1,181 @@
+"""A league: a pool of past selves that grows, games that rate it, and the lineups of its seats."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.functional.seeding import child_seed
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.matches import Matches
+from rlrun.league.matchmaking import lineup
+from rlrun.league.pool import Pool
+from rlrun.league.ratings import Payoffs, table
+from rlrun.league.scripted_opponent import ScriptedPlayer
+from rlrun.metric import Metric
+from rlrun.policy.weights import Member, Weights
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.league.seat_behavior import SeatBehavior
+    from rlrun.rollout.world_evaluation import ActsInWorld
+
+LEAGUE_METRICS = (
+    Metric("league/members", "members", "Past selves in the pool"),
+    Metric(
+        "league/elo_<policy>", "Elo", "Rating of a policy's newest snapshot; the first policy's first weights have 0"
+    ),
+    Metric(
+        "league/win_rate_against_pool",
+        "",
+        "Mean win rate of the first policy's newest snapshot against the other past selves; a draw counts half",
+    ),
+)
+"""What a training with a league reports."""
+
+
+class League:
+    """Keeps past selves of the policies that learn, lets them play, and says who sits in which seat.
+
+    Args:
+        settings: How the pool grows and is rated.
+        seats: By seat.
+        trainees: What learns, by policy.
+        make_seats: By seat, what returns something to act there, without a lineup.
+        matches: Plays the games that rate.
+        seed: Seed of these games.
+    """
+
+    def __init__(
+        self,
+        settings: LeagueSettings,
+        seats: Mapping[str, SeatSettings],
+        trainees: Mapping[str, Trainee],
+        make_seats: Mapping[str, Callable[[], SeatBehavior]],
+        matches: Matches,
+        seed: int,
+    ) -> None:
+        self.seats = seats
+        self._settings = settings
+        self._trainees = trainees
+        self._matches = matches
+        self._seed = seed
+        self._scripts = tuple(dict.fromkeys(path for seat in seats.values() for path in seat.scripted))
+        self._payoffs = Payoffs()
+        self._make_seats = make_seats
+        self.pool = Pool(settings.pool)
+
+    def begin(self) -> None:
+        """Lets the policies' first weights be the first members, unless there are members."""
+        if not self.pool.members:
+            for policy, trainee in self._trainees.items():
+                self.pool.add(policy, trainee.weights())
+
+    def clear(self) -> None:
+        """Forgets all members and games: what is learned from now on goes on from other weights."""
+        self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
+
+    def advance(self, iteration: int) -> None:
+        """Takes snapshots behind an iteration, if they are due, and lets them play against all others."""
+        if iteration % self._settings.snapshot_every:
+            return
+        new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
+        names = [member.name for member in self.pool.members]
+        self._payoffs.keep([*names, *self._scripts])
+        players: dict[str, ActsInWorld] = {member.name: self._acting(member) for member in self.pool.members}
+        players |= {path: self._script(path) for path in self._scripts}
+        rated: set[str] = set()
+        for member in new:
+            rated.add(member.name)
+            for other, player in players.items():
+                if other not in rated:
+                    outcomes = self._matches.play(
+                        players[member.name],
+                        player,
+                        self._settings.rating_episodes,
+                        child_seed(self._seed, "rating", zlib.crc32(f"{member.name} {other}".encode())),
+                    )
+                    self._payoffs.record(member.name, other, outcomes)
+
+    def _acting(self, member: Member) -> ActsInWorld:
+        assert member.weights is not None  # a past self has some
+        behavior = self._trainees[member.policy].policy.behavior()
+        behavior.load(member.weights)
+        return behavior
+
+    def _script(self, path: str) -> ActsInWorld:
+        action = next(iter(self._trainees.values())).spaces.action
+        example = np.asarray(action.sample())
+        return ScriptedPlayer(path, example.dtype, example.shape, child_seed(self._seed, "script"))
+
+    def lineups(self) -> dict[str, Weights]:
+        """Returns by seat who may sit there from now on."""
+        present = {policy: self._present(policy) for policy in self._trainees}
+        return {
+            seat: Weights(
+                version=max(trainee.learner.weights_version for trainee in self._trainees.values()),
+                acting=np.zeros(0, np.float32),
+                lineup=lineup(
+                    own, [present[policy] for policy in own.selves], self.pool.of(own.selves), self._win_rates(own)
+                ),
+            )
+            for seat, own in self.seats.items()
+        }
+
+    def acting(self) -> dict[str, SeatBehavior]:
+        """Returns what acts in the seats now, apart from the rollout workers."""
+        seats = {seat: make() for seat, make in self._make_seats.items()}
+        for seat, weights in self.lineups().items():
+            seats[seat].load(weights)
+        return seats
+
+    def _present(self, policy: str) -> Member:
+        """Returns a policy as it is now; its name says the version of the weights, as old ones may still play."""
+        weights = self._trainees[policy].weights()
+        return Member(f"{policy}@{weights.version}", policy, weights)
+
+    def _win_rates(self, seat: SeatSettings) -> dict[str, float]:
+        """Returns what the newest snapshot of who learns against a seat wins against the past selves there."""
+        newest = self.pool.newest(seat.plays_against).name
+        found = {member.name: self._payoffs.between(newest, member.name) for member in self.pool.of(seat.selves)}
+        return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns what a result says of the league; None of what no games have told."""
+        ratings = self._ratings()
+        newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
+        first = next(iter(newest.values()))
+        others = [self._payoffs.between(first, member.name) for member in self.pool.members]
+        rates = [outcomes.win_rate for outcomes in others if outcomes is not None]
+        return {
+            "league/members": len(self.pool.members),
+            **{f"league/elo_{policy}": ratings.get(name) for policy, name in newest.items()},
+            "league/win_rate_against_pool": float(np.mean(rates)) if rates else None,
+        }
+
+    def _ratings(self) -> dict[str, float]:
+        return self._payoffs.elo(self.pool.members[0].name)
+
+    def state(self) -> dict[str, Any]:
+        """Returns pool and pay-offs, for a checkpoint; ratings are there for who only looks."""
+        return {
+            "pool": self.pool.state(),
+            "payoffs": self._payoffs.state(),
+            "table": table(self._payoffs, self._ratings()),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `state` returned.
+
+        Raises:
+            ValueError: If a past self has weights of another network.
+        """
+        self.pool.load_state(state["pool"])
+        for member in self.pool.members:
+            own = self._trainees[member.policy].learner.acting_flat().shape
+            if member.weights is None or member.weights.acting.shape != own:
+                raise ValueError(f"{member.name} has no weights of shape {own}")
+        self._payoffs.load_state(state["payoffs"])

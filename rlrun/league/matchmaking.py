@@ -1,0 +1,58 @@
+"""Who plays whom: how likely each member of a seat's lineup is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.league.league_settings import SeatSettings
+from rlrun.policy.weights import Lineup, Member
+
+UNKNOWN = 0.5
+"""Win rate against whom nothing is known."""
+
+
+def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Returns probabilities of opponents, prioritized fictitious self-play.
+
+    p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
+    multi-agent reinforcement learning", Methods, f_hard; each as likely as any other where all are always beaten.
+
+    Args:
+        win_rates: w, the learner's win rate against each, [M].
+        exponent: p.
+
+    Examples:
+        >>> import numpy as np
+        >>> prioritized_weights(np.array([0.5, 0.75, 1.0]), exponent=2.0).round(2).tolist()
+        [0.8, 0.2, 0.0]
+    """
+    weights = (1.0 - win_rates) ** exponent if exponent else np.ones_like(win_rates)
+    total = float(weights.sum())
+    return weights / total if total > 0.0 else np.full(len(win_rates), 1.0 / len(win_rates))
+
+
+def lineup(
+    settings: SeatSettings, present: Sequence[Member], pool: Sequence[Member], win_rates: Mapping[str, float]
+) -> Lineup:
+    """Returns who may sit in a seat, and how often.
+
+    Args:
+        settings: The seat's.
+        present: The present selves that sit there, at least one; they share `self_play_share`.
+        pool: The past ones, at least one.
+        win_rates: Of the policy that learns against the seat, by the opponent's name; draws count half.
+    """
+    rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
+    exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
+    scripted = list(settings.scripted.items())
+    rest = max(1.0 - settings.self_play_share - sum(share for _, share in scripted), 0.0)
+    probabilities = [
+        *(settings.self_play_share / len(present) for _ in present),
+        *(share for _, share in scripted),
+        *(rest * prioritized_weights(rates, exponent)).tolist(),
+    ]
+    members = (*present, *(Member(path) for path, _ in scripted), *pool)
+    return Lineup(members, np.array(probabilities))

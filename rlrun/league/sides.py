@@ -1,0 +1,36 @@
+"""Mappings for leagues: functions from an agent and its world's episode to a policy, which swap sides.
+
+They know two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
+
+
+def alternate(agent: str, episode: int) -> str:
+    """Returns `main` for the first side in even episodes and for the second in odd ones, `opponent` for the other.
+
+    Examples:
+        >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)
+        ('main', 'opponent', 'opponent', 'main')
+    """
+    return ("main", "opponent")[(_side(agent) + episode) % 2]
+
+
+def alternate_with_exploiter(agent: str, episode: int) -> str:
+    """Returns as `alternate` in two episodes, then `exploiter` and `exploited` for `main` and `opponent` in two.
+
+    Examples:
+        >>> [alternate_with_exploiter("x", episode) for episode in range(4)]
+        ['main', 'opponent', 'exploiter', 'exploited']
+    """
+    learner, opponent = (("main", "opponent"), ("exploiter", "exploited"))[episode // 2 % 2]
+    return (learner, opponent)[(_side(agent) + episode) % 2]
+
+
+def _side(agent: str) -> int:
+    number = re.search(r"\d+$", agent)
+    return int(number.group()) if number else _SIDES[agent]

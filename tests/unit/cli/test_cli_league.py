@@ -1,0 +1,106 @@
+"""``rlrun league`` and ``rlrun evaluate --against``: who is how good against whom."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.ppo import PPO
+from rlrun.cli.league import league_text
+from rlrun.cli.main import cli
+from rlrun.cli.versus import Versus
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.ratings import Outcomes
+from rlrun.training.policies import Policies
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def document(*words: object) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Returns the checkpoints of a league, and of one policy for both sides."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    league = Policies(
+        {"main": PPO(PPO.Config.parse(SMALL))},
+        WorldSamplingSettings(),
+        mapping="rlrun.league.sides:alternate",
+        seats={"opponent": SeatSettings(plays_against="main")},
+        league=LeagueSettings(snapshot_every=1, rating_episodes=4),
+    )
+    alone = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
+    for name, policies in (("league", league), ("alone", alone)):
+        with Training(GAME, policies, seed=0) as training:
+            training.step()
+            training.save(folder / name)
+    return folder / "league", folder / "alone"
+
+
+def test_a_leagues_ratings_and_pay_offs_are_those_of_its_checkpoint(saved: tuple[Path, Path]) -> None:
+    found = document("league", saved[0])
+    assert set(found["ratings"]) == {"main:0", "main:1"}
+    assert found["ratings"]["main:0"] == 0.0
+    first, second = found["payoffs"]
+    assert (first["wins"], first["draws"], first["losses"]) == (second["losses"], second["draws"], second["wins"])
+    assert first["wins"] + first["draws"] + first["losses"] == 4
+    shown = run("league", saved[0]).stdout
+    assert "main:0" in shown
+    assert "Elo" in shown
+
+
+def test_the_table_has_a_line_for_each_member_and_a_column_for_each_opponent() -> None:
+    found = {
+        "ratings": {"main:1": 100.4, "main:0": 0.0},
+        "payoffs": [
+            {"first": "main:1", "second": "main:0", "wins": 5, "draws": 2, "losses": 3},
+            {"first": "main:0", "second": "main:1", "wins": 3, "draws": 2, "losses": 5},
+        ],
+    }
+    lines = [line.split() for line in league_text(found).splitlines()]
+    assert lines[0] == ["member", "Elo", "1", "2"]
+    assert lines[1:] == [["1", "main:1", "100", "-", "0.60"], ["2", "main:0", "0", "0.40", "-"]]
+
+
+def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
+    done = run("league", saved[1])
+    assert done.exit_code == 2
+    assert "has no seats, and so no league" in done.output
+
+
+def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]) -> None:
+    script = "rlrun.worlds.scripted:perfect_tic_tac_toe"
+    found = document("evaluate", saved[1], "--against", script, "--episodes", 6)
+    assert found["wins"]["number"] == 0
+    assert (found["games"], found["against"]) == (6, script)
+    other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--stochastic", "--trust")
+    assert (other["games"], other["against"]) == (4, str(saved[0]))
+    assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
+
+
+def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
+    done = run("evaluate", saved[1], "--against", "rlrun.worlds.scripted:RandomLegal", "--env", "CartPole-v1")
+    assert done.exit_code == 2
+    assert "leave --env out" in done.output
+
+
+def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
+    lines = Versus("mine", "theirs", Outcomes(50, 20, 30)).text().splitlines()
+    assert lines[:3] == ["mine", "against theirs", "100 games"]
+    assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.404", "to", "0.596)"]

@@ -69,8 +69,7 @@ class SeatBehavior:
         self._members = {member.name: member for member in lineup.members}
         self._names = tuple(self._members)
         self._bounds = np.cumsum(lineup.probabilities)
-        kept = {*self._members, *self._holds}
-        self._players = {name: player for name, player in self._players.items() if name in kept}
+        self._players = {name: player for name, player in self._players.items() if name in self._holds}
         for member in lineup.members:
             if member.weights is None and member.name not in self._scripts:
                 self._scripts[member.name] = _ScriptPlayer(member.name, self._space)

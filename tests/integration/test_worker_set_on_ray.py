@@ -123,6 +123,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
     flow = policy_workers(workers).rollouts()
     workers.set_weights(weights(3))
+    workers.set_weights({"another": weights(9)["default"]})  # each policy's last weights are told again
     assert rows(flow, 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],

@@ -93,18 +93,26 @@ class RolloutCounts:
 
     def state(self) -> dict[str, Any]:
         """Returns what was counted and what nobody has taken yet, for a checkpoint."""
+        return {**self._of_episodes(), **(self._of_agents() if self.agent_steps else {})}
+
+    def _of_episodes(self) -> dict[str, Any]:
         return {
             "env_steps": self.env_steps,
             "episodes": [dataclasses.asdict(episode) for episode in self._episodes],
+            "filter_deltas": {
+                policy: {name: delta.state() for name, delta in deltas.items()}
+                for policy, deltas in self._filter_deltas.items()
+            },
+        }
+
+    def _of_agents(self) -> dict[str, Any]:
+        """Returns what was counted of the agents of worlds."""
+        return {
             "agent_steps": dict(self.agent_steps),
             "missing_finals": self.missing_finals,
             "agent_episodes": {
                 policy: [dataclasses.asdict(episode) for episode in episodes]
                 for policy, episodes in self._agent_episodes.items()
-            },
-            "filter_deltas": {
-                policy: {name: delta.state() for name, delta in deltas.items()}
-                for policy, deltas in self._filter_deltas.items()
             },
         }
 
@@ -123,6 +131,6 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Goes on counting agents where `state` was returned; earlier checkpoints knew of no worlds."""
+        """Goes on counting agents where `state` was returned; nothing is said of them without any."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))

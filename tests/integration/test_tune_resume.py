@@ -70,13 +70,13 @@ def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]
 def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     tmp_path: Path, num_workers: int, executor: str
 ) -> None:
-    killed = run_until(spec(num_workers), tmp_path, executor, 7, "SIGKILL", "tree")
+    killed = run_until(spec(num_workers), tmp_path, executor, 11, "SIGKILL", "tree")
     assert killed.returncode == -9, killed.stderr
     run = Path(shutil.move(tmp_path / "steady", tmp_path / "moved"))
     record = TrialDirectory(run / TRIAL).read_record()
     assert record is not None
     assert record.status == "RUNNING"
-    assert len(read_results(run / TRIAL)) in (7, 8)
+    assert len(read_results(run / TRIAL)) in (11, 12)
 
     events: list[RunEvent] = []
     (trial,) = rlrun.resume(run, watch=events.append)
@@ -84,7 +84,8 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     assert [numbers(trial)] == uninterrupted(spec(num_workers), tmp_path)
     notes = [event.text for event in events if isinstance(event, TrialNote)]
     assert len(notes) == 1
-    assert notes[0].startswith("goes on after iteration 5, from ")
+    # The newest checkpoint may have been on its way to the disk; the one before it was there when that one began.
+    assert notes[0].startswith(("goes on after iteration 5, from ", "goes on after iteration 10, from "))
     assert "not exactly" not in notes[0]
     times = [row["time_total_s"] for row in trial.results()]
     assert times == sorted(times)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.config import ConfigModel
+from rlrun.errors import UsageError
 from rlrun.explain import Location, Mistake, shown, unknown_name
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.search_space import SearchSpace, is_search_space
 from rlrun.spec.section import Section, check_section
 
@@ -45,36 +47,37 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
         entry: The entry as it was written, a league without settings as {}.
         policies: Names of its policies.
         trained: Those of them that learn, at least one.
+
+    Raises:
+        UserCodeError: If a scripted opponent's module raises while it is imported.
     """
-    found = CheckedSeats()
     written = entry.get("seats")
     if "seats" not in entry:
-        if "league" in entry:
-            message = f"a league is of seats: add for instance seats: {{opponent: {{plays_against: {trained[0]}}}}}"
-            found.mistakes.append(Mistake(("league",), message, at_key=True))
-        return found
+        message = f"a league is of seats: add for instance seats: {{opponent: {{plays_against: {trained[0]}}}}}"
+        return CheckedSeats([Mistake(("league",), message, at_key=True)] if "league" in entry else [])
     if not isinstance(written, Mapping) or not written or is_search_space(written):
         message = f"must be a mapping of names to seats, each with plays_against, not {shown(written)}"
         return CheckedSeats([Mistake(("seats",), message)])
-    for name, seat in written.items():
-        if wrong := _name_mistake(name, policies):
-            found.mistakes.append(Mistake(("seats", name), wrong, at_key=True))
-            continue
-        own = check_section(SeatSettings, seat, ("seats", name), lambda value: _strangers(value, trained))
-        _add(found, own, SeatSettings, ("seats", name))
-        sound = own.value if not own.mistakes else None
-        found.seats[name] = sound or SeatSettings(plays_against=trained[0])
-    if "league" not in entry:
-        return found
-    league = check_section(LeagueSettings, entry["league"], ("league",))
-    _add(found, league, LeagueSettings, ("league",))
-    return CheckedSeats(found.mistakes, found.spaces, found.models, found.seats, league.value or found.league)
-
-
-def _add(found: CheckedSeats, section: Section[Any], model: type[ConfigModel], location: Location) -> None:
-    found.mistakes.extend(section.mistakes)
-    found.spaces.update(section.spaces)
-    found.models[location] = model
+    misnamed = {name: wrong for name in written if (wrong := _name_mistake(name, policies))}
+    sections = {
+        name: check_section(SeatSettings, seat, ("seats", name), lambda value: _seat_mistakes(value, trained))
+        for name, seat in written.items()
+        if name not in misnamed
+    }
+    league = check_section(LeagueSettings, entry.get("league", {}), ("league",))
+    models: dict[Location, type[ConfigModel]] = {("seats", name): SeatSettings for name in sections}
+    checked: list[Section[SeatSettings] | Section[LeagueSettings]] = [*sections.values(), league]
+    return CheckedSeats(
+        mistakes=[Mistake(("seats", name), wrong, at_key=True) for name, wrong in misnamed.items()]
+        + [mistake for section in checked for mistake in section.mistakes],
+        spaces={location: space for section in checked for location, space in section.spaces.items()},
+        models=models | ({("league",): LeagueSettings} if "league" in entry else {}),
+        seats={
+            name: SeatSettings(plays_against=trained[0]) if section.value is None or section.mistakes else section.value
+            for name, section in sections.items()
+        },
+        league=league.value or LeagueSettings(),
+    )
 
 
 def _name_mistake(name: Any, policies: Sequence[str]) -> str:
@@ -84,12 +87,18 @@ def _name_mistake(name: Any, policies: Sequence[str]) -> str:
     return f"'{name}' is a policy and a seat: give the seat another name" if name in policies else ""
 
 
-def _strangers(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
-    """Names policies of a seat that do not learn, with locations in the seat."""
+def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
+    """Names policies of a seat that do not learn and scripts that are none, with locations in the seat."""
     named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
     named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
-    return [
+    mistakes = [
         Mistake(location, unknown_name(name, trained, "must name a policy that learns: there is no"))
         for location, name in named
         if name not in trained
     ]
+    for path in seat.scripted:
+        try:
+            ScriptedOpponent(path)
+        except UsageError as error:
+            mistakes.append(Mistake(("scripted", path), str(error), at_key=True))
+    return mistakes

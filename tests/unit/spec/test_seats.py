@@ -97,9 +97,9 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
 
 
 def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
-    seats = {"opponent": {"plays_against": "main", "scripted": {"my_lab.play:Best": 0.2}}}
+    seats = {"opponent": {"plays_against": "main", "scripted": {"rlrun.worlds.scripted:perfect_tic_tac_toe": 0.2}}}
     demands = spec_demands(experiment(seats=seats).first_trial().to_data())
-    assert "seats.opponent.scripted my_lab.play:Best is code that would be run" in demands
+    assert "seats.opponent.scripted rlrun.worlds.scripted:perfect_tic_tac_toe is code that would be run" in demands
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,14 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
         (
             "seats: {s: {plays_against: main, scripted: {'x:Y': 0.8}}}",
             ["7:14: seats.s: self_play_share and the shares of scripted opponents add up to 1.3, more than 1"],
+        ),
+        (
+            "seats: {s: {plays_against: main, scripted: {'rlrun.worlds.scripted:RandomLega': 0.1}}}",
+            [
+                "7:47: seats.s.scripted.rlrun.worlds.scripted:RandomLega: the scripted opponent "
+                "'rlrun.worlds.scripted:RandomLega' does not exist: rlrun.worlds.scripted has no 'RandomLega'; "
+                "did you mean 'RandomLegal'?"
+            ],
         ),
         ("seats: []", ["7:10: seats: must be a mapping of names to seats, each with plays_against, not []"]),
         ("seats: {a.b: {}}", ["7:11: seats.a.b: the seat's name 'a.b' must be of letters, digits and _-"]),

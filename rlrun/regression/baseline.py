@@ -28,7 +28,7 @@ POINTS = 101
 SPEED_TOLERANCE = 0.1
 """Two runs on one machine differ by so much in speed without a reason in the code."""
 
-_COMPARED_KEYS = ("algorithm", "env", "policies", "mapping", "train", "config", "stop")
+_COMPARED_KEYS = ("algorithm", "env", "policies", "mapping", "train", "seats", "league", "config", "stop")
 
 
 class Machine(ConfigModel):

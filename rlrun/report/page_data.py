@@ -28,6 +28,7 @@ from rlrun.report.summary import best_trial, shape_text, status_text, summarise,
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.search_space import find_spaces
+from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.trial_names import short_names
 from rlrun.spec.tuning import Mode
 
@@ -251,7 +252,7 @@ def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]
 
 def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
     """Returns by parameter whether its search space, or how it mutates, is logarithmic."""
-    found, _ = find_spaces({key: spec.get(key) for key in ("env", "config", "policies")})
+    found, _ = find_spaces({key: spec.get(key) for key in ("env", "config", "policies", *SEAT_KEYS)})
     known = {name: found[location].kind.name for location, name in short_names(found).items()}
     settings = (spec.get("scheduler") or {}).get("pbt") if isinstance(spec.get("scheduler"), dict) else None
     mutations = settings.get("mutations") if isinstance(settings, dict) else None

@@ -8,18 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, dotted, shown, unknown_name
 from rlrun.foreign_settings import ours_for
-from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of
 from rlrun.spec.metric_checks import check_metrics
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.worlds.any_env import env_model
@@ -87,11 +88,13 @@ def check_entry(
         policies=learning.policies,
         mapping=data.get("mapping"),
         train=tuple(data.get("train") or ()),
+        seats=learning.seats.seats,
+        league=learning.seats.league if learning.seats.seats else None,
         origin=origin,
         template={"env": data.get("env"), "config": data.get("config") or {}} | written,
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
-    mistakes = _check_trials(experiment, learning.parts)
+    mistakes = _check_trials(experiment, learning.models)
     return (None if mistakes else experiment), mistakes
 
 
@@ -150,12 +153,13 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig] | Section[Worl
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
     """Names the keys that an entry does not have, and where they belong if that is known."""
     env = env_model(data.get("env"))
-    known = ENTRY_KEYS if "policies" in data else [key for key in ENTRY_KEYS if key not in ("mapping", "train")]
+    of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
+    known = [key for key in ENTRY_KEYS if key not in of_policies]
     mistakes = []
     for key in data:
         if key in ENTRY_KEYS:
             continue
-        models = {dotted(part.location): part.model for part in learning.parts} or {"config": AlgorithmConfig}
+        models = {dotted(location): model for location, model in learning.models.items()} or {"config": AlgorithmConfig}
         holders = [holder_of(key, model, path) for path, model in models.items()]
         place = next(filter(None, holders), "") or holder_of(key, env, "env")
         foreign = ours_for(key, lambda name: name == "gamma") if isinstance(key, str) else ""
@@ -229,7 +233,7 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
     return []
 
 
-def _check_trials(experiment: Experiment, parts: Sequence[ConfigPart]) -> list[Mistake]:
+def _check_trials(experiment: Experiment, settings: Mapping[Location, type[ConfigModel]]) -> list[Mistake]:
     """Checks what is drawn for each trial; rules across fields see the combinations here."""
     mistakes: list[Mistake] = []
     # A searcher will suggest what nobody knows yet, but it draws from the same spaces. What the config refuses it draws
@@ -241,7 +245,7 @@ def _check_trials(experiment: Experiment, parts: Sequence[ConfigPart]) -> list[M
             continue
         seen.add(planned.configuration)
         data = filled(experiment.template, planned.values)
-        models = {part.location: part.model for part in parts} | {("env",): type(experiment.env)}
+        models = {**settings, ("env",): type(experiment.env)}
         found = [
             replace(mistake, location=(*location, *mistake.location))
             for location, model in models.items()

@@ -13,6 +13,7 @@ from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSampl
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.metric import Metric
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
@@ -226,6 +227,10 @@ class Learning(ConfigModel):
     """Policies by pattern of agent ids, or package.module:function; null where one policy is everybody's."""
     train: tuple[str, ...] = ()
     """The policies that learn; none for all."""
+    seats: dict[str, SeatSettings] = Field(default_factory=dict)
+    """Policies of the world that do not learn, by name: frozen opponents act there."""
+    league: LeagueSettings | None = None
+    """How the pool of past selves grows and is rated; null where there are no seats."""
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
@@ -249,7 +254,8 @@ class Learning(ConfigModel):
         """What learns, with its settings."""
         if isinstance(self.config, AlgorithmConfig):
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
-        return Policies.of_specs(self.policies, self.config, self.mapping, self.train)
+        league = self.league or LeagueSettings()
+        return Policies.of_specs(self.policies, self.config, self.mapping, self.train, self.seats, league)
 
 
 class TrialSpec(Learning):
@@ -327,8 +333,8 @@ class Experiment(RunSettings, Learning):
     name: NonEmptyText
     """Its name in the file."""
     template: dict[str, Any]
-    """``env``, ``config``, ``policies``, ``mapping`` and ``train`` as they were written, search spaces included. The
-    settings above have, where something varies, the first of its values."""
+    """``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as they were written, search
+    spaces included. The settings above have, where something varies, the first of its values."""
     origin: str = ""
     """Where it came from, for the user: a file, or which defaults were taken."""
 
@@ -453,8 +459,10 @@ class Experiment(RunSettings, Learning):
             )
             for name, policy in self.policies.items()
         }
+        seats = {name: SeatSettings.parse(data["seats"][name], path=f"{self.name}.seats.{name}") for name in self.seats}
+        league = LeagueSettings.parse(data.get("league", {}), path=f"{self.name}.league") if seats else None
         rest = {"algorithm": self.algorithm, "mapping": self.mapping, "train": self.train}
-        return {"env": env, "config": settings, "policies": policies, **rest}
+        return {"env": env, "config": settings, "policies": policies, "seats": seats, "league": league, **rest}
 
     def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -12,7 +11,7 @@ from pydantic import BaseModel, create_model
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
-from rlrun.config import fixed
+from rlrun.config import ConfigModel, fixed
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
@@ -21,6 +20,7 @@ from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import check_section
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
@@ -28,7 +28,7 @@ from rlrun.worlds.any_env import env_model
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
 
-LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", "config")
+LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
 """The keys of an entry that say what learns, and where."""
 ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
 """The keys of an entry."""
@@ -48,6 +48,7 @@ class CheckedLearning:
         algorithm: What displays call the algorithms.
         parts: The settings, with their locations.
         policies: The policies of a world; none where one algorithm learns all.
+        seats: The seats that they play against, and their league.
         learns: What learns, with default settings where those of the entry are wrong; None if that is not known.
     """
 
@@ -56,16 +57,22 @@ class CheckedLearning:
     algorithm: str = ""
     parts: tuple[ConfigPart, ...] = ()
     policies: dict[str, PolicySpec] = field(default_factory=dict)
+    seats: CheckedSeats = field(default_factory=CheckedSeats)
     learns: Policies | None = None
 
     @property
     def spaces(self) -> dict[Location, SearchSpace]:
         """The search spaces of all settings, by location in the entry."""
-        return {location: space for part in self.parts for location, space in part.spaces.items()}
+        return {location: space for part in self.parts for location, space in part.spaces.items()} | self.seats.spaces
+
+    @property
+    def models(self) -> dict[Location, type[ConfigModel]]:
+        """The config classes of all settings, by location in the entry."""
+        return {**{part.location: part.model for part in self.parts}, **self.seats.models}
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
-    """Checks what an entry says of what learns: its algorithm and config, or policies, mapping and what trains.
+    """Checks what an entry says of what learns: its algorithm and config, or policies, mapping, what trains, and seats.
 
     Raises:
         UserCodeError: If a user's own module raises while it is imported.
@@ -92,7 +99,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     algorithm, mistakes = _check_algorithm(entry)
     mistakes += [
         Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", at_key=True)
-        for key in ("mapping", "train")
+        for key in ("mapping", "train", *SEAT_KEYS)
         if key in entry
     ]
     if algorithm is None:
@@ -194,15 +201,18 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     entry = {**entry, "policies": {name: one.entry for name, one in checked.items()}}
     settings = {name: one.part.model for name, one in checked.items() if one.part is not None}
     sampling, wrong = _check_sampling(entry, settings)
-    mistakes += [*wrong, *_role_mistakes(entry, list(policies))]
     entry = {**entry, "config": sampling.data}
+    if "league" in entry:
+        entry = {**entry, "league": _stated(entry, "league")}
+    seats = check_seats(entry, list(policies), _trained(entry, list(policies)))
+    mistakes += [*wrong, *_role_mistakes(entry, list(policies), list(seats.seats)), *seats.mistakes]
     parts = tuple(one.part for one in checked.values() if one.part is not None)
     specs = {name: one.spec for name, one in checked.items() if one.spec is not None}
     title = " + ".join(dict.fromkeys(spec.algorithm for spec in specs.values()))
     learns = None
     if len(specs) == len(checked):
-        learns = Policies.of_specs(specs, WorldSamplingSettings(), None, ())
-    return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, learns)
+        learns = Policies.of_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+    return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
 
 
 @dataclass(frozen=True)
@@ -224,7 +234,7 @@ class _CheckedPolicy:
 
 def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
     place: Location = ("policies", name)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(name)):
+    if not NAME_PATTERN.fullmatch(str(name)):
         message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
         return _CheckedPolicy(policy, [Mistake(place, message, at_key=True)])
     if not isinstance(policy, Mapping):
@@ -287,7 +297,14 @@ def _check_sampling(
     return part, mistakes
 
 
-def _role_mistakes(entry: Mapping[str, Any], names: list[str]) -> list[Mistake]:
+def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
+    """Returns the policies that learn; all where the entry names none that there are."""
+    train = entry.get("train")
+    named = [name for name in policies if name in train] if isinstance(train, list | tuple) else []
+    return named or policies
+
+
+def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str]) -> list[Mistake]:
     """Names what is wrong with which agents are whose, and with who learns."""
     mistakes = []
     train = entry.get("train")
@@ -298,7 +315,7 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str]) -> list[Mistake]:
             if name not in names:
                 message = unknown_name(name, names, "must name a policy: there is no")
                 mistakes.append(Mistake(("train", index), message))
-    mapping = entry.get("mapping")
+    mapping, names = entry.get("mapping"), [*names, *seats]
     if isinstance(mapping, Mapping) and not is_search_space(mapping):
         for pattern, name in mapping.items():
             if name not in names:

@@ -11,6 +11,7 @@ from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.errors import RlrunError
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import MAX_TRIALS, RunSettings
 from rlrun.spec.loggers import LoggersConfig
@@ -36,11 +37,14 @@ def json_schema() -> dict[str, Any]:
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [
         *(RunSettings, EnvConfig, WorldConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
+        *(SeatSettings, LeagueSettings),
         *configs.values(),
     ]
     references, generated = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = generated["$defs"]
-    with_spaces = _definitions([EnvConfig, WorldConfig, WorldSamplingSettings, *configs.values()])
+    with_spaces = _definitions(
+        [EnvConfig, WorldConfig, WorldSamplingSettings, SeatSettings, LeagueSettings, *configs.values()]
+    )
     eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
     for model in (EnvConfig, WrapperConfig):
         eased[model.__name__] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[model.__name__]]}
@@ -143,6 +147,7 @@ def _experiment(
         "type": "object",
         "required": ["env", "stop"],
         "oneOf": [{"required": ["algorithm"]}, {"required": ["policies"]}],
+        "dependentRequired": {"seats": ["policies"], "league": ["seats"]},
         "additionalProperties": False,
         "properties": {
             "algorithm": _algorithm(by_algorithm),
@@ -162,6 +167,16 @@ def _experiment(
                 "type": "array",
                 "minItems": 1,
                 "items": {"type": "string"},
+            },
+            "seats": {
+                "description": "Policies of the world that do not learn, by name: frozen opponents act there.",
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": {"anyOf": [{"$ref": "#/$defs/SeatSettings"}, _SPACE]},
+            },
+            "league": {
+                "description": "How the pool of past selves grows and is rated.",
+                "anyOf": [{"$ref": "#/$defs/LeagueSettings"}, {"type": "null"}, _SPACE],
             },
             "config": {
                 "description": "Settings of the algorithm, or of policies how experience is collected for all of them.",

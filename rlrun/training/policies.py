@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
@@ -72,6 +72,8 @@ class Policies:
         sampling: SamplingSettings,
         mapping: Mapping[str, str] | str | None,
         train: tuple[str, ...],
+        seats: Mapping[str, SeatSettings],
+        league: LeagueSettings,
     ) -> Self:
         """Returns the policies that a spec describes."""
         return cls(
@@ -80,6 +82,8 @@ class Policies:
             {policy: spec.slots for policy, spec in specs.items() if spec.slots is not None},
             mapping,
             train,
+            seats,
+            league,
         )
 
     @classmethod
@@ -98,12 +102,12 @@ class Policies:
             name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
         }
         sampling = WorldSamplingSettings.parse_earlier(data["config"])
-        policies = cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()))
         seats = {
             str(name): SeatSettings.parse(each, path=f"seats.{name}")
             for name, each in dict(data.get("seats") or {}).items()
         }
-        return replace(policies, seats=seats, league=LeagueSettings.parse(data.get("league") or {}, path="league"))
+        league = LeagueSettings.parse(data.get("league") or {}, path="league")
+        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data from which `from_data` makes equal ones."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlrun.algorithm_config import SamplingSettings
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
+from rlrun.config import ConfigModel
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.explain import shown
 from rlrun.functional.saved_numbers import as_count
@@ -102,13 +102,16 @@ class StartingPoint:
         Policies of a world may be added, and learn by another algorithm from here on.
         """
         before, now = self._made_with(), trial.learns
-        pairs: list[tuple[str, SamplingSettings, SamplingSettings]]
+        pairs: list[tuple[str, ConfigModel, ConfigModel]]
         pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
         for policy, algorithm in now.algorithms.items():
             its = before.algorithms.get(policy)
             if its is not None and type(its) is type(algorithm):
                 place = "config" if now.is_alone else f"policies.{policy}.config"
                 pairs.append((place, its.config, algorithm.config))
+        pairs += [(f"seats.{seat}", before.seats[seat], now.seats[seat]) for seat in now.seats if seat in before.seats]
+        if before.seats and now.seats:
+            pairs.append(("league", before.league, now.league))
         for place, earlier, present in pairs:
             self._refuse_other(place, earlier.to_data(), present.to_data())
 

@@ -31,6 +31,14 @@ ENTRY: dict[str, Any] = {
     "checkpoint": {"every": 1},
     "evaluation": {"every": 2, "episodes": 2},
 }
+RANDOM = "rlrun.worlds.scripted:RandomLegal"
+LEAGUE: dict[str, Any] = {
+    "env": {"world": "rlrun.worlds.board_games:TicTacToe"},
+    "policies": {"main": PPO},
+    "mapping": "rlrun.league.sides:alternate",
+    "seats": {"opponent": {"plays_against": "main", "scripted": {RANDOM: 0.2}}},
+    "league": {"snapshot_every": 1, "pool": 2, "rating_episodes": 2},
+}
 
 
 def trial_of(**changed: Any) -> TrialSpec:
@@ -89,6 +97,63 @@ def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path) -> No
     changed = {**PPO, "config": {**PPO["config"], "gamma": 0.5}}
     with pytest.raises(CheckpointError, match=r"says policies\.a\.config\.gamma: 0\.5, and .* was made with 0\.99"):
         TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
+
+
+@pytest.fixture(scope="module")
+def league_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Path, Path]:
+    """The rows and the directory of a trial with a league, and that directory as it was after two iterations."""
+    folder = tmp_path_factory.mktemp("league")
+    rows = []
+    with TrialLoop(trial_of(**LEAGUE), folder / "undisturbed") as loop:
+        while not loop.done:
+            rows.append(loop.step())
+            if len(rows) == 2:
+                loop.wait_until_saved()
+                shutil.copytree(folder / "undisturbed", folder / "killed")
+    return rows, folder / "undisturbed", folder / "killed"
+
+
+def test_a_killed_trial_with_a_league_goes_on_as_if_nothing_had_happened(
+    league_run: tuple[list[Row], Path, Path], tmp_path: Path
+) -> None:
+    undisturbed, _, killed = league_run
+    shutil.copytree(killed, tmp_path / "killed")
+    with TrialLoop(trial_of(**LEAGUE), tmp_path / "killed", resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.is_exact
+        rows = run_until_done(loop)
+    assert list(map(numbers, rows)) == list(map(numbers, undisturbed[2:]))
+    assert (rows[-1]["iteration"], rows[-1]["league/members"]) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"league": {**LEAGUE["league"], "pool": 3}}, r"says league\.pool: 3, and .* was made with 2"),
+        (
+            {"seats": {"opponent": {**LEAGUE["seats"]["opponent"], "self_play_share": 0.1}}},
+            r"says seats\.opponent\.self_play_share: 0\.1, and .* was made with 0\.5",
+        ),
+    ],
+)
+def test_another_league_is_refused_at_a_resume(
+    league_run: tuple[list[Row], Path, Path], changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CheckpointError, match=said):
+        TrialLoop(trial_of(**{**LEAGUE, **changed}), league_run[2], resume=True)
+
+
+def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_path: Path) -> None:
+    code, text = command("league", str(league_run[1]))
+    assert (code, "main:4" in text, RANDOM in text) == (0, True, True)
+    games = ("evaluate", str(league_run[1]), "--against", RANDOM, "--episodes", "4")
+    assert command(*games)[0] == 5  # no run of one's own, and a script is code
+    code, text = command(*games, "--trust")
+    assert (code, "4 games" in text) == (0, True)
+    path = tmp_path / "league.yaml"
+    path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))
+    assert command("plan", "-f", str(path))[0] == 0
+    assert command("validate", "--env", str(path))[0] == 0
 
 
 @pytest.mark.usefixtures("running_ray")

@@ -214,6 +214,11 @@ def test_docstrings_are_the_documentation() -> None:
         ({"policies": {"a": {"algorithm": "dqn", "config": {"clip_param": 0.1}}}}, False),
         ({"policies": {"a": {"config": {}}}}, False),
         ({"policies": {"a": {"algorithm": "dqn", "slot": 2}}}, False),
+        ({"seats": {"s": {"plays_against": "a", "self_play_share": {"uniform": [0, 1]}}}}, True),
+        ({"seats": {"s": {"plays_against": "a", "scripted": {"x:Y": 0.5}}}, "league": {"pool": "1_0"}}, True),
+        ({"seats": {"s": {"self_play_share": 0.5}}}, False),
+        ({"seats": {"s": {"plays_against": "a", "matchmaking": "best"}}}, False),
+        ({"league": {"pool": 3}}, False),
     ],
 )
 def test_policies_are_underlined_where_they_are_wrong(changes: dict[str, Any], valid: bool) -> None:

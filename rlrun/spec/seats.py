@@ -1,0 +1,104 @@
+"""Checking what an entry says of seats, in which frozen opponents act, and of their league."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlrun.config import ConfigModel
+from rlrun.errors import UsageError
+from rlrun.explain import Location, Mistake, shown, unknown_name
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.scripted_opponent import ScriptedOpponent
+from rlrun.spec.search_space import SearchSpace, is_search_space
+from rlrun.spec.section import Section, check_section
+
+SEAT_KEYS = ("seats", "league")
+"""The keys of an entry that say who plays against its policies."""
+NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""What names of policies and seats are made of."""
+
+
+@dataclass(frozen=True)
+class CheckedSeats:
+    """What came of checking seats and their league.
+
+    Attributes:
+        mistakes: What is wrong, with locations in the entry.
+        spaces: The search spaces, by location in the entry.
+        models: What each seat and the league must be, by location in the entry.
+        seats: The seats, with default settings where those of the entry are wrong.
+        league: The league, likewise.
+    """
+
+    mistakes: list[Mistake] = field(default_factory=list)
+    spaces: dict[Location, SearchSpace] = field(default_factory=dict)
+    models: dict[Location, type[ConfigModel]] = field(default_factory=dict)
+    seats: dict[str, SeatSettings] = field(default_factory=dict)
+    league: LeagueSettings = field(default_factory=LeagueSettings)
+
+
+def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequence[str]) -> CheckedSeats:
+    """Checks an entry's seats and its league.
+
+    Args:
+        entry: The entry as it was written, a league without settings as {}.
+        policies: Names of its policies.
+        trained: Those of them that learn, at least one.
+
+    Raises:
+        UserCodeError: If a scripted opponent's module raises while it is imported.
+    """
+    written = entry.get("seats")
+    if "seats" not in entry:
+        message = f"a league is of seats: add for instance seats: {{opponent: {{plays_against: {trained[0]}}}}}"
+        return CheckedSeats([Mistake(("league",), message, at_key=True)] if "league" in entry else [])
+    if not isinstance(written, Mapping) or not written or is_search_space(written):
+        message = f"must be a mapping of names to seats, each with plays_against, not {shown(written)}"
+        return CheckedSeats([Mistake(("seats",), message)])
+    misnamed = {name: wrong for name in written if (wrong := _name_mistake(name, policies))}
+    sections = {
+        name: check_section(SeatSettings, seat, ("seats", name), lambda value: _seat_mistakes(value, trained))
+        for name, seat in written.items()
+        if name not in misnamed
+    }
+    league = check_section(LeagueSettings, entry.get("league", {}), ("league",))
+    models: dict[Location, type[ConfigModel]] = {("seats", name): SeatSettings for name in sections}
+    checked: list[Section[SeatSettings] | Section[LeagueSettings]] = [*sections.values(), league]
+    return CheckedSeats(
+        mistakes=[Mistake(("seats", name), wrong, at_key=True) for name, wrong in misnamed.items()]
+        + [mistake for section in checked for mistake in section.mistakes],
+        spaces={location: space for section in checked for location, space in section.spaces.items()},
+        models=models | ({("league",): LeagueSettings} if "league" in entry else {}),
+        seats={
+            name: SeatSettings(plays_against=trained[0]) if section.value is None or section.mistakes else section.value
+            for name, section in sections.items()
+        },
+        league=league.value or LeagueSettings(),
+    )
+
+
+def _name_mistake(name: Any, policies: Sequence[str]) -> str:
+    """Says why a seat cannot have a name; "" if it can."""
+    if not NAME_PATTERN.fullmatch(str(name)):
+        return f"the seat's name '{name}' must be of letters, digits and _-"
+    return f"'{name}' is a policy and a seat: give the seat another name" if name in policies else ""
+
+
+def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
+    """Names policies of a seat that do not learn and scripts that are none, with locations in the seat."""
+    named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
+    named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
+    mistakes = [
+        Mistake(location, unknown_name(name, trained, "must name a policy that learns: there is no"))
+        for location, name in named
+        if name not in trained
+    ]
+    for path in seat.scripted:
+        try:
+            ScriptedOpponent(path)
+        except UsageError as error:
+            mistakes.append(Mistake(("scripted", path), str(error), at_key=True))
+    return mistakes

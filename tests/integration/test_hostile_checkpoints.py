@@ -110,16 +110,17 @@ def damages(content: Content) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
 
 def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Path, tmp_path: Path) -> None:
     content = read_checkpoint(checkpoint_of(trained))
-    codes = []
+    codes = []  # of the command that reads all parts but the spec
     for number, (part, path, value) in enumerate(damages(content)):
         if number % STRIDE:
             continue
         command = COMMANDS[number // STRIDE % len(COMMANDS)]
         code, output = read_by(command, trained, damaged(content, part, path, value), tmp_path / "runs")
-        codes.append(code)
+        if command == "evaluate" and part != "spec":
+            codes.append(code)
         assert code in (0, 5), f"{command} with {part} {path} = {value} ended with {code}:\n{output}"
         assert "Traceback" not in output
-    assert codes.count(5) > len(codes) / 3
+    assert codes.count(5) > len(codes) / 2
 
 
 HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [

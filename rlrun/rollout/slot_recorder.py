@@ -301,8 +301,13 @@ class _ParallelSlots:
         """Takes what a step gave; returns whether it ended somebody's episode."""
         self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
         ended = rows.terminateds | rows.truncateds
-        self.just_ended = ended & self.acted[t]
+        self.just_ended = ended & self.in_step(t)
         return bool(ended.any())
+
+    def in_step(self, t: int) -> Flags:
+        """Whether a slot's agent is in a step of its own in a step of the worlds, [B]."""
+        acted: Flags = self.acted[t]
+        return acted
 
     def note_ends(self, t: int, owners: Any, infos: Mapping[int, Mapping[str, Any]]) -> None:
         """Notes whose episodes ended in a step, and what their infos say."""
@@ -459,12 +464,10 @@ class _PerAgentSlots(_ParallelSlots):
         self._open_at[t] = self._open
         return actions
 
-    def take(self, t: int, rows: SlotRows) -> bool:
-        """Takes what a step gave; returns whether it ended somebody's episode."""
-        self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
-        ended = rows.terminateds | rows.truncateds
-        self.just_ended = ended & (self._open != NO_ROW)
-        return bool(ended.any())
+    def in_step(self, t: int) -> Flags:
+        """Whether a slot's agent is in a step of its own, which may have begun before, [B]."""
+        goes_on: Flags = self._open != NO_ROW
+        return goes_on
 
     def end(
         self, rows: SlotRows, states: NDArray[Any] | None, lengths: list[int]
@@ -476,9 +479,7 @@ class _PerAgentSlots(_ParallelSlots):
         terminateds, truncateds = np.zeros((2, *self.rewards.shape), np.bool_)
         np.logical_or.at(terminateds, (own, slots), self.terminateds[at, slots])
         np.logical_or.at(truncateds, (own, slots), self.truncateds[at, slots])
-        self._log_actions()
-        if self._log.is_full:
-            self._log.trim(max(lengths))
+        self.log(self._actions_by_step(), lengths)
         self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
         self._carry(rows.acts)
         self.batch.update(
@@ -492,12 +493,12 @@ class _PerAgentSlots(_ParallelSlots):
         finals = (self.just_ended & (self._next < self.length)).nonzero()[0]
         return self.batch, self._rows_filled, (self._next[finals], finals)
 
-    def _log_actions(self) -> None:
-        """Keeps the actions by the steps of the worlds in which they were taken; zeros where nobody acted."""
-        actions = np.zeros_like(self.batch["actions"])
+    def _actions_by_step(self) -> NDArray[Any]:
+        """Returns the actions by the steps of the worlds in which they were taken; zeros where nobody acted."""
+        actions: NDArray[Any] = np.zeros_like(self.batch["actions"])
         at, slots = self.acted.nonzero()
         actions[at, slots] = self.batch["actions"][self._open_at[at, slots], slots]
-        self._log.append(actions)
+        return actions
 
     def _carry(self, acts: Flags) -> None:
         """Takes the steps that are open out of the fragment; what they saw closes it in their slots."""

@@ -25,6 +25,7 @@ from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import ROLLOUT_WORKER, WorkerSet
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.plugin_results import demand
+from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.rollout.worker_behavior import WorkerBehavior
-    from rlrun.training.policies import Policies
 
 
 def assemble(
@@ -88,11 +88,11 @@ def assemble(
     )
     workers = _worker_set(algorithm.worker_config(worker), config, algorithm.worker_factory)
     trainee = making.trainee(DEFAULT_POLICY, workers, seed, config.fragment_length)
-    branch = Branch(trainee, _learning_alone(algorithm, trainee))
+    flow = _learning_alone(algorithm, trainee)
     _announce_compilation(config, trainee, update_executor, announce)
-    flow = branch.flow
-    assert flow is not None
-    return RunningTraining(workers, {DEFAULT_POLICY: branch}, flow, announce=announce, env_slots=config.env_slots)
+    return RunningTraining(
+        workers, {DEFAULT_POLICY: Branch(trainee, flow)}, flow, announce=announce, env_slots=config.env_slots
+    )
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _in_world(
     for_plan: bool,
 ) -> RunningTraining:
     """Returns what trains the policies of a world."""
-    sampling, mapping = policies.sampling, PolicyMapping(policies.acting, policies.mapping)
+    sampling, mapping = policies.sampling, policies.agent_mapping()
     world = policies_in_world(env, mapping, policies.slots)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
@@ -269,6 +269,7 @@ def _learning_together(
     first, *others = (trainees[policy].workers for policy in trained)
     source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
     copies = source.duplicate(len(trained), lead=1)
+    flows = []
     for policy, copy in zip(trained, copies, strict=True):
         algorithm, trainee = algorithms[policy], trainees[policy]
         fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
@@ -277,8 +278,8 @@ def _learning_together(
             fragments = fragments.zip_with_worker().combine(join)
         learned = demand(algorithm.learn(fragments, trainee), Flow, algorithm, "learn")
         branches[policy] = Branch(trainee, learned, shared=copies)
-    flows = [branches[policy].flow for policy in trained]
-    return branches, concurrently(*(flow for flow in flows if flow is not None))
+        flows.append(learned)
+    return branches, concurrently(*flows)
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
@@ -333,7 +334,6 @@ class _Making:
     ) -> Trainee:
         """Returns the trainee."""
         config, start_learner = self.algorithm.config, self.start_learner
-        schedules = {field: getattr(config, field) for field in config.scheduled_fields()}
         return Trainee(
             name=name,
             policy_names=(name,),
@@ -343,7 +343,7 @@ class _Making:
             start_learner=start_learner,
             get_spaces=lambda: self.factory.spaces,
             workers=PolicyWorkers(workers, name),
-            clock=Clock(schedules, workers.counts, start_learner, self.algorithm.clock_unit),
+            clock=Clock(schedules_of(config), workers.counts, start_learner, self.algorithm.clock_unit),
             is_sparse=is_sparse,
             world=self.factory.world,
         )

@@ -13,6 +13,7 @@ from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.training.policy_spec import PolicySpec
+from rlrun.worlds.mapping import PolicyMapping
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,10 @@ class Policies:
         """For which agents each policy acts, who learns, and whose selves sit in which seat."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
+
+    def agent_mapping(self) -> PolicyMapping:
+        """Returns which of the policies and seats acts for which agent of a world."""
+        return PolicyMapping(self.acting, self.mapping)
 
     @property
     def trained(self) -> tuple[str, ...]:

@@ -40,17 +40,6 @@ class Branch:
     shared: tuple[Flow[Any], ...] = ()
 
 
-@dataclass(frozen=True)
-class PolicyChanges:
-    """How the policies of a world differ from those of a checkpoint: at least in the agents that they act for.
-
-    Attributes:
-        new: The policies that it lacks, or that learned by another algorithm.
-    """
-
-    new: frozenset[str]
-
-
 class RunningTraining:
     """What a training has started, and what is counted of it.
 
@@ -223,7 +212,7 @@ class RunningTraining:
         }
         if self._agents is not None:
             own["agents"] = self._agents.state()
-            own["flow"] = self.flow.state(without=self._own_flows())  # of what joins the branches
+            own["flow"] = self.flow.state(without=tuple(self.flows().values()))  # of what joins the branches
             own["shared"] = [flow.state() for flow in self._shared()]
         return {
             "training": checkpointing.section("training", own),
@@ -235,10 +224,6 @@ class RunningTraining:
             },
         }
 
-    def _own_flows(self) -> list[Flow[Any]]:
-        """Returns the flows of the trainees."""
-        return list(self.flows().values())
-
     def _shared(self) -> tuple[Flow[Any], ...]:
         """Returns the flow upstream of all trainees, where there are several."""
         return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
@@ -246,7 +231,7 @@ class RunningTraining:
     def _flow_state(self, branch: Branch) -> dict[str, Any]:
         return {} if branch.flow is None else branch.flow.state(without=branch.shared)
 
-    def load(self, content: Content, changes: PolicyChanges | None = None) -> int:
+    def load(self, content: Content, new: frozenset[str] | None = None) -> int:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
@@ -255,34 +240,34 @@ class RunningTraining:
 
         Args:
             content: The checkpoint.
-            changes: What is new among the policies, None if nothing is.
+            new: The policies that it lacks, or that learned by another algorithm; empty where policies act for other
+                agents than they did. None where nothing differs.
 
         Returns:
             Env slots that could not be brought back exactly.
         """
         sections = checkpointing.as_version_2(content).state
         state = checkpointing.section_state(sections, "training")
-        new = frozenset() if changes is None else changes.new
         owned = {
             policy: self._load_what_was_learned(content, sections, policy)
             for policy in self.branches
-            if policy not in new
+            if new is None or policy not in new
         }
         for policy, own in owned.items():
             learner = checkpointing.section_state(own, "learner")
             with checkpointing.refusing("section of its learner"):
                 self.branches[policy].trainee.learner.load_state(learner)
-        self._load_counts(sections, new)
+        self._load_counts(sections, new or ())
         with checkpointing.refusing("section of its training"):
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
         if self._league is not None:
-            self._load_league(self._league, sections, is_new=changes is not None and "league" not in sections)
+            self._load_league(self._league, sections, is_new=new is not None and "league" not in sections)
         self.broadcast()
         if content.format_version == 1:
             return 0
-        if changes is not None:
+        if new is not None:
             self._begin_worlds_anew(owned, new)
             return self._env_slots
         workers = checkpointing.section_state(sections, "workers")
@@ -294,7 +279,7 @@ class RunningTraining:
                 if branch.flow is not None:
                     branch.flow.load_state(flows[policy], without=branch.shared)
             if self._agents is not None:
-                self.flow.load_state(state["flow"], without=self._own_flows())
+                self.flow.load_state(state["flow"], without=tuple(self.flows().values()))
                 for flow, saved in zip(self._shared(), state["shared"], strict=True):
                     flow.load_state(saved)
         return restarted

@@ -29,9 +29,8 @@ from rlrun.training.checkpointing import saved_policies, saved_training, trainee
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
 from rlrun.training.policies import Policies, schedules_of
-from rlrun.training.running_training import PolicyChanges, RunningTraining
+from rlrun.training.running_training import RunningTraining
 from rlrun.worlds.make import spaces_of_policies
-from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ class Training:
         acting = self._started().acting
         self.check_fits(world)
         if isinstance(world, WorldConfig):
-            mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
+            mapping = self.policies.agent_mapping()
             behaviors: dict[str, ActsInWorld] = {
                 **{policy: own.behavior() for policy, own in acting.items()},
                 **self._started().seats(),
@@ -237,7 +236,7 @@ class Training:
         if isinstance(self.env, EnvConfig):
             self.algorithm.policy(spaces_of(self.env), self.seed)
             return
-        mapping = PolicyMapping(self.policies.acting, self.policies.mapping)
+        mapping = self.policies.agent_mapping()
         world = policies_in_world(self.env, mapping, self.policies.slots)
         for policy, algorithm in self.policies.algorithms.items():
             algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
@@ -267,7 +266,7 @@ class Training:
             check_same_spaces(env, self.env)
 
     def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
-        found = spaces_of_policies(world, PolicyMapping(self.policies.acting, self.policies.mapping))
+        found = spaces_of_policies(world, self.policies.agent_mapping())
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def _spaces(self) -> dict[str, Spaces]:
@@ -475,12 +474,15 @@ class Training:
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":
             demand_compiler()
-        self.env_slots_restarted = self._started().load(content, self._changes_since(content.spec))
+        self.env_slots_restarted = self._started().load(content, self._new_policies_since(content.spec))
         self.is_restored_in_part = content.format_version == 1
         self.unsaved = self._started().unsaved
 
-    def _changes_since(self, spec: Mapping[str, Any]) -> PolicyChanges | None:
-        """Returns what is new among the policies since a checkpoint with this spec, None if nothing is."""
+    def _new_policies_since(self, spec: Mapping[str, Any]) -> frozenset[str] | None:
+        """Returns the policies that a checkpoint with this spec lacks, or that learned by another algorithm.
+
+        None means that nothing differs, neither policies nor the agents that they act for.
+        """
         if self.policies.is_alone and not spec.get("policies"):
             return None
         try:
@@ -492,7 +494,7 @@ class Training:
         same_roles = before.roles == now.roles
         if not new and same_roles and list(kinds) == list(now.algorithms):
             return None
-        return PolicyChanges(frozenset(new))
+        return frozenset(new)
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policy and its filters, to start another run from them.

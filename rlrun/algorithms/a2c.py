@@ -20,7 +20,6 @@ from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
 from rlrun.metric import Metric
-from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +34,6 @@ class A2CConfig(OnPolicyConfig):
     With 8 envs, a batch of 40 is 5 steps of each.
     """
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
-    """The network."""
     gae_lambda: Fraction = 1.0
     """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
     standardize_advantages: bool = False
@@ -74,5 +71,7 @@ class A2C(Algorithm[A2CConfig]):
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (
-            batches.for_each(TrainOnBatch(trainee)).for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
+            batches.for_each(TrainOnBatch(trainee, seq_len=config.steps_in_row))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
         )

@@ -63,7 +63,7 @@ class A3C(A2C):
         return (
             ComputeAdvantages(config.gamma, config.gae_lambda),
             *standardize,
-            ComputeGradients(trainee.learner_factory),
+            ComputeGradients(trainee.learner_factory, seq_len=config.steps_in_row),
         )
 
     def collect(self, trainee: Trainee) -> Flow[Any]:

@@ -14,7 +14,6 @@ from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.operators.all_reduce_sgd import AllReduceSGD, MirrorReplicas
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
-from rlrun.nn.model_config import FeedForwardModelConfig
 
 MEETING_TIMEOUT_S = 300.0
 """Seconds that a worker waits for the others to start."""
@@ -22,7 +21,6 @@ MEETING_TIMEOUT_S = 300.0
 
 @fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
 @fixed("the workers learn in step", asynchronous=False)
-@fixed("its networks have no recurrent core", seq_len=16)
 @fixed("the others cannot go on without a worker that died", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
@@ -30,8 +28,6 @@ class DDPPOConfig(PPOConfig):
     Batches and minibatches are counted over all workers; each worker learns from its part of them.
     """
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
-    """The network."""
     standardize_advantages: bool = True
     """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over all workers' batches."""
 
@@ -45,6 +41,12 @@ class DDPPOConfig(PPOConfig):
             )
         if self.minibatch_size < self.num_workers:
             raise ValueError(f"minibatch_size ({self.minibatch_size}) must not be below num_workers")
+        part = self.minibatch_size // max(self.num_workers, 1)
+        if self.model.core is not None and part % self.seq_len:
+            raise ValueError(
+                f"each worker's part of a minibatch ({part} steps) must be a multiple of seq_len ({self.seq_len}): "
+                "minibatches of a recurrent network are whole sequences"
+            )
         return self
 
 
@@ -69,6 +71,7 @@ class DDPPO(PPO):
             config.num_workers,
             num_epochs=config.num_epochs,
             minibatch_size=config.minibatch_size,
+            seq_len=config.steps_in_row,
             standardize="advantages" if config.standardize_advantages else None,
             stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
             timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
@@ -22,7 +22,6 @@ from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
-from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
+@fixed("gradients flow back through whole fragments: set rollout_fragment_length", seq_len=16)
 @defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
@@ -37,8 +37,6 @@ class ImpalaConfig(OnPolicyConfig):
     As many fragments as fill a batch are put side by side.
     """
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
-    """The network."""
     rollout_fragment_length: PositiveInt | None = 20
     """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
     worker fill a batch."""

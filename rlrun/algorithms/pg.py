@@ -13,14 +13,13 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import Standardize
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.complete_episodes import CompleteEpisodes
+from rlrun.flow.operators.complete_episodes import CompleteEpisodes, JoinEpisodes
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
-from rlrun.nn.model_config import FeedForwardModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
-    """The network."""
     train_batch_size: PositiveInt = 1000
     """Steps of finished episodes in a batch, over all workers and envs."""
     use_baseline: bool = True
@@ -74,6 +71,10 @@ class PG(Algorithm[PGConfig]):
         batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
+        if config.steps_in_row is not None:
+            batches = batches.for_each(JoinEpisodes())
         return (
-            batches.for_each(TrainOnBatch(trainee)).for_each(MergeFilters(trainee)).for_each(BroadcastWeights(trainee))
+            batches.for_each(TrainOnBatch(trainee, seq_len=config.steps_in_row))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
         )

@@ -36,10 +36,6 @@ class PPOConfig(OnPolicyConfig):
     """Passes over each batch."""
     minibatch_size: PositiveInt = 64
     """Steps in a minibatch; the last of a pass is filled up with steps that weigh nothing."""
-    seq_len: PositiveInt = 16
-    """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time.
-    Minibatches are whole sequences of so many steps, each of which begins with the recurrent state that was recorded
-    while acting."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
@@ -138,7 +134,7 @@ class PPO(Algorithm[PPOConfig]):
                     trainee,
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
-                    seq_len=None if config.model.core is None else config.seq_len,
+                    seq_len=config.steps_in_row,
                     stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
                 )
             )

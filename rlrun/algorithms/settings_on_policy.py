@@ -13,6 +13,15 @@ class OnPolicyConfig(AlgorithmConfig):
     """Env steps that are collected for an update, over all workers and envs."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
+    seq_len: PositiveInt = 16
+    """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time, no more
+    than a fragment holds. Minibatches are whole sequences of so many steps, each of which begins with the recurrent
+    state that was recorded while acting."""
+
+    @property
+    def steps_in_row(self) -> int | None:
+        """Steps of a sequence if the network is recurrent; None if it learns from single steps."""
+        return None if self.model.core is None else self.seq_len
 
     @property
     def fragment_length(self) -> int:

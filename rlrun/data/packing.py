@@ -68,19 +68,22 @@ def clear(tree: Any, rows: Flags) -> None:
 class Packing:
     """Where the rows of a fragment stand once no empty one follows a step that goes on.
 
-    Rows move only where one does; then each slot's rows stand one behind the other, the closing row behind the last.
+    Rows move only where one does, or `to_front` asks for it; then each slot's rows stand one behind the other, the
+    closing row behind the last.
 
     Args:
         valid: Whether a row holds a step, [T, B].
         terminateds: Whether the step ended its episode for good, [T, B].
         truncateds: Whether the step's episode was cut off there, [T, B].
+        to_front: Whether rows move also where a slot's first one is empty, so that row 0 is a step wherever there is
+            one: a recurrent network begins there.
 
     Attributes:
         truncateds: Whether a packed step's episode was cut off there, or its slot's rows end with it, [T, B]. Either
             way nothing follows the step but the value in the next row.
     """
 
-    def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags) -> None:
+    def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags, *, to_front: bool = False) -> None:
         self._length, slots = valid.shape
         self._slots = np.arange(slots)
         self._filled: Flags | None = None
@@ -93,7 +96,7 @@ class Packing:
         if np.count_nonzero(filled) == filled.size:
             return
         self._filled = filled
-        if np.count_nonzero(valid & ~ends & ~filled[1:]):
+        if np.count_nonzero(valid & ~ends & ~filled[1:]) or (to_front and not filled[0].all()):
             self._order = np.argsort(~filled, axis=0, kind="stable")
             self._filled = filled[self._order, self._slots]
             is_closing = self._filled & (self._order == self._length)

@@ -92,6 +92,11 @@ class SampleBatch(dict[str, Any]):
         return SampleBatch({name: tree if name in keep else zeroed(tree, valid) for name, tree in self.items()})
 
 
+def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
+    """Returns the columns of a batch that a network is run on: observations and recurrent state, and `valid`."""
+    return SampleBatch({name: batch[name] for name in ("obs", "valid", "state", "episode_starts") if name in batch})
+
+
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
     """Puts fragments of equal length side by side: [T, B1], [T, B2] -> [T, B1 + B2]."""
     if len(batches) == 1:

@@ -78,7 +78,7 @@ class Learner(Protocol):
         ...
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
+        """Returns what the target network puts out for rows [S, L], as [S, L, K]."""
         ...
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlrun.actors import private_ray
 from rlrun.actors.actor_place import Call
 from rlrun.actors.supervised_actors import SupervisedActors
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.evaluation import demand_named
 from rlrun.learner.learner import EvaluatedFunction
@@ -213,12 +213,12 @@ class LearnerGroup:
         self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Returns what the target network puts out for steps [T, B], [T, B, K]; each learner runs some env slots."""
+        """Returns what the target network puts out for rows [S, L], as [S, L, K]; each learner runs some rows."""
         import ray
 
-        stored = ray.put(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
+        stored = ray.put(network_columns(batch))
         parts = [part for part in self._ask_all("target_outputs", stored) if part is not None]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate(parts)
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them."""

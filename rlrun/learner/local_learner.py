@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.learner.evaluation import demand_named, evaluated
 from rlrun.learner.execution import Execution
@@ -311,10 +311,10 @@ class LocalLearner:
         self._flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Returns what the target network puts out for steps [T, B], as [T, B, K]."""
+        """Returns what the target network puts out for rows [S, L], as [S, L, K]."""
         if self._target is None:
             raise RuntimeError("this learner keeps no target network")
-        needed = self._staging.batch(SampleBatch(obs=batch["obs"], valid=batch["valid"]))
+        needed = self._staging.batch(network_columns(batch))
         with torch.no_grad(), computed_in(self._precision, self.device):
             outputs = self.policy.outputs(self.policy.parameters.views(self._target.flat), needed)
         found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rlrun.actors.actor_shell import Failure
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.local_learner import LearnerFactory
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
@@ -113,13 +112,13 @@ class Replica:
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Returns what the target network puts out for its share of the env slots [T, B]; None if that is none."""
+        """Returns what the target network puts out for its share of rows [S, L]; None if that is none."""
         part, parts = self._share
-        slots = np.array_split(np.arange(batch["valid"].shape[1]), parts)[part]
-        if not len(slots):
+        rows = np.array_split(np.arange(len(batch["valid"])), parts)[part]
+        if not len(rows):
             return None
-        own = slice(slots[0], slots[-1] + 1)
-        return self._learner.target_outputs(SampleBatch(map_tree(lambda leaf: leaf[:, own], dict(batch))))
+        own = slice(rows[0], rows[-1] + 1)
+        return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Returns what a method of the learner returns."""

@@ -16,10 +16,10 @@ from stub_workers import actor_pids, shifted_values
 
 from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
+from rlrun.data.learning_rows import sequence_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import TrainingFailed
-from rlrun.flow.operators.training import sequence_rows
 from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner

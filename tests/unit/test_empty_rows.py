@@ -11,6 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.packing import Packing, filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
@@ -19,7 +20,6 @@ from rlrun.flow.operators.all_reduce_sgd import standardized_together
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 from rlrun.flow.operators.initial_priorities import InitialPriorities
-from rlrun.flow.operators.training import sequence_rows, whole_fragment_rows
 from rlrun.functional.masked import standardized
 from rlrun.functional.moments import Moments
 from rlrun.functional.vtrace import vtrace

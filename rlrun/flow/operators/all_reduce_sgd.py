@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.learning_rows import learning_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
@@ -57,6 +58,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         num_workers: Workers that learn together; with one, or none but the local one, a worker learns alone.
         num_epochs: Passes over each batch.
         minibatch_size: Steps in a minibatch, over all workers.
+        seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
+            single steps.
         standardize: A column to shift and scale to mean 0 and standard deviation 1 over all workers' batches, or None.
         stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
         timeout_s: Seconds after which a worker gives the others up, at their meeting and in each step; whoever asks the
@@ -76,6 +79,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         *,
         num_epochs: int,
         minibatch_size: int,
+        seq_len: int | None = None,
         standardize: str | None = None,
         stop: tuple[str, float] | None = None,
         timeout_s: float,
@@ -85,6 +89,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         self.num_workers = max(num_workers, 1)
         self.num_epochs = num_epochs
         self.minibatch_size = minibatch_size
+        self.seq_len = seq_len
         self.standardize = standardize
         self.stop = stop
         self.timeout_s = timeout_s
@@ -99,7 +104,9 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         """Returns what the printed plan shows."""
         standardize = {} if self.standardize is None else {"standardize": self.standardize}
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
-        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **standardize, **stop}
+        sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
+        sizes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **sequences}
+        return {**sizes, **standardize, **stop}
 
     def for_worker(self, worker: int) -> AllReduceSGD:
         """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
@@ -115,6 +122,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             self.num_workers,
             num_epochs=self.num_epochs,
             minibatch_size=self.minibatch_size,
+            seq_len=self.seq_len,
             standardize=self.standardize,
             stop=self.stop,
             timeout_s=self.timeout_s,
@@ -147,7 +155,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             item = SampleBatch(item, **{self.standardize: column})
         before = learner.sgd_steps
         learner.learn(
-            item.steps().zero_invalid().rows(1),
+            learning_rows(item, seq_len=self.seq_len, whole_fragments=False),
             num_epochs=self.num_epochs,
             minibatch_size=max(self.minibatch_size // self.num_workers, 1),
             scheduled=values_at(weights.schedules, weights.env_steps + int(steps)),

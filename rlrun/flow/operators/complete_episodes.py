@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.flow.flow import StatefulOperator
+from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
 
 LONGEST_EPISODE = 100_000
@@ -88,6 +88,17 @@ class CompleteEpisodes(StatefulOperator):
         """Goes on with what `state` returned."""
         held = state["held"]
         self._held = None if held is None else SampleBatch(map_tree(np.asarray, dict(held)))
+
+
+class JoinEpisodes(Operator):
+    """Lays the steps of a batch [1, N] one behind the other, [N, 1], so that sequences can be cut out of them.
+
+    Where an episode follows another, `episode_starts` resets the recurrent state.
+    """
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch as one stream of steps."""
+        return item.map(lambda leaf: leaf[0][:, None])
 
 
 def _joined(held: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:

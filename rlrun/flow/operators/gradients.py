@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.learning_rows import learning_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator, WorkerOperator
-from rlrun.flow.operators.training import whole_fragment_rows
 from rlrun.functional.schedules import values_at
 from rlrun.metric import Metric
 
@@ -46,19 +46,24 @@ class ComputeGradients(WorkerOperator):
         make_learner: Picklable learner factory.
         whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
             consecutive steps need it, instead of a single step.
+        seq_len: Steps in a row of a recurrent policy; None for rows of single steps.
     """
 
     learns = True
 
-    def __init__(self, make_learner: LearnerFactory, *, whole_fragments: bool = False) -> None:
+    def __init__(
+        self, make_learner: LearnerFactory, *, whole_fragments: bool = False, seq_len: int | None = None
+    ) -> None:
         self.make_learner = make_learner
         self.whole_fragments = whole_fragments
+        self.seq_len = seq_len
         self._learner: LocalLearner | None = None
         self._weights: Weights | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"whole_fragments": True} if self.whole_fragments else {}
+        sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
+        return {**({"whole_fragments": True} if self.whole_fragments else {}), **sequences}
 
     @property
     def env_steps(self) -> int:
@@ -75,7 +80,7 @@ class ComputeGradients(WorkerOperator):
 
     def __call__(self, item: SampleBatch) -> Gradients:
         """Returns the gradient over a batch [T, B]."""
-        rows = whole_fragment_rows(item) if self.whole_fragments else item.steps().zero_invalid().rows(1)
+        rows = learning_rows(item, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.packing import Packing, filled_rows, zeroed
+from rlrun.data.learning_rows import has_empty_rows, learning_rows, target_rows, without_empty_rows
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.metric import Metric
 
@@ -64,12 +62,13 @@ class TrainOnBatch(Operator):
         """Moves the parameters; returns the batch as it is.
 
         Raises:
-            UsageError: The policy is recurrent, and rows are no sequences.
+            UsageError: The policy is recurrent, and rows are single steps.
         """
         trainee = self.trainee
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
-        rows = self._rows(SampleBatch({name: column for name, column in item.items() if name != "weights_version"}))
+        batch = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
+        rows = learning_rows(batch, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
         if trainee.is_sparse and self.minibatch_size is not None and has_empty_rows(item):
             if not rows["valid"].any():
                 return item
@@ -84,92 +83,10 @@ class TrainOnBatch(Operator):
         )
         return item
 
-    def _rows(self, batch: SampleBatch) -> SampleBatch:
-        if self.seq_len is not None:
-            return sequence_rows(batch.steps(), self.seq_len)
-        if "state" in batch:
-            raise UsageError(
-                "a recurrent network learns from sequences: leave model.core out, or say TrainOnBatch(seq_len=...)"
-            )
-        if self.whole_fragments:
-            return whole_fragment_rows(batch)
-        return batch.steps().zero_invalid().rows(1)
-
     def _minibatch_rows(self, length: int, slots: int) -> int:
         if not self.whole_fragments:
             return self.minibatch_size or length * slots
         return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)
-
-
-def has_empty_rows(batch: SampleBatch) -> bool:
-    """Whether rows of a batch [T, B] hold neither a step nor an episode's final observation.
-
-    Row 0 without a step may hold the final observation of an episode of the fragment before: it is taken to, where a
-    step follows.
-    """
-    filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
-    filled[0] |= filled[min(1, len(filled) - 1)]
-    return not filled.all()
-
-
-def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Returns rows [S, L, ...] without those in which no step stands, and with rows of zeros if too few are left.
-
-    Args:
-        rows: Columns of experience.
-        at_least: Rows of a minibatch, whose shape is the same for all batches.
-    """
-    filled = rows["valid"].any(axis=1).nonzero()[0]
-    padding = max(at_least - len(filled), 0)
-    if len(filled) == len(rows["valid"]) and not padding:
-        return rows
-
-    def pack(leaf: NDArray[Any]) -> NDArray[Any]:
-        kept: NDArray[Any] = leaf[filled]
-        if not padding:
-            return kept
-        return np.concatenate([kept, np.zeros((padding, *leaf.shape[1:]), leaf.dtype)])
-
-    return rows.map(pack)
-
-
-def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step."""
-    rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
-    closed = batch.closed().zero_invalid(keep=("obs",))
-    packed = closed.map(rows.pack) if rows.moves else SampleBatch(closed, obs=map_tree(rows.pack, closed["obs"]))
-    return packed.rows(len(packed["valid"]))
-
-
-def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
-    """Cuts each slot's steps into rows of consecutive ones, each with the recurrent state before its first step.
-
-    Only steps stand in a row, one behind the other. An episode's final observation is left out: its value is known from
-    acting, and `episode_starts` resets the state at the step behind it. Rows that steps do not fill end with zeros.
-
-    The state is the one recorded while acting, without burn-in. It is that of older weights from the second minibatch
-    on, as in other implementations of recurrent PPO.
-
-    Args:
-        batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
-        length: L, steps in a row.
-
-    Returns:
-        Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].
-    """
-    time, slots = batch["valid"].shape
-    padded = -(-time // length) * length
-    order = np.argsort(~batch["valid"], axis=0, kind="stable")
-
-    def packed(leaf: NDArray[Any]) -> NDArray[Any]:
-        rows = np.zeros((padded, slots, *leaf.shape[2:]), leaf.dtype)
-        rows[:time] = leaf[order, np.arange(slots)]
-        return rows
-
-    steps = SampleBatch({name: map_tree(packed, tree) for name, tree in batch.items() if name != "state"})
-    firsts = order[::length], np.arange(slots)
-    state = zeroed(batch["state"][firsts], batch["valid"][firsts])
-    return SampleBatch(steps.zero_invalid().rows(length), state=state.reshape(-1, state.shape[-1]))
 
 
 class TrainedMinibatch(NamedTuple):
@@ -218,7 +135,9 @@ class AddTargetOutputs(Operator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch with one column more."""
-        return SampleBatch(item, target_outputs=self.trainee.learner.target_outputs(item.steps()))
+        rows, packing = target_rows(item)
+        outputs = np.moveaxis(self.trainee.learner.target_outputs(rows), 1, 0)
+        return SampleBatch(item, target_outputs=packing.unpack(outputs[: len(item["valid"])]))
 
 
 class UpdateTargetNetwork(StatefulOperator):

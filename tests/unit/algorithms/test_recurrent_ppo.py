@@ -11,10 +11,10 @@ import torch
 
 import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.data.learning_rows import sequence_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
-from rlrun.flow.operators.training import sequence_rows
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
 

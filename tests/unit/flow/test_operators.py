@@ -5,6 +5,7 @@ import pytest
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.checkpoint.state_codec import decode, encode
+from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.flow.clock import Clock
@@ -15,8 +16,6 @@ from rlrun.flow.operators.training import (
     AddTargetOutputs,
     TrainOnBatch,
     UpdateTargetNetwork,
-    sequence_rows,
-    whole_fragment_rows,
 )
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
 from rlrun.flow.policy_workers import PolicyWorkers
@@ -231,12 +230,11 @@ def test_rows_of_sequences_are_filled_with_steps_and_begin_with_the_state_before
     assert rows["state"].tolist() == [[0, 1], [2, 3], [12, 13], [10, 11], [0, 0], [18, 19]]
 
 
-@pytest.mark.parametrize("whole_fragments", [False, True])
-def test_a_recurrent_network_learns_from_nothing_but_sequences(trainee, whole_fragments):
+def test_a_recurrent_network_does_not_learn_from_single_steps(trainee):
     item = fragment()
     item.update(weights_version=np.zeros((4, 2), np.int32), state=np.zeros((4, 2, 6), np.float32))
     with pytest.raises(UsageError, match="a recurrent network learns from sequences"):
-        TrainOnBatch(trainee, whole_fragments=whole_fragments)(item)
+        TrainOnBatch(trainee)(item)
 
 
 def test_the_target_network_stays_behind_until_it_is_due(make_trainee):

@@ -11,9 +11,9 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, Space
 from torch import Tensor
 
+from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.flow.operators.training import sequence_rows
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -109,6 +109,41 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
         assert batch["state"].shape[2] == 6 * (2 if core == "lstm" else 1) * (1 if shared else 2)
         assert batch["state"][0].any() == bool(seed)
         assert_the_learner_agrees(policy, batch, length)
+
+
+@every_core
+def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_final_observations(
+    core: str, shared: bool
+) -> None:
+    policy = policy_of(core, shared)
+    behavior = acting(policy)
+    for seed in range(2):
+        seen = world(7, seed=seed)
+        if seed:
+            seen["starts"][0] = False
+        batch = recorded(behavior, seen)
+        rows, found = learned(policy, whole_fragment_rows(batch))
+        where = rows["valid"]
+        near = {"atol": 1e-5, "rtol": 1e-5}
+        torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
+        behind = np.zeros((8, SLOTS), np.bool_)
+        behind[1:] = batch["valid"]  # the observation behind a step closes it
+        where = torch.from_numpy(behind.T.copy())
+        torch.testing.assert_close(found.values[where], torch.from_numpy(batch["values"].T.copy())[where], **near)
+
+
+def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that() -> None:
+    """Row 0 holds the final observation of an episode from before, in slot 1 nothing at all."""
+    policy = policy_of("gru", True)
+    batch = recorded(acting(policy), world(6))
+    batch["valid"][:] = True
+    batch["valid"][0, :2] = batch["valid"][1, 1] = False
+    batch["truncateds"][:] = batch["episode_starts"][:] = False
+    rows = whole_fragment_rows(batch)
+    for slot, first in ((0, 1), (1, 2), (2, 0)):
+        np.testing.assert_array_equal(rows["state"][slot], batch["state"][first, slot])
+        np.testing.assert_array_equal(rows["obs"][slot, : 7 - first], batch["obs"][first:, slot])
+        assert rows["valid"][slot].tolist() == [True] * (6 - first) + [False] * (first + 1)
 
 
 @every_core

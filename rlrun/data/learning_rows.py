@@ -1,0 +1,123 @@
+"""The rows [S, L] that a learner takes, cut out of batches [T, B] (NumPy): steps, sequences, or whole fragments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.packing import Packing, filled_rows, zeroed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+
+
+def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
+    """Cuts a batch [T, B] into rows [S, L, ...].
+
+    Args:
+        batch: Its columns, with closing rows.
+        seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
+        whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
+
+    Raises:
+        UsageError: There is recurrent state, and rows are single steps.
+    """
+    if whole_fragments:
+        return whole_fragment_rows(batch)
+    if seq_len is not None:
+        return sequence_rows(batch.steps(), min(seq_len, len(batch["valid"])))
+    if "state" in batch:
+        raise UsageError(
+            "a recurrent network learns from sequences: leave model.core out, or have the operator that learns say "
+            "seq_len=..., or whole_fragments=True"
+        )
+    return batch.steps().zero_invalid().rows(1)
+
+
+def has_empty_rows(batch: SampleBatch) -> bool:
+    """Whether rows of a batch [T, B] hold neither a step nor an episode's final observation.
+
+    Row 0 without a step may hold the final observation of an episode of the fragment before: it is taken to, where a
+    step follows.
+    """
+    filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
+    filled[0] |= filled[min(1, len(filled) - 1)]
+    return not filled.all()
+
+
+def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
+    """Returns rows [S, L, ...] without those in which no step stands, and with rows of zeros if too few are left.
+
+    Args:
+        rows: Columns of experience.
+        at_least: Rows of a minibatch, whose shape is the same for all batches.
+    """
+    filled = rows["valid"].any(axis=1).nonzero()[0]
+    padding = max(at_least - len(filled), 0)
+    if len(filled) == len(rows["valid"]) and not padding:
+        return rows
+
+    def pack(leaf: NDArray[Any]) -> NDArray[Any]:
+        kept: NDArray[Any] = leaf[filled]
+        if not padding:
+            return kept
+        return np.concatenate([kept, np.zeros((padding, *leaf.shape[1:]), leaf.dtype)])
+
+    return rows.map(pack)
+
+
+def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
+    """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step.
+
+    With a recurrent network each row begins with a step, and `state` [S, state_size] is that before it.
+    """
+    return target_rows(batch)[0]
+
+
+def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
+    """Returns `whole_fragment_rows` of a batch, and the packing by which what is computed of them goes back."""
+    is_recurrent = "state" in batch
+    packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
+    state = batch["state"] if is_recurrent else None
+    columns = SampleBatch({name: column for name, column in batch.items() if name != "state"})
+    closed = columns.closed().zero_invalid(keep=("obs",))
+    packed = (
+        closed.map(packing.pack) if packing.moves else SampleBatch(closed, obs=map_tree(packing.pack, closed["obs"]))
+    )
+    rows = packed.rows(len(packed["valid"]))
+    if state is not None:
+        rows["state"] = packing.pack(state)[0]
+    return rows, packing
+
+
+def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
+    """Cuts each slot's steps into rows of consecutive ones, each with the recurrent state before its first step.
+
+    Only steps stand in a row, one behind the other. An episode's final observation is left out: its value is known from
+    acting, and `episode_starts` resets the state at the step behind it. Rows that steps do not fill end with zeros.
+
+    The state is the one recorded while acting, without burn-in. It is that of older weights from the second minibatch
+    on, as in other implementations of recurrent PPO.
+
+    Args:
+        batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
+        length: L, steps in a row.
+
+    Returns:
+        Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].
+    """
+    time, slots = batch["valid"].shape
+    padded = -(-time // length) * length
+    order = np.argsort(~batch["valid"], axis=0, kind="stable")
+
+    def packed(leaf: NDArray[Any]) -> NDArray[Any]:
+        rows = np.zeros((padded, slots, *leaf.shape[2:]), leaf.dtype)
+        rows[:time] = leaf[order, np.arange(slots)]
+        return rows
+
+    steps = SampleBatch({name: map_tree(packed, tree) for name, tree in batch.items() if name != "state"})
+    firsts = order[::length], np.arange(slots)
+    state = zeroed(batch["state"][firsts], batch["valid"][firsts])
+    return SampleBatch(steps.zero_invalid().rows(length), state=state.reshape(-1, state.shape[-1]))

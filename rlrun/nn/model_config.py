@@ -12,7 +12,7 @@ Activation = Literal["tanh", "relu", "elu", "silu"]
 
 Conv = Literal["nature", "impala"]
 
-CoreKind = Literal["lstm", "gru"]
+CoreKind = Literal["lstm", "gru", "gtrxl"]
 
 Encoding = Literal["vector", "one_hot", "image"]
 
@@ -35,6 +35,18 @@ class ObservationConfig(ConfigModel):
         return self
 
 
+class GTrXLConfig(ConfigModel):
+    """The core `gtrxl`: a gated transformer over the last steps (Parisotto et al., arXiv:1910.06764)."""
+
+    layers: PositiveInt = 1
+    """Layers of attention, each with a dense layer behind it."""
+    heads: PositiveInt = 4
+    """Heads of each, which divide `core_width`."""
+    memory_len: PositiveInt = 32
+    """Steps that each layer looks back, beside the present one. The recurrent state, which is recorded at each step,
+    grows with it."""
+
+
 class ModelConfig(ConfigModel):
     """The network between observations and what a policy puts out."""
 
@@ -44,10 +56,13 @@ class ModelConfig(ConfigModel):
     activation: Activation = "tanh"
     """What follows each dense layer."""
     core: CoreKind | None = None
-    """The recurrent layer behind the dense layers: an LSTM, or a GRU, which has three gates instead of four and half
-    the recurrent state; null for none. A value net with layers of its own has one of its own."""
+    """The recurrent layer behind the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
+    recurrent state; `gtrxl`, which attends to the last steps; null for none. A value net with layers of its own has
+    one of its own."""
     core_width: PositiveInt = 64
     """Numbers that it puts out, its hidden state; an LSTM keeps as many to itself."""
+    gtrxl: GTrXLConfig = GTrXLConfig()
+    """More about the core `gtrxl`."""
     observations: dict[str, ObservationConfig] = Field(default_factory=dict)
     """How parts of an observation enter the network where the default is not right, by key: `image`, or `inner/0` in a
     nested one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints how each part does."""
@@ -86,13 +101,19 @@ class ModelConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
+    def _heads_of_equal_width(self) -> ModelConfig:
+        if self.core == "gtrxl" and self.core_width % self.gtrxl.heads:
+            raise ValueError(f"gtrxl.heads ({self.gtrxl.heads}) must divide core_width ({self.core_width})")
+        return self
+
+    @model_validator(mode="after")
     def _observations_of_own_layers(self) -> ModelConfig:
         if self.observations and self.module is not None:
             raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
         return self
 
 
-@fixed("ppo, r2d2 and r2d3 have recurrent networks", core=None, core_width=64)
+@fixed("on-policy algorithms, r2d2 and r2d3 have recurrent networks", core=None, core_width=64, gtrxl={})
 class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 

@@ -13,7 +13,7 @@ from rlrun.data.tree import leaves, map_tree
 from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
 from rlrun.nn.network_spec import Head, NetworkSpec
 from rlrun.nn.state_dependent import StateDependentStd
-from rlrun.nn.torch_cores import GATES, UNROLL
+from rlrun.nn.torch_cores import core_parts, run_core
 
 
 class NetworkModule(nn.Module):
@@ -30,10 +30,10 @@ class NetworkModule(nn.Module):
             self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves, spec.conv))
             self.add_module(f"{tower.prefix}trunk", mlp(spec.inputs, spec.hiddens, spec.activation))
             if spec.core is not None:
-                gates = GATES[spec.core.kind] * spec.core.width
-                inputs, hidden = spec.core_layers(tower)
-                self.add_module(inputs, nn.Linear(spec.trunk_features, gates))
-                self.add_module(hidden, nn.Linear(spec.core.width, gates, bias=False))
+                for name, layer in zip(
+                    spec.core_layers(tower), core_parts(spec.core, spec.trunk_features), strict=True
+                ):
+                    self.add_module(name, layer)
             for head in tower.heads:
                 self.add_module(head.layer, self._stream(head, head.layer_outputs))
                 if head.value_layer:
@@ -77,11 +77,9 @@ class NetworkModule(nn.Module):
             features = self._part(f"{tower.prefix}trunk")(torch.cat([encoded, *vectors], -1) if vectors else encoded)
             if self.spec.core is not None:
                 assert episode_starts is not None
-                inputs_layer, hidden_layer = (self._part(name) for name in self.spec.core_layers(tower))
-                gates = inputs_layer(features).view(rows, length, -1)
-                keeps = 1.0 - episode_starts.to(gates.dtype)
-                unroll, own = UNROLL[self.spec.core.kind], before[i].to(gates.dtype)
-                features, own = unroll(gates, hidden_layer.weight, keeps, own)
+                parts = [self._part(name) for name in self.spec.core_layers(tower)]
+                features = features.view(rows, length, -1)
+                features, own = run_core(self.spec.core, parts, features, before[i], episode_starts)
                 features = features.flatten(0, 1)
                 after.append(own)
             for head in tower.heads:

@@ -28,14 +28,26 @@ class Core:
     Attributes:
         kind: Which one.
         width: H, numbers that it puts out.
+        layers: N, layers of a transformer.
+        heads: Heads of each of them.
+        memory_len: M, steps that each looks back.
     """
 
     kind: CoreKind
     width: int
+    layers: int = 1
+    heads: int = 1
+    memory_len: int = 0
 
     @property
     def state_size(self) -> int:
-        """Numbers of recurrent state: the hidden state [H] and, of an LSTM, the cells [H] behind it."""
+        """Numbers of recurrent state.
+
+        Those are the hidden state [H] and, of an LSTM, the cells [H] behind it; of a transformer what each layer was
+        given in the last steps [N, M, H], and how many of those there were.
+        """
+        if self.kind == "gtrxl":
+            return self.layers * self.memory_len * self.width + 1
         return 2 * self.width if self.kind == "lstm" else self.width
 
 
@@ -135,8 +147,9 @@ class NetworkSpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether there are no images, so that NumPy can act."""
-        return all(leaf.kind != "image" for leaf in leaves(self.leaves))
+        """Whether there are neither images nor attention, so that NumPy can act."""
+        attends = self.core is not None and self.core.kind == "gtrxl"
+        return not attends and all(leaf.kind != "image" for leaf in leaves(self.leaves))
 
     @property
     def inputs(self) -> int:
@@ -164,9 +177,11 @@ class NetworkSpec:
         """The heads of all towers."""
         return tuple(head for tower in self.towers for head in tower.heads)
 
-    def core_layers(self, tower: Tower) -> tuple[str, str]:
-        """Returns the names of a core's layers: that of its inputs, and that of its hidden state."""
+    def core_layers(self, tower: Tower) -> tuple[str, ...]:
+        """Returns the names of a core's layers: of its inputs and of its hidden state, or a transformer's one."""
         assert self.core is not None
+        if self.core.kind == "gtrxl":
+            return (f"{tower.prefix}gtrxl",)
         # An LSTM's second layer has its name from the first version of checkpoints.
         second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
@@ -197,6 +212,15 @@ def network_spec(
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
     return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, model.conv, vectors, core)
+
+
+def core_of(model: ModelConfig) -> Core | None:
+    """Returns the recurrent layer that settings describe; None for none."""
+    if model.core is None:
+        return None
+    if model.core == "gtrxl":
+        return Core("gtrxl", model.core_width, model.gtrxl.layers, model.gtrxl.heads, model.gtrxl.memory_len)
+    return Core(model.core, model.core_width)
 
 
 def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:

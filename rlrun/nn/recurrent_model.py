@@ -13,8 +13,8 @@ class RecurrentModelConfig(ModelConfig):
     """The network of a recurrent Q policy: dense layers, a recurrent core, and the values of the actions."""
 
     core: CoreKind = "lstm"
-    """The recurrent layer behind the dense layers: an LSTM, or a GRU, which has three gates instead of four and half
-    the recurrent state."""
+    """The recurrent layer behind the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
+    recurrent state; or `gtrxl`, which attends to the last steps."""
     dueling: bool = True
     """Whether the values are an observation's own value plus what each action has ahead of the mean of all (Wang et
     al., arXiv:1511.06581, eq. 9)."""

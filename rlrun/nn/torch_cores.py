@@ -2,8 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from rlrun.nn.gtrxl import GatedTransformer
+from rlrun.nn.network_spec import Core
+
+
+def core_parts(core: Core, inputs: int) -> list[nn.Module]:
+    """Returns a core's layers: those of its inputs and of its hidden state, or a transformer.
+
+    Args:
+        core: The core.
+        inputs: D, numbers that it takes.
+    """
+    if core.kind == "gtrxl":
+        return [GatedTransformer(inputs, core.width, core.layers, core.heads, core.memory_len)]
+    gates = GATES[core.kind] * core.width
+    return [nn.Linear(inputs, gates), nn.Linear(core.width, gates, bias=False)]
+
+
+def run_core(
+    core: Core, parts: Sequence[nn.Module], features: Tensor, state: Tensor, episode_starts: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Runs a core over rows of consecutive steps.
+
+    Args:
+        core: The core.
+        parts: Its layers.
+        features: What it takes, [S, L, D].
+        state: Its recurrent state before the first steps, [S, state_size].
+        episode_starts: Whether an episode begins with a step, [S, L]: no state from before reaches it.
+
+    Returns:
+        What it puts out, [S, L, H], and the recurrent state behind the last steps.
+    """
+    if core.kind == "gtrxl":
+        (transformer,) = parts
+        outputs, after = transformer(features, state, episode_starts)
+        return outputs, after
+    inputs, hidden = parts
+    gates = inputs(features)
+    keeps = 1.0 - episode_starts.to(gates.dtype)
+    assert isinstance(hidden, nn.Linear)
+    return UNROLL[core.kind](gates, hidden.weight, keeps, state.to(gates.dtype))
 
 
 def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Core, Head, LogStds, NetworkSpec, Tower, network_spec, shares_value
+from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec, shares_value
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -148,8 +148,7 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
         towers = [Tower((policy, value), "policy_")]
     else:
         towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]
-    core = None if model.core is None else Core(model.core, model.core_width)
-    spec = network_spec(leaves, model, *towers, core=core)
+    spec = network_spec(leaves, model, *towers, core=core_of(model))
     if model.use_sde and not spec.is_dense:
-        raise UsageError("model.use_sde: noise as a function of images is not supported; leave it out")
+        raise UsageError("model.use_sde: noise as a function of images or attention is not supported; leave it out")
     return spec

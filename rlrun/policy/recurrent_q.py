@@ -13,7 +13,7 @@ from torch import Tensor
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Core, Head, NetworkSpec, Tower, network_spec
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.nn.torch_network import TorchNetwork
@@ -140,4 +140,4 @@ def recurrent_q_spec(leaves: ObservationTree, model: RecurrentModelConfig, num_a
         num_actions: A.
     """
     head = Head("outputs", "head", num_actions, num_actions=num_actions if model.dueling else 0)
-    return network_spec(leaves, model, Tower((head,)), core=Core(model.core, model.core_width))
+    return network_spec(leaves, model, Tower((head,)), core=core_of(model))

@@ -101,10 +101,11 @@ def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_epis
 
 
 @pytest.mark.usefixtures("traced_updates")
-def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+@pytest.mark.parametrize("core", ["gru", "gtrxl"])
+def test_the_graph_that_would_be_compiled_does_what_the_update_does(core: str) -> None:
     flats = []
     for is_compiled in (False, True):
-        model = {"hiddens": [4], "core": "gru", "core_width": 4, "shared_value": True}
+        model = {"hiddens": [4], "core": core, "core_width": 4, "shared_value": True}
         short = {"model": model, "seq_len": 2, "minibatch_size": 16, "train_batch_size": 32, "num_epochs": 1}
         with rlrun.PPO("CartPole-v1", {**SMALL, **short, "compile": is_compiled}, seed=2) as algorithm:
             algorithm.train()
@@ -139,8 +140,10 @@ def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_of
         assert batch["terminateds"].any()
 
 
-def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    with rlrun.PPO("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=3) as one:
+@pytest.mark.parametrize("core", ["lstm", "gtrxl"])
+def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_path: Path) -> None:
+    model = {**MODEL, "core": core, "gtrxl": {"heads": 2, "memory_len": 4}}
+    with rlrun.PPO("CartPole-v1", {**SMALL, "model": model, "normalize_observations": True}, seed=3) as one:
         for _ in range(2):
             one.train()
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -166,7 +169,7 @@ def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_epis
         "lr": [[0, 1e-2], [4000, 1e-3]],
         "compile": False,
     }
-    for core, low, high in ((None, 0.35, 0.65), ("gru", 0.95, 1.0)):
+    for core, low, high in ((None, 0.35, 0.65), ("gru", 0.95, 1.0), ("gtrxl", 0.95, 1.0)):
         model = {"hiddens": [16], "core": core, "core_width": 16, "shared_value": True}
         with rlrun.PPO(cue, {**config, "model": model}, seed=100) as algorithm:
             while algorithm.train()["env_steps"] < 4000:

@@ -14,6 +14,7 @@ from torch import Tensor
 from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -23,14 +24,16 @@ from rlrun.policy.weights import Weights
 LENGTH, SLOTS = 40, 3
 NUMBERS = Box(-9, 9, (3,))
 FILTERS = {"observations/": Moments.of(np.random.default_rng(0).normal(1, 3, (1000, 3)), 1)}
-CORES = [("lstm", True), ("lstm", False), ("gru", True), ("gru", False)]
+CORES = [("lstm", True), ("lstm", False), ("gru", True), ("gru", False), ("gtrxl", True), ("gtrxl", False)]
+STATE_SIZES = {"lstm": 12, "gru": 6, "gtrxl": 2 * 5 * 6 + 1}
 every_core = pytest.mark.parametrize(("core", "shared"), CORES)
 
 
 def policy_of(
     core: str, shared: bool, actions: Space[Any] | None = None, space: Space[Any] = NUMBERS, **model: Any
 ) -> ActorCriticPolicy:
-    settings = ModelConfig(hiddens=(8,), core_width=6, shared_value=shared).replace(core=core, **model)
+    gtrxl = {"layers": 2, "heads": 3, "memory_len": 5}
+    settings = ModelConfig(hiddens=(8,), core_width=6, shared_value=shared).replace(core=core, gtrxl=gtrxl, **model)
     policy = ActorCriticPolicy(space, actions or Discrete(4), settings, normalize_observations=True, seed=5)
     with torch.no_grad():
         for parameter in policy.module.parameters():
@@ -106,7 +109,7 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
         if seed:
             seen["starts"][0] = False
         batch = recorded(behavior, seen)
-        assert batch["state"].shape[2] == 6 * (2 if core == "lstm" else 1) * (1 if shared else 2)
+        assert batch["state"].shape[2] == STATE_SIZES[core] * (1 if shared else 2)
         assert batch["state"][0].any() == bool(seed)
         assert_the_learner_agrees(policy, batch, length)
 
@@ -146,7 +149,43 @@ def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that()
         assert rows["valid"][slot].tolist() == [True] * (6 - first) + [False] * (first + 1)
 
 
-@every_core
+def test_a_transformer_sees_the_last_steps_of_its_episode_and_no_others() -> None:
+    """Two layers that look back 5 steps each reach 10 steps back, in a row and through what is remembered."""
+    policy = policy_of("gtrxl", True)
+    rng = np.random.default_rng(3)
+    observations = rng.normal(size=(1, 16, 3)).astype(np.float32)
+
+    def values(changed: int, starts: list[int], cut: int) -> np.ndarray:
+        seen = torch.from_numpy(observations.copy())
+        if changed >= 0:
+            seen[0, changed] += 1.0
+        begins = torch.zeros(1, 16, dtype=torch.bool)
+        begins[0, starts] = True
+        state, parts = torch.zeros(1, STATE_SIZES["gtrxl"]), []
+        with torch.no_grad():
+            for part in (slice(0, cut), slice(cut, 16)):
+                heads, state = policy.network(None, {"obs": seen[:, part]}, state, begins[:, part])
+                parts.append(heads["value"][0, :, 0])
+        found: np.ndarray = torch.cat(parts).numpy()
+        return found
+
+    for cut in (8, 15):
+        for starts, reached in (([0], list(range(3, 14))), ([0, 6], [3, 4, 5])):
+            moved = np.abs(values(3, starts, cut) - values(-1, starts, cut)) > 1e-6
+            assert np.flatnonzero(moved).tolist() == reached
+
+
+def test_the_width_of_a_transformer_is_divided_by_its_heads() -> None:
+    with pytest.raises(SpecError, match=r"gtrxl.heads \(4\) must divide core_width \(6\)"):
+        ModelConfig.parse({"core": "gtrxl", "core_width": 6})
+
+
+def test_noise_as_a_function_of_attention_is_refused() -> None:
+    with pytest.raises(UsageError, match="noise as a function of images or attention is not supported"):
+        policy_of("gtrxl", True, Box(-1, 1, (2,)), use_sde=True)
+
+
+@pytest.mark.parametrize(("core", "shared"), CORES[:4])
 def test_state_dependent_noise_is_a_function_of_what_the_core_puts_out(core: str, shared: bool) -> None:
     policy = policy_of(core, shared, Box(-1, 1, (2,)), use_sde=True, log_std_init=-1.0)
     assert_the_learner_agrees(policy, recorded(acting(policy), world()), 8)

@@ -29,7 +29,7 @@ REFUSED = [
     ("gorila", "noisy: true", "gradients of the workers are without noise on parameters"),
     ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
     ("ddppo", "asynchronous: true", "the workers learn in step"),
-    ("ddppo", "seq_len: 8", "its networks have no recurrent core"),
+    ("impala", "seq_len: 8", "gradients flow back through whole fragments: set rollout_fragment_length"),
     ("ddppo", "max_worker_restarts: 3", "the others cannot go on without a worker that died"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
@@ -114,13 +114,16 @@ def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - {"ppo", "r2d2", "r2d3"}))
-@pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8"])
+RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "r2d2", "r2d3"}
+
+
+@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT))
+@pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8", "gtrxl: {layers: 2}"])
 def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setting: str) -> None:
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
-        f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: ppo, r2d2 and r2d3 have "
-        "recurrent networks"
+        f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, r2d2 "
+        "and r2d3 have recurrent networks"
     ]
 
 

@@ -12,6 +12,8 @@ from rlrun.config import defaults
 from rlrun.flow.flow import Flow
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
+from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.replay.sequences import SequenceReplayConfig
 
 
 @defaults(
@@ -19,7 +21,6 @@ from rlrun.flow.trainee import Trainee
     critic_lr=1e-4,
     n_step=5,
     exploration_noise=0.3,
-    replay={"capacity": 1_000_000, "prioritized": True},
     learning_starts=10_000,
     target_update_interval=100,
     tau=1.0,
@@ -30,6 +31,11 @@ class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     Most defaults are the paper's. Its 64 workers have an env each, and all the same noise; its learner clips its
     gradients, which max_grad_norm does not by default.
     """
+
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of the critic."""
+    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000, prioritized=True)
+    """The replay buffer, of single transitions."""
 
 
 class ApexDDPG(DDPG):

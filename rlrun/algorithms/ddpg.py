@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
-from rlrun.config import Fraction, Schedule, defaults
+from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.recipes.replays import local_replay, local_sequence_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
+from rlrun.functional.row_priorities import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.nn.model_config import ActorQModelConfig
 from rlrun.policy.exploration.action_noise import NoiseKind
+from rlrun.replay.sequences import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +37,12 @@ if TYPE_CHECKING:
 class DDPGConfig(OffPolicyActorCriticConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
-    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
+    minibatch_size: PositiveInt = 256
+    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
+    """The replay buffer."""
     exploration: NoiseKind = "gaussian"
     """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""
     exploration_noise: Schedule = 0.1
@@ -48,7 +54,7 @@ class DDPGConfig(OffPolicyActorCriticConfig):
 class DDPG(Algorithm[DDPGConfig]):
     """Store every step in the replay buffer, and learn a Q function and an actor from minibatches."""
 
-    Config = DDPGConfig
+    Config: ClassVar[type[DDPGConfig]] = DDPGConfig
     policy_family = "deterministic"
     has_target_network = True
     num_critics: ClassVar[int] = 1
@@ -75,6 +81,7 @@ class DDPG(Algorithm[DDPGConfig]):
             uniform_steps=config.learning_starts,
             noise=config.exploration,
             theta=config.ou_theta,
+            burn_in=config.replay.burn_in,
             draws_noise=self.draws_noise,
             records_values=self.records_values,
         )
@@ -93,33 +100,38 @@ class DDPG(Algorithm[DDPGConfig]):
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Returns the actions in the next observations that targets count with, [S, L, D]."""
-        return outputs.target_actions(batch["next_obs"])
+        return outputs.target_actions(outputs.networks.following(batch))
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared temporal difference (arXiv:1509.02971, eq. 5) over rows [S, 1], added up over the critics.
+        """Mean squared temporal difference (arXiv:1509.02971, eq. 5) over rows [S, L], added up over the critics.
 
         The least of the target critics says what the next action is worth (arXiv:1802.09477, eq. 10).
         """
         valid = batch["valid"].float()
-        values = outputs.values(batch["obs"], batch["actions"])
-        next_values = outputs.target_values(batch["next_obs"], self.next_actions(outputs, batch)).amin(0)
+        values = outputs.values(outputs.networks.present(batch), batch["actions"])
+        following = outputs.networks.following(batch)
+        next_values = outputs.target_values(following, self.next_actions(outputs, batch)).amin(0)
         targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
         statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
-        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the first critic says of the actor's actions (arXiv:1509.02971, eq. 6), to be climbed."""
-        values = outputs.first_values(batch["obs"], outputs.actions(batch["obs"]))
+        observations = outputs.networks.present(batch)
+        values = outputs.first_values(observations, outputs.actions(observations))
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        if config.model.core is None:
+            replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        else:
+            replay = local_sequence_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
         updates = (
             replay_minibatches(
                 replay,

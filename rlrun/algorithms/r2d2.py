@@ -17,6 +17,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
+from rlrun.functional.row_priorities import row_priorities
 from rlrun.functional.seeding import child_seed
 from rlrun.functional.value_rescaling import rescaled, unrescaled
 from rlrun.learner.objective import Loss
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.policy.recurrent_q import RecurrentQNetworks
-MAX_SHARE = 0.9
-"""What a sequence's largest error counts in its priority; the rest is the mean's (paper, section 2.3)."""
 
 
+@defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
 @defaults(lr=5e-4, training_intensity=0.1, n_step=3, target_update_interval=100)
 class R2D2Config(OffPolicyConfig):
     """Settings of R2D2.
@@ -84,8 +84,7 @@ class R2D2(Algorithm[R2D2Config]):
             "q_mean": masked_mean(unrescaled(own), valid),
             "td_error": masked_mean(distance, valid),
         }
-        mean = distance.sum(1) / valid.sum(1).clamp(min=1.0)
-        return Loss(loss, statistics, priorities=MAX_SHARE * distance.amax(1) + (1 - MAX_SHARE) * mean)
+        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""

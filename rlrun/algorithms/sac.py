@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
-from rlrun.config import PositiveFloat, Schedule
+from rlrun.config import PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.recipes.replays import local_replay, local_sequence_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
+from rlrun.functional.row_priorities import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import SoftModelConfig
+from rlrun.replay.sequences import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +37,10 @@ class SACConfig(OffPolicyActorCriticConfig):
 
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
+    minibatch_size: PositiveInt = 256
+    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
+    """The replay buffer."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
     initial_alpha: PositiveFloat = 1.0
@@ -81,6 +87,7 @@ class SAC(Algorithm[SACConfig]):
             seed=seed,
             uniform_steps=config.learning_starts,
             initial_alpha=config.initial_alpha,
+            burn_in=config.replay.burn_in,
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -97,17 +104,17 @@ class SAC(Algorithm[SACConfig]):
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Half the squared soft temporal difference (arXiv:1812.05905, eq. 5) over rows [S, 1], of both critics."""
+        """Half the squared soft temporal difference (arXiv:1812.05905, eq. 5) over rows [S, L], of both critics."""
         valid = batch["valid"].float()
         ahead = outputs.sample_and_evaluate_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
         targets = batch["rewards"] + batch["discounts"] * soft_values
-        values = outputs.values_of(batch["obs"], batch["actions"])
+        values = outputs.values_of(batch)
         errors = values - targets
         loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
         statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
-        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
@@ -131,7 +138,10 @@ class SAC(Algorithm[SACConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        if config.model.core is None:
+            replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        else:
+            replay = local_sequence_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
         updates = (
             replay_minibatches(
                 replay,

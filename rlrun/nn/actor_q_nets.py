@@ -8,7 +8,7 @@ from torch import nn
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, network_spec
+from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec
 from rlrun.nn.observation_leaves import ObservationTree
 
 
@@ -23,11 +23,15 @@ def actor_spec(
         num_outputs: K, numbers that it puts out.
         log_stds: Which of them are log standard deviations of state-dependent exploration; None for none.
     """
-    return network_spec(leaves, model, Tower((Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds),)))
+    head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
+    return network_spec(leaves, model, Tower((head,)), core=core_of(model))
 
 
 def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, action_size: int) -> NetworkSpec:
     """Returns the network of one Q function.
+
+    With a core, actions come in behind it, and dense layers of the same widths follow: the recurrent state is one of
+    observations, and actions that were not taken can be judged at every step (Ni et al., arXiv:2110.05038).
 
     Args:
         leaves: The tree of `ObservationLeaf`.
@@ -36,7 +40,9 @@ def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, a
         action_size: D, numbers of an action that it takes; 0 if it puts out the values of all actions.
     """
     vectors = (("actions", action_size),) if action_size else ()
-    return network_spec(leaves, model, Tower((Head("outputs", "head", num_outputs),)), vectors=vectors)
+    hiddens = None if model.core is None else model.dense_widths
+    tower = Tower((Head("outputs", "head", num_outputs, hiddens=hiddens),))
+    return network_spec(leaves, model, tower, vectors=vectors, core=core_of(model))
 
 
 class ActorQNets(nn.Module):

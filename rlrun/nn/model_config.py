@@ -113,7 +113,10 @@ class ModelConfig(ConfigModel):
         return self
 
 
-@fixed("on-policy algorithms, r2d2 and r2d3 have recurrent networks", core=None, core_width=64, gtrxl={})
+WHO_IS_RECURRENT = "on-policy algorithms, sac, ddpg, td3, r2d2 and r2d3 have recurrent networks"
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 
@@ -135,16 +138,26 @@ class TeamQModelConfig(QModelConfig):
     """The network between observations and action values that the members of a team share."""
 
 
+@fixed("it has no value network beside it", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks that take actions are built by rlrun", module=None)
-class ActionValueModelConfig(QModelConfig):
-    """The network that takes observations and actions, and that of a deterministic actor."""
+class ActorQModelConfig(ModelConfig):
+    """The networks of a deterministic actor and of its Q functions.
+
+    With a core, the Q functions take actions behind it, and dense layers of the same widths follow there.
+    """
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+class ActionValueModelConfig(ActorQModelConfig):
+    """The network that takes observations and actions, and that of a deterministic actor, without a recurrent core."""
 
 
 @defaults(log_std_init=-3.0)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("networks that take actions are built by rlrun", module=None)
-class SoftModelConfig(FeedForwardModelConfig):
-    """The networks of a stochastic actor and of its Q functions.
+class SoftModelConfig(ModelConfig):
+    """The networks of a stochastic actor and of its Q functions; with a core as `ActorQModelConfig` says.
 
     `log_std_init` counts with use_sde alone, as the standard deviations are outputs of the network otherwise. Entries
     of 1 would shift the mean by the norm of all features, which saturates every action at first.

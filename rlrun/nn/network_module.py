@@ -54,7 +54,11 @@ class NetworkModule(nn.Module):
         return getattr(self, name)
 
     def forward(
-        self, inputs: Mapping[str, Any], state: Tensor | None = None, episode_starts: Tensor | None = None
+        self,
+        inputs: Mapping[str, Any],
+        state: Tensor | None = None,
+        episode_starts: Tensor | None = None,
+        steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Runs the network over rows of consecutive steps.
 
@@ -62,11 +66,14 @@ class NetworkModule(nn.Module):
             inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
             state: Recurrent state before the first steps, [S, state_size]; None without a core.
             episode_starts: Whether an episode begins with a step, [S, L]: no state from before reaches it.
+            steps: With a core: of which steps of its row the heads are wanted, [S, N], to which the spec's vectors
+                belong then; None for all, one after another.
 
         Returns:
-            What every head puts out, [S, L, K] of float32, and the recurrent state behind the last steps.
+            What every head puts out, [S, L, K] or [S, N, K] of float32, and the recurrent state behind the last steps.
         """
         rows, length = leaves(inputs["obs"])[0].shape[:2]
+        asked = length if steps is None else steps.shape[1]
         observations = map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"])
         vectors = [inputs[name].flatten(0, 1) for name, _ in self.spec.vectors]
         heads: dict[str, Tensor] = {}
@@ -74,18 +81,22 @@ class NetworkModule(nn.Module):
         after: list[Tensor] = []
         for i, tower in enumerate(self.spec.towers):
             encoded = self._part(f"{tower.prefix}encoder")(observations)
-            features = self._part(f"{tower.prefix}trunk")(torch.cat([encoded, *vectors], -1) if vectors else encoded)
-            if self.spec.core is not None:
+            trunk = self._part(f"{tower.prefix}trunk")
+            if self.spec.core is None:
+                features = trunk(torch.cat([encoded, *vectors], -1) if vectors else encoded)
+            else:
                 assert episode_starts is not None
                 parts = [self._part(name) for name in self.spec.core_layers(tower)]
-                features = features.view(rows, length, -1)
+                features = trunk(encoded).view(rows, length, -1)
                 features, own = run_core(self.spec.core, parts, features, before[i], episode_starts)
-                features = features.flatten(0, 1)
+                if steps is not None:
+                    features = features.gather(1, steps.unsqueeze(-1).expand(-1, -1, features.shape[-1]))
+                features = torch.cat([features.flatten(0, 1), *vectors], -1) if vectors else features.flatten(0, 1)
                 after.append(own)
             for head in tower.heads:
                 heads[head.name] = self._head(head, features)
         # Whatever the network is computed in, losses are float32.
-        outputs = {name: head.float().view(rows, length, -1) for name, head in heads.items()}
+        outputs = {name: head.float().view(rows, asked, -1) for name, head in heads.items()}
         return outputs, torch.cat(after, -1) if after else None
 
     def _head(self, head: Head, features: Tensor) -> Tensor:

@@ -133,7 +133,8 @@ class NetworkSpec:
         hiddens: Widths of the trunk's dense layers.
         activation: What follows each of them.
         conv: How images are encoded.
-        vectors: Further inputs, by name and width, which are put beside the encoded observation: a critic's `actions`.
+        vectors: Further inputs, by name and width: a critic's `actions`. They are put beside the encoded observation,
+            or beside what the core puts out, so that the recurrent state is one of observations alone.
         core: The recurrent layer between trunk and heads; None for none.
     """
 
@@ -155,7 +156,12 @@ class NetworkSpec:
     def inputs(self) -> int:
         """Numbers that the trunk takes."""
         encoded = [IMAGE_FEATURES[self.conv] if leaf.kind == "image" else leaf.width for leaf in leaves(self.leaves)]
-        return sum(encoded) + sum(width for _, width in self.vectors)
+        return sum(encoded) + (self.vector_width if self.core is None else 0)
+
+    @property
+    def vector_width(self) -> int:
+        """Numbers of the further inputs."""
+        return sum(width for _, width in self.vectors)
 
     @property
     def trunk_features(self) -> int:
@@ -165,7 +171,7 @@ class NetworkSpec:
     @property
     def features(self) -> int:
         """F, numbers that heads take."""
-        return self.trunk_features if self.core is None else self.core.width
+        return self.trunk_features if self.core is None else self.core.width + self.vector_width
 
     @property
     def state_size(self) -> int:

@@ -75,8 +75,9 @@ class NumpyNetwork:
             that name: the shifts of the means in units of the standard deviations, [B, D].
         """
         x = dense_inputs(self._leaves, inputs["obs"])
-        if self._vectors:
-            x = np.concatenate([x, *(inputs[name] for name in self._vectors)], -1)
+        vectors = [inputs[name] for name in self._vectors]
+        if vectors and self.spec.core is None:
+            x = np.concatenate([x, *vectors], -1)
         if self._plain is not None:
             name, layers = self._plain
             return {name: layers(x)}, None
@@ -90,6 +91,8 @@ class NumpyNetwork:
                 assert state is not None
                 own = tower.core(features, state[:, tower.state])
                 features = own[:, : tower.core.width]
+                if vectors:
+                    features = np.concatenate([features, *vectors], -1)
                 after.append(own)
             for head in tower.heads:
                 head(features, heads, noise)

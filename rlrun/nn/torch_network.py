@@ -39,6 +39,7 @@ class TorchNetwork:
         inputs: Mapping[str, Any],
         state: Tensor | None = None,
         episode_starts: Tensor | None = None,
+        steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Runs the network over rows of consecutive steps, as `NetworkModule.forward` does.
 
@@ -47,12 +48,13 @@ class TorchNetwork:
             inputs: `obs`, a tree of [S, L, ...], and further inputs [S, L, width].
             state: Recurrent state before the first steps, [S, state_size]; None without a core.
             episode_starts: Whether an episode begins with a step, [S, L].
+            steps: With a core: of which steps of its row the heads are wanted, [S, N]; None for all.
 
         Returns:
-            What every head puts out, [S, L, K] of float32, and the recurrent state behind the last steps.
+            What every head puts out, [S, L, K] or [S, N, K] of float32, and the recurrent state behind the last steps.
         """
         if not self.custom_heads:
-            heads, state = self._run(views, inputs, state, episode_starts)
+            heads, state = self._run(views, inputs, state, episode_starts, *(() if steps is None else (steps,)))
             return heads, state
         rows, length = leaves(inputs["obs"])[0].shape[:2]
         returned = self._run(views, map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"]))

@@ -73,6 +73,7 @@ class DeterministicPolicy(Policy):
         theta: How much of correlated noise a step takes back.
         draws_noise: Whether minibatches carry standard normal noise, `next_noise` [S, L, D], for the target's actions.
         records_values: Whether fragments tell what actions were worth.
+        burn_in: Rows of a sequence that only bring up recurrent states, with a core.
 
     Raises:
         UsageError: If actions are no Box with finite bounds.
@@ -92,6 +93,7 @@ class DeterministicPolicy(Policy):
         theta: float,
         draws_noise: bool,
         records_values: bool = False,
+        burn_in: int = 0,
     ) -> None:
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
@@ -103,6 +105,7 @@ class DeterministicPolicy(Policy):
         self.uniform_steps = uniform_steps
         self.noise: NoiseKind = noise
         self.theta = theta
+        self.burn_in = None if model.core is None else burn_in
         size = self.action_space.size
         self.module = ActorQNets(
             critic_spec(self.leaves, model, 1, size),
@@ -124,7 +127,7 @@ class DeterministicPolicy(Policy):
     ) -> DeterministicNetworks:
         """Returns the networks."""
         targets = views if target_views is None else target_views
-        return DeterministicNetworks(ActorQNetworks(self.critics, self.actor, views, targets))
+        return DeterministicNetworks(ActorQNetworks(self.critics, self.actor, views, targets, self.burn_in))
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns noise for the target's actions, if that is asked for."""

@@ -27,7 +27,7 @@ from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
-from rlrun.policy.actor_q_networks import ACTOR, ActorQNetworks, networks_of
+from rlrun.policy.actor_q_networks import ACTOR, ActorQNetworks, action_masks, networks_of
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
@@ -74,8 +74,8 @@ class SoftNetworks(ABC):
         return self.default_target_entropy
 
     @abstractmethod
-    def values_of(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the critics' values of the policy's own actions [S, L, ...], [C, S, L]."""
+    def values_of(self, batch: SampleBatch) -> Tensor:
+        """Returns the critics' values of a batch's actions, [C, S, L]."""
 
     @abstractmethod
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
@@ -89,42 +89,45 @@ class SoftNetworks(ABC):
 class SquashedNetworks(SoftNetworks):
     """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
 
-    def values_of(self, observations: Any, actions: Tensor) -> Tensor:
+    def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of actions [S, L, D], [C, S, L]."""
-        return self.networks.critic_outputs(observations, actions).squeeze(-1)
+        return self.networks.critic_outputs(self.networks.present(batch), batch["actions"]).squeeze(-1)
 
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Draws an action in each observation by the column `noise`."""
-        actor = SquashedGaussian(self.networks.actor_outputs(batch["obs"]))
+        observations = self.networks.present(batch)
+        actor = SquashedGaussian(self.networks.actor_outputs(observations))
         actions, log_probs = actor.sample_and_log_prob(batch["noise"])
-        return Soft(log_probs, self.values_of(batch["obs"], actions).amin(0))
+        return Soft(log_probs, self.networks.critic_outputs(observations, actions).squeeze(-1).amin(0))
 
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Draws an action in each next observation by the column `next_noise`."""
         with torch.no_grad():
-            actor = SquashedGaussian(self.networks.actor_outputs(batch["next_obs"]))
+            observations = self.networks.following(batch)
+            actor = SquashedGaussian(self.networks.actor_outputs(observations))
             actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
-            values = self.networks.target_critic_outputs(batch["next_obs"], actions).squeeze(-1)
+            values = self.networks.target_critic_outputs(observations, actions).squeeze(-1)
         return Soft(log_probs, values.amin(0))
 
 
 class ChoiceNetworks(SoftNetworks):
     """A finite number of actions: expectations are sums over all of them (Christodoulou, arXiv:1910.07207)."""
 
-    def values_of(self, observations: Any, actions: Tensor) -> Tensor:
+    def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of choices [S, L], [C, S, L]."""
-        outputs = self.networks.critic_outputs(observations)
+        outputs, actions = self.networks.critic_outputs(self.networks.present(batch)), batch["actions"]
         return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
 
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Averages over the choices."""
-        return averaged(self.logits(batch["obs"]), self.networks.critic_outputs(batch["obs"]))
+        observations = self.networks.present(batch)
+        return averaged(self.logits(observations), self.networks.critic_outputs(observations))
 
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Averages over the choices in the next observations."""
         with torch.no_grad():
-            logits = self.logits(batch["next_obs"])
-            return averaged(logits, self.networks.target_critic_outputs(batch["next_obs"]))
+            observations = self.networks.following(batch)
+            return averaged(self.logits(observations), self.networks.target_critic_outputs(observations))
 
     def logits(self, observations: Any) -> Tensor:
         """Returns the choices' unnormalised log-probabilities in observations [S, L, ...], [S, L, A]."""
@@ -136,13 +139,13 @@ class MaskedChoiceNetworks(ChoiceNetworks):
 
     def target_entropy(self, batch: SampleBatch) -> Tensor:
         """Returns 0.98 of the largest entropy over the allowed choices, on average over the observations."""
-        allowed = (batch["obs"][ACTION_MASK] != 0).sum(-1)
+        allowed = (action_masks(self.networks.present(batch))[ACTION_MASK] != 0).sum(-1)
         largest: Tensor = masked_mean(allowed.clamp(min=1).log(), batch["valid"].float())
         return ENTROPY_SHARE * largest
 
     def logits(self, observations: Any) -> Tensor:
         """Returns the masked logits [S, L, A]."""
-        return masked_tensor(self.networks.actor_outputs(observations), observations)
+        return masked_tensor(self.networks.actor_outputs(observations), action_masks(observations))
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
@@ -163,6 +166,7 @@ class SoftPolicy(Policy):
         seed: Seed of the first weights.
         uniform_steps: Env steps until which actions are drawn uniformly.
         initial_alpha: The first temperature.
+        burn_in: Rows of a sequence that only bring up recurrent states, with a core.
 
     Attributes:
         default_target_entropy: The entropy in nats that the actor is held at unless another is asked for: minus the
@@ -185,6 +189,7 @@ class SoftPolicy(Policy):
         seed: int,
         uniform_steps: int,
         initial_alpha: float,
+        burn_in: int = 0,
     ) -> None:
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
@@ -192,6 +197,7 @@ class SoftPolicy(Policy):
         self.normalize_observations = normalize_observations
         self.uniform_steps = uniform_steps
         self.model = model
+        self.burn_in = None if model.core is None else burn_in
         self.networks: type[SoftNetworks]
         self.action_space: DiscreteActions | SquashedBoxActions
         log_stds = None
@@ -211,7 +217,7 @@ class SoftPolicy(Policy):
             raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {action_space}")
         self.actor_spec = actor_spec(self.leaves, model, self.action_space.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
-            raise UsageError("model.use_sde: only continuous actions are explored that way, and not of images")
+            raise UsageError("model.use_sde: only continuous actions are explored that way, not of images or attention")
         self.module = ActorQNets(critic, NUM_CRITICS, self.actor_spec, model, seed=seed, initial_alpha=initial_alpha)
         self.parameters = FlatParameters(self.module)
         self.critics, self.actor = networks_of(self.module)
@@ -226,7 +232,8 @@ class SoftPolicy(Policy):
     ) -> SoftNetworks:
         """Returns the networks."""
         targets = views if target_views is None else target_views
-        return self.networks(ActorQNetworks(self.critics, self.actor, views, targets), self.default_target_entropy)
+        networks = ActorQNetworks(self.critics, self.actor, views, targets, self.burn_in)
+        return self.networks(networks, self.default_target_entropy)
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule
+from rlrun.config import NonNegativeInt, PositiveInt
 from rlrun.data.packing import clear
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
@@ -22,21 +22,15 @@ from rlrun.replay.streams import Inserted
 
 
 class SequenceReplayConfig(ReplayConfig):
-    """The experience that is kept, and the sequences that are drawn from it."""
+    """The experience that is kept, and the sequences that a recurrent network learns from."""
 
     length: PositiveInt = 20
-    """Steps of a sequence that are learned from."""
+    """With a recurrent network: steps of a sequence that are learned from."""
     burn_in: NonNegativeInt = 20
-    """Steps before those over which the networks only bring up what they remember."""
+    """With a recurrent network: steps before those over which the networks only bring up what they remember."""
     stride: PositiveInt = 10
-    """Steps from one possible beginning of a sequence to the next; below `length`, sequences overlap."""
-    prioritized: bool = True
-    """Whether sequences are drawn more often the more there was to be learned from them when they were drawn last
-    (Schaul et al., arXiv:1511.05952); else each is as likely as any other."""
-    priority_alpha: NonNegativeFloat = 0.9
-    """Exponent of the priorities: 0 draws all sequences alike, 1 in proportion to their error."""
-    priority_beta: Schedule = 0.6
-    """Exponent of the weights that make up for drawing some sequences more often; 1 makes up for it wholly."""
+    """With a recurrent network: steps from one possible beginning of a sequence to the next; below `length`, sequences
+    overlap."""
 
 
 class SequenceReplay:

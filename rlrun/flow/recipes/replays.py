@@ -8,10 +8,12 @@ from rlrun.functional.seeding import child_seed
 from rlrun.replay.replay import LocalReplay
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_shards import ReplayShards
+from rlrun.replay.sequences import SequenceReplay
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.replay.replay_config import ReplayConfig
+    from rlrun.replay.sequences import SequenceReplayConfig
 
 
 def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> LocalReplay:
@@ -28,6 +30,22 @@ def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: 
         config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
     )
     return LocalReplay(buffer, workers)
+
+
+def local_sequence_replay(config: SequenceReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> LocalReplay:
+    """Returns an empty replay of sequences in this process, for recurrent networks.
+
+    Args:
+        config: Its settings.
+        trainee: Whose fragments it stores.
+        n_step: Steps whose rewards are added up before the value of the next observation counts.
+        gamma: Discount.
+    """
+    workers = trainee.workers.indices
+    replay = SequenceReplay(
+        config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
+    )
+    return LocalReplay(replay, workers)
 
 
 def distributed_replay(

@@ -118,7 +118,7 @@ def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
 
 
 def test_sequences_hold_the_masks_of_their_observations() -> None:
-    config = SequenceReplayConfig(capacity=400, length=6, burn_in=2, stride=3)
+    config = SequenceReplayConfig(prioritized=True, capacity=400, length=6, burn_in=2, stride=3)
     replay = SequenceReplay(config, num_workers=1, n_step=2, gamma=0.9, seed=0)
     for fragment in fragments_of(GRID, 6):
         slots = fragment["valid"].shape

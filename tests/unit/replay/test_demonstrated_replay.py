@@ -34,10 +34,24 @@ def shown(tmp_path: Path) -> str:
     return str(path)
 
 
+PRIORITIZED = {"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6}
+
+
 def replay_of(
     demonstrations: str | None, ratio: float, clip_rewards: float | None = None, **settings: Any
 ) -> DemonstratedReplay:
-    config = SequenceReplayConfig(capacity=500, **{"burn_in": 3, "length": 4, "stride": 2, **settings})
+    config = SequenceReplayConfig(
+        capacity=500,
+        **{
+            "prioritized": True,
+            "priority_alpha": 0.9,
+            "priority_beta": 0.6,
+            "burn_in": 3,
+            "length": 4,
+            "stride": 2,
+            **settings,
+        },
+    )
 
     def empty(config: SequenceReplayConfig, num_workers: int) -> SequenceReplay:
         return SequenceReplay(config, num_workers=num_workers, n_step=2, gamma=0.9, seed=5)

@@ -54,6 +54,9 @@ class Stream:
         return row
 
 
+PRIORITIZED = {"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6}
+
+
 def folded_by_a_loop(rows: list[dict[str, Any]], t: int, column: int, n_step: int) -> tuple[float, float, int]:
     total, discount = 0.0, 1.0
     for j in range(n_step):
@@ -66,7 +69,18 @@ def folded_by_a_loop(rows: list[dict[str, Any]], t: int, column: int, n_step: in
 
 
 def replay_of(capacity: int, *, num_workers: int = 1, n_step: int = 3, **settings: Any) -> SequenceReplay:
-    config = SequenceReplayConfig(capacity=capacity, **{"burn_in": 4, "length": 6, "stride": 3, **settings})
+    config = SequenceReplayConfig(
+        capacity=capacity,
+        **{
+            "prioritized": True,
+            "priority_alpha": 0.9,
+            "priority_beta": 0.6,
+            "burn_in": 4,
+            "length": 6,
+            "stride": 3,
+            **settings,
+        },
+    )
     return SequenceReplay(config, num_workers=num_workers, n_step=n_step, gamma=GAMMA, seed=1)
 
 

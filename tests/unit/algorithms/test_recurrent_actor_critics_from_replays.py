@@ -1,0 +1,206 @@
+"""SAC, TD3 and DDPG with a recurrent network: only memory recalls a cue, sequences, resumes to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, Space
+from torch import Tensor
+
+import rlrun
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import SpecError
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule
+from rlrun.policy.actor_q_networks import action_masks
+from rlrun.policy.soft import SoftPolicy
+from rlrun.python_api import TrainedAlgorithm
+
+CUE = {"id": "rlrun.envs.worlds:CueRecall", "kwargs": {"delay": 3}}
+SEQUENCES = {"length": 6, "burn_in": 5, "stride": 3, "capacity": 20_000}
+ROWS, BURN_IN, LENGTH, AHEAD = 4, 3, 5, 2
+
+
+def sac(core: str | None) -> TrainedAlgorithm:
+    settings = {
+        "num_envs_per_worker": 4,
+        "learning_starts": 200,
+        "model": {"core": core, "core_width": 16, "hiddens": [16]} if core else {"hiddens": [16]},
+        "minibatch_size": 32,
+        "training_intensity": 0.125,
+        "replay": SEQUENCES,
+        "lr": 3e-3,
+        "critic_lr": 3e-3,
+        "alpha_lr": 3e-3,
+        "tau": 0.02,
+        "target_entropy": 0.1,
+        "initial_alpha": 0.2,
+        "compile": False,
+    }
+    return rlrun.SAC(CUE, settings, seed=100)
+
+
+@pytest.mark.parametrize(("core", "low", "high"), [("gru", 0.95, 1.0), ("lstm", 0.95, 1.0), (None, 0.3, 0.7)])
+def test_only_memory_recalls_a_cue(core: str | None, low: float, high: float) -> None:
+    with sac(core) as algorithm:
+        while algorithm.train()["env_steps"] < (1000 if core is None else 3000):
+            if core is not None and algorithm.evaluate(50).mean == 1.0:
+                break
+        assert low <= algorithm.evaluate(200).mean <= high
+
+
+SMALL = {
+    "learning_starts": 60,
+    "model": {"core": "gru", "core_width": 4, "hiddens": [4]},
+    "minibatch_size": 2,
+    "training_intensity": 0.1,
+    "min_env_steps_per_iteration": 100,
+    "replay": {"length": 3, "burn_in": 2, "stride": 2, "capacity": 1000},
+    "compile": False,
+}
+
+
+@pytest.mark.parametrize("cls", [rlrun.SAC, rlrun.TD3, rlrun.DDPG])
+@pytest.mark.parametrize("extra", [{}, {"replay": {**SMALL["replay"], "prioritized": True}, "n_step": 2}])
+def test_a_resumed_run_goes_on_to_the_last_bit(
+    cls: type[TrainedAlgorithm], extra: dict[str, Any], tmp_path: Path
+) -> None:
+    env = {"id": "Pendulum-v1", "max_episode_steps": 30}
+    with cls(env, {**SMALL, **extra, "normalize_observations": True}, seed=3) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        start = one.training.trainee.learner.flat()
+        expected = one.train()["episode_return_mean"]
+        weights = one.training.trainee.learner.flat()
+    assert (weights != start).mean() > 0.9
+    with cls.restore(checkpoint) as other:
+        assert other.train()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+
+
+@pytest.mark.usefixtures("traced_updates")
+def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
+    flats, short = [], {"length": 2, "burn_in": 1, "stride": 1, "capacity": 1000}
+    for is_compiled in (False, True):
+        with rlrun.SAC("Pendulum-v1", {**SMALL, "replay": short, "compile": is_compiled}, seed=2) as algorithm:
+            algorithm.train()
+            flats.append(algorithm.training.trainee.learner.flat())
+    np.testing.assert_allclose(flats[1], flats[0], atol=1e-5)
+
+
+def policy_of(core: str, actions: Space[Any], space: Space[Any]) -> SoftPolicy:
+    gtrxl = {"heads": 2, "memory_len": 3}
+    model = ModelConfig.parse({"core": core, "core_width": 6, "hiddens": [7], "activation": "relu", "gtrxl": gtrxl})
+    return SoftPolicy(
+        space,
+        actions,
+        model,
+        normalize_observations=False,
+        seed=5,
+        uniform_steps=0,
+        initial_alpha=1.0,
+        burn_in=BURN_IN,
+    )
+
+
+def batch_of(policy: SoftPolicy, actions: Tensor, obs: Any) -> SampleBatch:
+    generator = torch.Generator().manual_seed(1)
+    starts = torch.zeros(ROWS, BURN_IN + LENGTH + AHEAD, dtype=torch.bool)
+    starts[1, 1] = starts[2, BURN_IN + 2] = starts[3, BURN_IN + LENGTH] = True
+    return SampleBatch(
+        obs=obs,
+        episode_starts=starts,
+        state=torch.randn(ROWS, policy.actor_spec.state_size, generator=generator),
+        steps=torch.tensor([[2, 2, 2, 2, 2], [1, 2, 1, 2, 1], [2, 1, 1, 1, 2], [0, 0, 1, 2, 2]]),
+        actions=actions,
+        valid=torch.ones(ROWS, LENGTH, dtype=torch.bool),
+    )
+
+
+def one_by_one(
+    module: Any, obs: Tensor, starts: Tensor, state: Tensor, actions: dict[int, Tensor]
+) -> dict[int, Tensor]:
+    """What a network puts out in rows of one sequence, by their numbers, each taken alone behind those before it."""
+    found = {}
+    for t in range(len(obs)):
+        row = {"obs": obs[None, t : t + 1]}
+        if module.spec.vectors:
+            row["actions"] = actions.get(t, torch.zeros(2))[None, None]
+        heads, state = module(row, state, starts[None, t : t + 1])
+        found[t] = heads["outputs"][0, 0]
+    return found
+
+
+@pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
+def test_networks_judge_each_step_by_what_its_episode_showed_before(core: str) -> None:
+    """Observations behind the steps' transitions lie `steps` rows further, and may be those of several steps."""
+    policy = policy_of(core, Box(-1, 1, (2,)), Box(-9, 9, (3,)))
+    generator = torch.Generator().manual_seed(2)
+    obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=generator)
+    actions, others = (torch.rand(ROWS, LENGTH, 2, generator=generator) * 2 - 1 for _ in range(2))
+    batch = batch_of(policy, actions, obs)
+    views = dict(policy.module.named_parameters())
+    networks = policy.outputs(views, batch).networks
+    with torch.no_grad():
+        actor, following = networks.actor_outputs(networks.present(batch)), networks.following(batch)
+        values, ahead = networks.critic_outputs(networks.present(batch), actions), networks.actor_outputs(following)
+        behind = networks.target_critic_outputs(following, others)
+        for row in range(ROWS):
+            seen, starts, state = obs[row], batch["episode_starts"][row], batch["state"][row : row + 1]
+            alone = one_by_one(policy.module.actor, seen, starts, state, {})
+            fresh = torch.zeros(1, policy.module.critics[0].spec.state_size)
+            for t in range(LENGTH):
+                present, later = BURN_IN + t, BURN_IN + t + int(batch["steps"][row, t])
+                torch.testing.assert_close(actor[row, t], alone[present], atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(ahead[row, t], alone[later], atol=1e-5, rtol=1e-5)
+                for critic, own, next_own in zip(policy.module.critics, values, behind, strict=True):
+                    assert isinstance(critic, NetworkModule)
+                    taken = one_by_one(critic, seen, starts, fresh, {present: actions[row, t]})[present]
+                    torch.testing.assert_close(own[row, t], taken, atol=1e-5, rtol=1e-5)
+                    other = one_by_one(critic, seen, starts, fresh, {later: others[row, t]})[later]
+                    torch.testing.assert_close(next_own[row, t], other, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_end_at_the_burn_in() -> None:
+    policy = policy_of("gru", Box(-1, 1, (2,)), Box(-9, 9, (3,)))
+    obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=torch.Generator().manual_seed(2), requires_grad=True)
+    batch = batch_of(policy, torch.zeros(ROWS, LENGTH, 2), obs)
+    networks = policy.outputs(dict(policy.module.named_parameters()), batch).networks
+    last = networks.critic_outputs(networks.present(batch), batch["actions"])[:, 0, -1].sum()
+    (gradient,) = torch.autograd.grad(last, obs)
+    assert not gradient[:, :BURN_IN].any()
+    assert not gradient[1:].any()
+    assert gradient[0, BURN_IN : BURN_IN + LENGTH].abs().amax(-1).min() > 0
+
+
+def test_masks_are_those_of_the_steps_that_are_asked_about() -> None:
+    policy = policy_of("gru", Discrete(4), masked_space())
+    shape = (ROWS, BURN_IN + LENGTH + AHEAD)
+    masks = torch.randint(0, 2, (*shape, 4), generator=torch.Generator().manual_seed(3)).to(torch.int8)
+    masks[..., 0] = 1
+    obs = {"numbers": torch.randn(*shape, 3, generator=torch.Generator().manual_seed(4)), ACTION_MASK: masks}
+    batch = batch_of(policy, torch.zeros(ROWS, LENGTH, dtype=torch.long), obs)
+    outputs = policy.outputs(dict(policy.module.named_parameters()), batch)
+    assert torch.equal(action_masks(outputs.networks.present(batch))[ACTION_MASK], masks[:, BURN_IN : BURN_IN + LENGTH])
+    probabilities = outputs.logits(outputs.networks.following(batch)).softmax(-1)
+    for row in range(ROWS):
+        for t in range(LENGTH):
+            later = BURN_IN + t + int(batch["steps"][row, t])
+            assert torch.equal(probabilities[row, t] > 1e-6, masks[row, later] == 1)
+    entropy = float(outputs.target_entropy(batch))
+    allowed = masks[:, BURN_IN : BURN_IN + LENGTH].sum(-1)
+    assert entropy == pytest.approx(0.98 * float(allowed.log().mean()), abs=1e-6)
+
+
+def masked_space() -> Space[Any]:
+    return Dict({"numbers": Box(-9, 9, (3,)), ACTION_MASK: Box(0, 1, (4,), np.int8)})
+
+
+def test_ape_x_keeps_single_transitions_and_refuses_memory() -> None:
+    with pytest.raises(SpecError, match="sac, ddpg, td3, r2d2 and r2d3 have recurrent networks"):
+        rlrun.ApexDDPG("Pendulum-v1", {"model": {"core": "gru"}})

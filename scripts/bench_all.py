@@ -67,6 +67,8 @@ PAIRS = {
     "dqn-8-envs": Pair("bench_offpolicy.py", "dqn8", {"rlrun": 5.0}),
     "sac": Pair("bench_offpolicy.py", "sac", {"rlrun": 2.0}),
     "td3": Pair("bench_offpolicy.py", "td3", {"rlrun": 2.0}),
+    "qmix-two-step": Pair("bench_qmix.py", "two_step", {"rlrun": 3.0}),
+    "qmix-simple-spread": Pair("bench_qmix.py", "simple_spread", {"rlrun": 3.0}),
     "impala-cartpole": Pair("bench_impala.py", "cartpole", {"rlrun IMPALA": 8.0}),
     "impala-pong": Pair("bench_impala.py", "pong", {"rlrun IMPALA": 2.5}),
     "sweep": Pair("bench_sweep.py", "sweep", {"rlrun": 5.0}),

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from bench_impala_rlrun import LONG_RUN, shares
+from bench_multiagent_rlrun import env_of
 from bench_peers import cpu_seconds_of_tree
 
-from rlrun.envs.env_config import EnvConfig
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
 
@@ -40,8 +40,8 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
 def trained(work: dict[str, Any]) -> dict[str, Any]:
     """Trains through warm-up and window, and returns what the window held."""
     kind = algorithm_class(work["algorithm"])
-    env, algorithm = EnvConfig.parse(work["env"]), kind(kind.Config.parse(config_of(work)))
-    with Training(env, algorithm, seed=work["seed"], total_env_steps=LONG_RUN) as training:
+    algorithm = kind(kind.Config.parse(config_of(work)))
+    with Training(env_of(work), algorithm, seed=work["seed"], total_env_steps=LONG_RUN) as training:
         result = training.step()
         while result["sgd_steps"] == 0:
             result = training.step()

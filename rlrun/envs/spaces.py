@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -148,7 +149,20 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
             return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
         found = (misfit(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
         return next((reason for reason in found if reason), None)
+    if _is_plain(space, observation):
+        return None
     return _form_misfit(space, observation, at) or _value_misfit(space, np.asarray(observation), at)
+
+
+def _is_plain(space: Space[Any], observation: Any) -> bool:
+    """Whether an observation belongs to a space of real numbers for certain: in a fraction of a closer look's time."""
+    return (
+        observation.__class__ is np.ndarray
+        and observation.dtype == space.dtype
+        and observation.dtype.kind == "f"
+        and observation.shape == space.shape
+        and math.isfinite(observation.sum())
+    )
 
 
 def _form_misfit(space: Space[Any], observation: Any, at: str) -> str | None:

@@ -6,6 +6,7 @@ from rlrun.algorithms.mappo import MAPPO, MAPPOConfig
 from rlrun.config import fixed
 
 
+@fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
 @fixed("ippo's value sees what the agent sees; use mappo", centralised_value=False, value_sees_observation=True)
 class IPPOConfig(MAPPOConfig):
     """Settings of IPPO: MAPPO's, but for what the value sees (de Witt et al., arXiv:2011.09533)."""

@@ -22,7 +22,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
-from rlrun.nn.model_config import TeamQModelConfig
+from rlrun.nn.model_config import ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class MADDPGConfig(OffPolicyActorCriticConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team."""
 
-    model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(activation="relu", orthogonal_init=False)
     """The networks of the actor that all members share, and of each critic."""
     logit_penalty: NonNegativeFloat = 1e-3
     """Weight of the mean square of the logits in the actor's loss, as in the authors' code."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 @fixed("values are normalised by the targets of whole minibatches", microbatch_size=None)
-@fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
 @defaults(lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2)
 class MAPPOConfig(PPOConfig):
     """Settings of MAPPO; the defaults are those of the paper where they are the same in all its worlds.
@@ -34,7 +33,8 @@ class MAPPOConfig(PPOConfig):
     """
 
     model: StateValueModelConfig = StateValueModelConfig(activation="relu")
-    """The networks of the policy and of the value."""
+    """The networks of the policy and of the value; a `core` is the policy's alone, since the state tells the value what
+    there is to know."""
     centralised_value: bool = True
     """Whether the value sees the whole world's state, while each agent acts on its own observation."""
     value_sees_observation: bool = True
@@ -46,6 +46,15 @@ class MAPPOConfig(PPOConfig):
     def _value_sees_something(self) -> MAPPOConfig:
         if not (self.centralised_value or self.value_sees_observation):
             raise ValueError("the value needs something to see: set centralised_value or value_sees_observation")
+        return self
+
+    @model_validator(mode="after")
+    def _memory_beside_a_state(self) -> MAPPOConfig:
+        if self.model.core is not None and not self.centralised_value:
+            raise ValueError(
+                "model.core: the value has no memory, and without the world's state it would see less than the policy; "
+                "use ppo, whose value has a core too, or set centralised_value"
+            )
         return self
 
     @classmethod

@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
-from rlrun.config import Schedule, defaults, fixed
+from rlrun.config import PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.team import Team, TeamReward
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.recipes.replays import local_replay, local_sequence_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
+from rlrun.functional.row_priorities import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam, RMSProp
 from rlrun.nn.model_config import TeamQModelConfig
+from rlrun.replay.sequences import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,13 +36,26 @@ if TYPE_CHECKING:
     from rlrun.worlds.world import WorldView
 
 
+@defaults(prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+class TeamReplayConfig(SequenceReplayConfig):
+    """The experience of teams that is kept; `length`, `burn_in` and `stride` count for networks with a core alone."""
+
+
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @defaults(lr=5e-4, target_update_interval=200)
 class VDNConfig(OffPolicyConfig):
-    """Settings of VDN; a transition of its replay buffer is a step of the whole team."""
+    """Settings of VDN; a transition of its replay buffer is a step of the whole team.
+
+    With a recurrent network (`model.core`) minibatches are of sequences, as those of R2D2: a `minibatch_size` of 32 and
+    a `replay.length` of 20 replay 640 steps. The recurrent state before a sequence is the one recorded while acting.
+    """
 
     model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
     """The network that all members share; which one acts is for observations to say, as `AgentIndicator` has them."""
+    minibatch_size: PositiveInt = 64
+    """Transitions in a minibatch that is sampled from the replay buffer; sequences with a recurrent network."""
+    replay: TeamReplayConfig = TeamReplayConfig()
+    """The replay buffer, and the sequences that are sampled from it for a recurrent network."""
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     """How gradients move the parameters."""
     double: bool = True
@@ -93,7 +109,8 @@ class VDN(Algorithm[VDNConfig]):
         """Returns the one loss."""
         config = self.config
         optimizer = Adam() if config.optimizer == "adam" else RMSProp(epsilon=RMSPROP_EPSILON)
-        return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=optimizer)]
+        loss = self.loss if config.model.core is None else self.sequence_loss
+        return [Objective("loss", loss, max_grad_norm=config.max_grad_norm, optimizer=optimizer)]
 
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
@@ -110,10 +127,36 @@ class VDN(Algorithm[VDNConfig]):
         q_mean, td_error = masked_mean(values.detach(), valid), masked_mean(distances, valid)
         return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error}, priorities=distances.squeeze(-1))
 
+    def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
+
+        Members' networks run over the whole sequence, each with its own recurrent state from before it.
+        """
+        burn_in, valid = self.config.replay.burn_in, batch["valid"].float()
+        length = valid.shape[1]
+        seen = map_tree(lambda leaf: leaf[:, burn_in:], batch["obs"])
+        now = map_tree(lambda leaf: leaf[:, :length], seen)
+        values, target_values = outputs.unrolled(batch, burn_in)
+        best = outputs.best(values.detach() if self.config.double else target_values, seen)
+        worth = outputs.target_mixed(target_values, seen, best)
+        behind = batch["steps"] + batch["steps"].new_ones(length).cumsum(0) - 1
+        targets = batch["rewards"] + batch["discounts"] * worth.gather(1, behind)
+        own = outputs.mixed(values[:, :length], now, batch["actions"])
+        errors = own - targets
+        loss = masked_mean(errors.square() * batch["weights"], valid)
+        distances = errors.detach().abs() * valid
+        statistics = {
+            "loss": loss,
+            "q_mean": masked_mean(own.detach(), valid),
+            "td_error": masked_mean(distances, valid),
+        }
+        return Loss(loss, statistics, priorities=row_priorities(distances, valid))
+
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        make_replay = local_replay if config.model.core is None else local_sequence_replay
+        replay = make_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
         updates = (
             replay_minibatches(
                 replay,

@@ -113,7 +113,7 @@ class ModelConfig(ConfigModel):
         return self
 
 
-WHO_IS_RECURRENT = "on-policy algorithms, sac, ddpg, td3, r2d2 and r2d3 have recurrent networks"
+WHO_IS_RECURRENT = "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn and qmix have recurrent networks"
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -123,8 +123,11 @@ class FeedForwardModelConfig(ModelConfig):
 
 @fixed("a value network beside it sees something else", shared_value=False)
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
-class StateValueModelConfig(FeedForwardModelConfig):
-    """The networks of a policy and of a value that may see more than the policy does."""
+class StateValueModelConfig(ModelConfig):
+    """The networks of a policy and of a value that may see more than the policy does.
+
+    The core is the policy's alone: the value has no memory.
+    """
 
 
 @fixed("it has no value network beside it", shared_value=False)
@@ -133,8 +136,10 @@ class QModelConfig(FeedForwardModelConfig):
     """The network between observations and the values of all actions."""
 
 
+@fixed("it has no value network beside it", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks of teams are built by rlrun", module=None)
-class TeamQModelConfig(QModelConfig):
+class TeamQModelConfig(ModelConfig):
     """The network between observations and action values that the members of a team share."""
 
 

@@ -46,7 +46,7 @@ class StateValueOutputs(ActorCriticOutputs):
 
 
 class StateValuePolicy(Policy):
-    """A policy of the agent's own observation, and a value network beside it.
+    """A policy of the agent's own observation, with a core if wanted, and a value network without one beside it.
 
     Args:
         spaces: Observation and action space.
@@ -74,6 +74,7 @@ class StateValuePolicy(Policy):
         self.is_masked = is_masked(self.leaves)
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = normalize_observations
+        self.is_recurrent = model.core is not None
         self.sees_state = state_space is not None
         self.sees_observation = sees_observation
         seen = {} if state_space is None else {"state": observation_leaves(state_space, {}, normalize=False)}
@@ -89,8 +90,9 @@ class StateValuePolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StateValueOutputs:
-        """Runs both networks on rows [S, L, ...]."""
-        heads, _ = self.policy_network(views, {"obs": batch["obs"]})
+        """Runs both networks on rows [S, L, ...]; a policy with a core starts from `state` [S, state_size]."""
+        state, starts = (batch["state"], batch["episode_starts"]) if self.is_recurrent else (None, None)
+        heads, _ = self.policy_network(views, {"obs": batch["obs"]}, state, starts)
         outputs = masked_tensor(heads["outputs"], batch["obs"]) if self.is_masked else heads["outputs"]
         seen = value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
         values, _ = self.value_network(views, {"obs": seen})

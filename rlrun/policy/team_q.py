@@ -1,9 +1,13 @@
-"""Q policies of teams: each member has a network's values of its own actions, and a mixer has the team's (torch)."""
+"""Q policies of teams: each member has a network's values of its own actions, and a mixer has the team's (torch).
+
+With a core each member has a recurrent state of its own. The network then runs over rows of a member's consecutive
+steps, and the mixer over the same moment of all members.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +20,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.nn.mixers import MonotonicMixer, SumMixer, TeamNet, present_values
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import core_of
 from rlrun.nn.observation_leaves import is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -26,6 +31,7 @@ from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.q import q_spec
+from rlrun.policy.recurrent_q import RecurrentQNetworks
 from rlrun.worlds.world import WorldView
 
 AGENTS = "agents."
@@ -56,13 +62,48 @@ class TeamQNetworks:
         """Returns the target networks' values of actions [S, L, K], or of those that they value most, no gradient."""
         with torch.no_grad():
             values = self._values(self.target_views, observations)
-            chosen = self._best(values, observations) if actions is None else actions
+            chosen = self.best(values, observations) if actions is None else actions
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
         """Returns the allowed action of each member that it values most itself, [S, L, K]."""
         with torch.no_grad():
-            return self._best(self._values(self.views, observations), observations)
+            return self.best(self._values(self.views, observations), observations)
+
+    def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
+        """Returns what members' actions are worth behind the burn-in, to the network and to its target.
+
+        Args:
+            batch: `obs`, a tree of [S, burn_in + L, ...], `episode_starts` [S, burn_in + L, K], each member's own, and
+                `state` [S, K * state_size].
+            burn_in: Steps at the beginning of each row that only bring up the recurrent states.
+
+        Returns:
+            Values [S, L, K, A] of the network, through which gradients flow, and of the target network.
+        """
+        rows, span, members = batch["episode_starts"].shape
+        of_members = SampleBatch(
+            obs=map_tree(by_member, batch["obs"]["agents"]),
+            episode_starts=by_member(batch["episode_starts"]),
+            state=batch["state"].view(rows * members, -1),
+        )
+        networks = RecurrentQNetworks(self.policy.network, self.views, self.target_views, self.policy.is_masked)
+        found = networks.unrolled(of_members, burn_in)
+        own, target = (values.view(rows, members, span - burn_in, -1).transpose(1, 2) for values in found)
+        return own, target
+
+    def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the team's values [S, L] of members' actions [S, L, K] by their values [S, L, K, A]."""
+        return self._mixed(self.views, values, observations, actions)
+
+    def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the same of the target networks, no gradient."""
+        with torch.no_grad():
+            return self._mixed(self.target_views, values, observations, actions)
+
+    def best(self, values: Tensor, observations: Any) -> Tensor:
+        """Returns the allowed actions [S, L, K] with the largest of members' values [S, L, K, A]."""
+        return (masked_tensor(values, observations["agents"]) if self.policy.is_masked else values).argmax(-1)
 
     def _values(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
         """Returns the values of each member's actions, [S, L, K, A]."""
@@ -71,9 +112,6 @@ class TeamQNetworks:
         heads, _ = self.policy.network(views, {"obs": agents})
         return heads["outputs"].view(rows, length, members, -1)
 
-    def _best(self, values: Tensor, observations: Any) -> Tensor:
-        return (masked_tensor(values, observations["agents"]) if self.policy.is_masked else values).argmax(-1)
-
     def _mixed(self, views: Mapping[str, Tensor], values: Tensor, observations: Any, actions: Tensor) -> Tensor:
         """Returns the team's values [S, L] of members' actions [S, L, K] by their values [S, L, K, A]."""
         taken = values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
@@ -81,6 +119,11 @@ class TeamQNetworks:
         members = present_values(taken, observations["present"])
         mixed: Tensor = functional_call(self.policy.module.mixer, own, (members, observations.get("state")))
         return mixed
+
+
+def by_member(leaf: Tensor) -> Tensor:
+    """Returns rows of teams [S, L, K, ...] as rows of their members, [S * K, L, ...]."""
+    return leaf.transpose(1, 2).flatten(0, 1)
 
 
 class TeamQPolicy(Policy):
@@ -107,7 +150,8 @@ class TeamQPolicy(Policy):
         self.is_masked = is_masked(self.leaves)
         self.world_columns: tuple[str, ...] = (ACTS,)
         with seeded(seed):
-            agents = NetworkModule(q_spec(self.leaves, model, self.action_space.num_outputs, 1, dueling=False))
+            spec = q_spec(self.leaves, model, self.action_space.num_outputs, 1, dueling=False)
+            agents = NetworkModule(replace(spec, core=core_of(model)))
             mixer: SumMixer | MonotonicMixer = SumMixer()
             if mixer_width is not None:
                 assert world.state_space is not None

@@ -88,7 +88,8 @@ class SequenceReplay:
 
         Args:
             worker: Number of the worker that it comes from, from 0.
-            fragment: Its columns, with raw observations, and with `episode_starts` and `state`.
+            fragment: Its columns, with raw observations, and with `state` [T, B, state_size] and `episode_starts`
+                [T, B], or [T, B, K] of a team's members.
 
         Raises:
             UsageError: If the capacity is too small for a sequence.
@@ -166,8 +167,8 @@ class SequenceReplay:
         Returns:
             Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the n
             steps), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and
-            `episode_starts` [S, burn_in + length + n_step]; `state` [S, state_size] before their first rows; `weights`
-            [S, 1], and the `indices` [S] by which priorities are set.
+            `episode_starts` [S, burn_in + length + n_step, ...]; `state` [S, state_size] before their first rows;
+            `weights` [S, 1], and the `indices` [S] by which priorities are set.
         """
         self.drawn_batches += 1
         weights: NDArray[np.float32]
@@ -192,6 +193,7 @@ class SequenceReplay:
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
         clear(whole["obs"], ~seen)
+        clear(whole["episode_starts"], ~whole["valid"])  # those are of steps from long ago
         state = self._recurrent.reshape(-1, self._recurrent.shape[3])[sequences]
         clear(state, ~whole["valid"][:, 0])
         learned = indices[:, burn_in : burn_in + length + self.n_step - 1]
@@ -204,7 +206,7 @@ class SequenceReplay:
         )
         return SampleBatch(
             obs=whole["obs"],
-            episode_starts=whole["episode_starts"] & whole["valid"],  # the others are those of steps from long ago
+            episode_starts=whole["episode_starts"],
             state=state,
             actions=actions,
             rewards=found.rewards[:length].T,

@@ -27,7 +27,8 @@ class Team(StatefulOperator):
 
     All K slots of a world are one team, and a row is the same moment for all of them. An observation is a tree of
     `agents` [T + 1, W, K, ...], of who is `present` [T + 1, W, K] and, where it was recorded, of the world's `state`
-    [T + 1, W, ...]; actions are [T, W, K]. Who is absent shows zeros.
+    [T + 1, W, ...]; actions are [T, W, K]. Who is absent shows zeros. Members with memory keep their own: `state`
+    [T, W, K * state_size] and `episode_starts` [T, W, K].
 
     Present is who acts, and in the row behind it whose episode was cut off: what it would still have got counts, while
     a member that ended for good adds nothing. The team's episode goes on as long as one of its members acts; it was cut
@@ -85,7 +86,7 @@ class Team(StatefulOperator):
             first = present.argmax(-1)
             time, team = np.indices(first.shape, sparse=True)
             obs["state"] = by_team(fragment[WORLD_STATE])[time, team, first]
-        return worker, SampleBatch(
+        team = SampleBatch(
             obs=obs,
             actions=_zeroed(by_team(fragment["actions"]), valid),
             rewards=rewards.astype(np.float32),
@@ -93,6 +94,10 @@ class Team(StatefulOperator):
             truncateds=ends & was_cut_off,
             valid=steps,
         )
+        if "state" in fragment:
+            team["episode_starts"] = by_team(fragment["episode_starts"]) & valid
+            team["state"] = _zeroed(by_team(fragment["state"]), present[:-1]).reshape(*steps.shape, -1)
+        return worker, team
 
     def state(self) -> dict[str, Any]:
         """Returns whose episodes were cut off last, and what was given last."""

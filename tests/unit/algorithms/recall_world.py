@@ -20,7 +20,6 @@ class TeamRecall(World):
 
     The state shows both cues at all times, so that a value of the state needs no memory. Whoever has none can be right
     half of the time alone, and a quarter of the time as a team.
-
     """
 
     def __init__(self) -> None:

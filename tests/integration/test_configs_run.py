@@ -61,3 +61,39 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     image, rest = 84 * 84 + 1, 8 + 4 + 4  # beside each image how far its stack goes on
     assert trial.last_result["replay/gigabytes"] < 1.1 * 1000 * (image + rest) / 1e9
     assert trial.checkpoint is not None
+
+
+@pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("config", "package"),
+    [
+        ("foraging_ppo", "rlrun"),
+        ("knights_archers_zombies_ppo", "pettingzoo.butterfly.knights_archers_zombies_v11"),
+        ("level_based_foraging_qmix", "lbforaging"),
+        ("simple_spread_shared_ppo", "mpe2"),
+    ],
+)
+def test_two_iterations_in_a_world_of_many_agents_run(config, package, tmp_path):
+    pytest.importorskip(package)
+    short = {
+        "ppo": ["config.train_batch_size=64", "config.minibatch_size=64", "config.num_epochs=1"],
+        "qmix": ["config.learning_starts=40", "config.replay.length=5", "config.replay.stride=2"],
+    }[config.rpartition("_")[2]]
+    (trial,) = rlrun.run(
+        CONFIGS / "worlds" / f"{config}.yaml",
+        overrides=[
+            *short,
+            "stop.iteration=2",
+            "config.min_env_steps_per_iteration=64",
+            "config.num_envs_per_worker=4",
+            "config.model.hiddens=[16]",
+            "env.max_episode_steps=20",
+            "evaluation.every=1000",
+            "evaluation.episodes=1",
+        ],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["iteration"] == 2
+    assert trial.last_result["policies/default/sgd_steps"] > 0
+    assert trial.checkpoint is not None

@@ -1,0 +1,97 @@
+"""Gymnasium envs whose one observation and one action hold those of all agents, as worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Tuple
+from numpy.typing import NDArray
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.single_env import make_single_env
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import EnvironmentUnusable
+from rlrun.worlds.world import World, WorldStep
+
+
+class JointEnv(World):
+    """A Gymnasium env with Tuples of observations and actions, a part for each agent, and a sequence of rewards.
+
+    Level-based foraging (`lbforaging`) and multi-robot warehouses are such. All agents act at each step, and end with
+    the env. They are called agent_0, agent_1, and so on. The state is what all of them see, one behind the other, where
+    each sees a Box of real numbers of one axis, as in Papoudakis et al., arXiv:2006.07869.
+
+    Args:
+        env_id: The env's id; `package:Id-v0` imports the package first.
+        kwargs: Keyword arguments of the env.
+
+    Raises:
+        EnvironmentUnusable: The env is of another kind, or lacks a package.
+        UsageError: There is no such env.
+    """
+
+    def __init__(self, env_id: str, kwargs: Mapping[str, Any] | None = None) -> None:
+        self._env = make_single_env(EnvConfig(id=env_id, kwargs=dict(kwargs or {})))
+        observations, actions = self._env.observation_space, self._env.action_space
+        if not (isinstance(observations, Tuple) and isinstance(actions, Tuple) and len(observations) == len(actions)):
+            self._env.close()
+            raise EnvironmentUnusable(
+                f"env {env_id} is no env of many agents: its observations are {observations} and its actions "
+                f"{actions}, not Tuples with a part for each agent"
+            )
+        parts = (Spaces(*pair) for pair in zip(observations, actions, strict=True))
+        self._spaces = {f"agent_{number}": spaces for number, spaces in enumerate(parts)}
+        self.possible_agents = tuple(self._spaces)
+        self.state_space = _joint_box([spaces.observation for spaces in self._spaces.values()])
+        self._seen: Sequence[Any] = ()
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's part of the spaces."""
+        return self._spaces[agent]
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode."""
+        self._seen, _ = self._env.reset(seed=seed)
+        return self._by_agent(self._seen)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Moves all agents."""
+        joint = tuple(actions[agent] for agent in self.possible_agents)
+        self._seen, rewards, terminated, truncated, _ = self._env.step(joint)
+        ended = dict.fromkeys(self.possible_agents, True)
+        return WorldStep(
+            self._by_agent(self._seen),
+            self._by_agent(rewards),
+            ended if terminated else {},
+            ended if truncated else {},
+            {},
+            bool(terminated or truncated),
+        )
+
+    def state(self) -> NDArray[Any]:
+        """Returns what all agents see, [D]."""
+        return np.concatenate(self._seen)
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture [height, width, 3], where the env was made with a render mode that has one."""
+        picture = self._env.render()
+        return picture if isinstance(picture, np.ndarray) else None
+
+    def close(self) -> None:
+        """Closes the env."""
+        self._env.close()
+
+    def _by_agent(self, parts: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, parts, strict=True))
+
+
+def _joint_box(spaces: Sequence[Any]) -> Box | None:
+    """Returns the space of observations one behind the other; None where they are no Boxes of one axis."""
+    boxes = [space for space in spaces if isinstance(space, Box) and len(space.shape) == 1]
+    if len(boxes) < len(spaces):
+        return None
+    return Box(
+        np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes]), dtype=np.float32
+    )

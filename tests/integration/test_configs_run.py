@@ -69,7 +69,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     [
         ("foraging_ppo", "rlrun"),
         ("knights_archers_zombies_ppo", "pettingzoo.butterfly.knights_archers_zombies_v11"),
-        ("level_based_foraging_qmix", "lbforaging"),
+        ("level_based_foraging_vdn", "lbforaging"),
         ("simple_spread_shared_ppo", "mpe2"),
     ],
 )
@@ -77,7 +77,7 @@ def test_two_iterations_in_a_world_of_many_agents_run(config, package, tmp_path)
     pytest.importorskip(package)
     short = {
         "ppo": ["config.train_batch_size=64", "config.minibatch_size=64", "config.num_epochs=1"],
-        "qmix": ["config.learning_starts=40", "config.replay.length=5", "config.replay.stride=2"],
+        "vdn": ["config.learning_starts=40"],
     }[config.rpartition("_")[2]]
     (trial,) = rlrun.run(
         CONFIGS / "worlds" / f"{config}.yaml",

@@ -63,37 +63,37 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     assert trial.checkpoint is not None
 
 
+ON_POLICY = ("train_batch_size=64", "minibatch_size=64", "num_epochs=1", "model.hiddens=[16]")
+
+
 @pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("config", "package"),
+    ("config", "package", "policies"),
     [
-        ("foraging_ppo", "rlrun"),
-        ("knights_archers_zombies_ppo", "pettingzoo.butterfly.knights_archers_zombies_v11"),
-        ("level_based_foraging_vdn", "lbforaging"),
-        ("simple_spread_shared_ppo", "mpe2"),
+        ("foraging_ppo", "rlrun", {"": ON_POLICY}),
+        (
+            "knights_archers_zombies_ppo",
+            "pettingzoo.butterfly.knights_archers_zombies_v11",
+            {"policies.knights.": ON_POLICY, "policies.archers.": ON_POLICY},
+        ),
+        ("level_based_foraging_vdn", "lbforaging", {"": ("learning_starts=40", "model.hiddens=[16]")}),
+        ("simple_spread_shared_ppo", "mpe2", {"": ON_POLICY}),
     ],
 )
-def test_two_iterations_in_a_world_of_many_agents_run(config, package, tmp_path):
+def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies, tmp_path):
     pytest.importorskip(package)
-    short = {
-        "ppo": ["config.train_batch_size=64", "config.minibatch_size=64", "config.num_epochs=1"],
-        "vdn": ["config.learning_starts=40"],
-    }[config.rpartition("_")[2]]
+    settings = [f"{path}config.{setting}" for path, own in policies.items() for setting in own]
+    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=64", "config.num_envs_per_worker=4"]
     (trial,) = rlrun.run(
         CONFIGS / "worlds" / f"{config}.yaml",
-        overrides=[
-            *short,
-            "stop.iteration=2",
-            "config.min_env_steps_per_iteration=64",
-            "config.num_envs_per_worker=4",
-            "config.model.hiddens=[16]",
-            "env.max_episode_steps=20",
-            "evaluation.every=1000",
-            "evaluation.episodes=1",
-        ],
+        overrides=[*settings, *short, "env.max_episode_steps=20", *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"
     assert trial.last_result["iteration"] == 2
-    assert trial.last_result["policies/default/sgd_steps"] > 0
+    assert all(
+        trial.last_result[name] > 0
+        for name in trial.last_result
+        if name.startswith("policies/") and name.endswith("/sgd_steps")
+    )
     assert trial.checkpoint is not None

@@ -268,8 +268,8 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if not name.startswith("time") and "per_s" not in name}
 
 
-def test_a_restored_team_with_memory_goes_on_bit_for_bit_with_its_replay() -> None:
-    config = {
+RESUMED: dict[str, dict[str, Any]] = {
+    "qmix": {
         **TEAM,
         "replay": {"burn_in": 2, "length": 3, "stride": 2, "prioritized": True, "capacity": 400},
         "n_step": 2,
@@ -277,14 +277,22 @@ def test_a_restored_team_with_memory_goes_on_bit_for_bit_with_its_replay() -> No
         "learning_starts": 60,
         "min_env_steps_per_iteration": 50,
         "minibatch_size": 8,
-    }
-    with Training(RECALL, QMIX(QMIXConfig.parse(config)), seed=3) as whole:
+    },
+    "mappo": {**ON_POLICY, "num_envs_per_worker": 3, "train_batch_size": 50, "minibatch_size": 40},
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_restored_team_with_memory_goes_on_bit_for_bit(name: str) -> None:
+    cls = algorithm_class(name)
+    algorithm = cls(cls.Config.parse(RESUMED[name]))
+    with Training(RECALL, algorithm, seed=3) as whole:
         for _ in range(3):
             whole.step()
         content = whole.content({})
         expected = [numbers(whole.step()) for _ in range(2)]
         stored = whole.trainee.learner.flat()
-    with Training(RECALL, QMIX(QMIXConfig.parse(config)), seed=3) as resumed:
+    with Training(RECALL, algorithm, seed=3) as resumed:
         resumed.load(content)
         assert [numbers(resumed.step()) for _ in range(2)] == expected
         np.testing.assert_array_equal(resumed.trainee.learner.flat(), stored)

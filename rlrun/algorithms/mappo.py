@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
@@ -66,7 +66,7 @@ class MAPPOConfig(PPOConfig):
 class MAPPO(PPO):
     """PPO whose value sees the world's state and is normalised by running moments (Yu et al., arXiv:2103.01955)."""
 
-    Config = MAPPOConfig
+    Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
     config: MAPPOConfig
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings_off_policy import OffPolicyConfig
-from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults, fixed
+from rlrun.config import PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
@@ -36,21 +36,6 @@ if TYPE_CHECKING:
     from rlrun.worlds.world import WorldView
 
 
-@defaults(priority_alpha=0.6, priority_beta=0.4)
-class TeamReplayConfig(SequenceReplayConfig):
-    """The experience of teams that is kept: steps, and sequences of them for a recurrent network."""
-
-    prioritized: bool = False
-    """Whether steps, or sequences for a recurrent network, are sampled in proportion to their priorities, which follow
-    from their last TD errors (Schaul et al., arXiv:1511.05952); else uniformly."""
-    length: PositiveInt = 20
-    """With a recurrent network: steps of a sequence that are learned from."""
-    burn_in: NonNegativeInt = 20
-    """With a recurrent network: steps before those over which it only brings up its recurrent state."""
-    stride: PositiveInt = 10
-    """With a recurrent network: steps from one possible beginning of a sequence to the next."""
-
-
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @defaults(lr=5e-4, target_update_interval=200)
 class VDNConfig(OffPolicyConfig):
@@ -63,9 +48,9 @@ class VDNConfig(OffPolicyConfig):
     model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
     """The network that all members share; which one acts is for observations to say, as `AgentIndicator` has them."""
     minibatch_size: PositiveInt = 64
-    """Transitions in a minibatch that is sampled from the replay buffer; sequences with a recurrent network."""
-    replay: TeamReplayConfig = TeamReplayConfig()
-    """The replay buffer, and the sequences that are sampled from it for a recurrent network."""
+    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    replay: SequenceReplayConfig = SequenceReplayConfig()
+    """The replay buffer."""
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     """How gradients move the parameters."""
     double: bool = True

@@ -130,6 +130,11 @@ class StateValueModelConfig(ModelConfig):
     """
 
 
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+class NormalizedValueModelConfig(StateValueModelConfig):
+    """The networks of a policy and of a value that see the same, without a recurrent core."""
+
+
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):

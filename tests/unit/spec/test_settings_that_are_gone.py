@@ -114,7 +114,11 @@ def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
         ]
 
 
-RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg", "td3", "r2d2", "r2d3"}
+RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg", "td3", "r2d2", "r2d3"} | {
+    "mappo",
+    "vdn",
+    "qmix",
+}
 
 
 @pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT))
@@ -123,7 +127,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
         f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
-        "ddpg, td3, r2d2 and r2d3 have recurrent networks"
+        "ddpg, td3, r2d2, r2d3, vdn and qmix have recurrent networks"
     ]
 
 

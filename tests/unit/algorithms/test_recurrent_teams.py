@@ -229,8 +229,12 @@ def test_cells_without_a_step_and_what_an_absent_member_would_do_change_no_gradi
 POLES = WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": 2, "reborn": True})
 
 
-def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_die_and_are_born() -> None:
-    config = VDNConfig.parse({**SMALL, "num_envs_per_worker": 3, "rollout_fragment_length": 120})
+@pytest.mark.parametrize("core", [{"core": "lstm"}, {"core": "gtrxl", "gtrxl": {"heads": 1, "memory_len": 6}}])
+def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_die_and_are_born(
+    core: dict[str, Any],
+) -> None:
+    model = {**SMALL["model"], **core}
+    config = VDNConfig.parse({**SMALL, "model": model, "num_envs_per_worker": 3, "rollout_fragment_length": 120})
     with Training(POLES, VDN(config), seed=2) as training:
         training.step()
         training.workers.request(0)

@@ -18,6 +18,7 @@ OWN_ENVS = frozenset(
     {
         "rlrun.envs.masked_worlds:MaskedGrid",
         "rlrun.envs.masked_worlds:MaskedMatch",
+        "rlrun.envs.memory_tasks:RepeatAfterMe",
         "rlrun.envs.sparse_mountain_car:SparseMountainCar",
         "rlrun.envs.worlds:ActionReward",
         "rlrun.envs.worlds:AsymmetricBox",
@@ -63,6 +64,7 @@ WRAPPERS = frozenset(
         "StickyAction",
         "TimeAwareObservation",
         "TimeLimit",
+        "rlrun.envs.partial_view:Flicker",
         "rlrun.envs.partial_view:PartialView",
     }
 )

@@ -49,6 +49,7 @@ def test_ten_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_
     assert explored.min < 0
 
 
+GRU = {"hiddens": [16], "core": "gru", "core_width": 16}
 SHORT = {
     "a2c": (A2C, ON_POLICY),
     "pg": (PG, ON_POLICY),
@@ -80,6 +81,20 @@ SHORT = {
         },
     ),
     "sac, filtered, 3 steps": (SAC, {**OFF_POLICY, "normalize_observations": True, "n_step": 3}),
+    "a2c with memory": (A2C, {**ON_POLICY, "model": GRU}),
+    "pg with memory": (PG, {**ON_POLICY, "model": GRU}),
+    "impala with memory": (Impala, {**ON_POLICY, "model": GRU}),
+    "appo with memory": (APPO, {**ON_POLICY, "model": GRU, "num_epochs": 2}),
+    "ppo with attention": (PPO, {**PPO_LEARNS, "num_epochs": 1, "model": {**GRU, "core": "gtrxl"}}),
+    "sac with memory": (
+        SAC,
+        {
+            **OFF_POLICY,
+            "model": GRU,
+            "replay": {"capacity": 3000, "length": 8, "burn_in": 4, "stride": 4},
+            "training_intensity": 0.02,
+        },
+    ),
 }
 
 

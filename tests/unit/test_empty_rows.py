@@ -259,6 +259,10 @@ def test_vtrace_over_rows_of_whole_fragments(world: World) -> None:
                 for own, expected in zip(found, traced(with_values(alone, cut)), strict=True):
                     steps = rows["valid"][slot]
                     np.testing.assert_array_equal(own[slot][steps], expected[alone["valid"]])
+                if cut["valid"].any():
+                    first = int(cut["valid"][:, 0].argmax())
+                    np.testing.assert_array_equal(rows["state"][slot], cut["state"][first, 0])
+                    assert rows["valid"][slot, 0]
                 np.testing.assert_array_equal(rows["obs"][slot][steps], alone["obs"][alone["valid"]])
 
 

@@ -50,6 +50,8 @@ class Algorithm(Generic[C]):
         worker_factory: `package.module:Class` of the worker that collects; see `rlrun.rollout.worker.Worker`.
         clock_unit: What schedules and iterations count: `env_steps`, or `sgd_steps` where no env is stepped.
         learner_metrics: The statistics that its losses return, and the gradients' norms, reported as `learner/<name>`.
+        collect_settings: Settings that only `collect` reads. Several policies of a world share one stream, and such
+            settings are refused there.
         config: The settings.
     """
 
@@ -59,6 +61,7 @@ class Algorithm(Generic[C]):
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
     clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
+    collect_settings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: C) -> None:
         self.config: C = config

@@ -77,6 +77,7 @@ class Impala(Algorithm[ImpalaConfig]):
     Config = ImpalaConfig
     policy_family = "actor_critic"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
+    collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""

@@ -51,7 +51,8 @@ class LearnerGroup:
         num_cpus_per_learner: CPUs that Ray sets aside for each.
         num_gpus_per_learner: GPUs that Ray sets aside for each.
         timeout_s: Seconds after which an answer is given up.
-        cpus_of_workers: CPUs that the rollout workers need of a Ray that is started here.
+        cpus_of_others: CPUs that the rollout workers, and the learners of other policies, need of a Ray that is started
+            here.
 
     Attributes:
         policy: The policy it learns.
@@ -71,14 +72,14 @@ class LearnerGroup:
         num_cpus_per_learner: float = 1.0,
         num_gpus_per_learner: float = 0.0,
         timeout_s: float = 300.0,
-        cpus_of_workers: float = 0.0,
+        cpus_of_others: float = 0.0,
     ) -> None:
         self.policy = policy
         self.sgd_steps = 0
         self.weights_version = 0
         self.last_batch: SampleBatch | None = None
         self._ranks = range(num_learners)
-        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_workers)
+        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_others)
         self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
         shards: tuple[ShardConfig, ...] = ()
         if num_parameter_servers:

@@ -130,6 +130,7 @@ def _in_world(
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
     length = sampling.rollout_fragment_length or min(wanted.values())
+    learner_cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
     making = {
         policy: _Making(
             algorithm,
@@ -141,6 +142,7 @@ def _in_world(
                 world.views[policy],
             ),
             announce,
+            cpus_of_others=sum(learner_cpus.values()) - learner_cpus[policy],
         )
         for policy, algorithm in algorithms.items()
     }
@@ -220,6 +222,11 @@ def _league(
     )
 
 
+def _learner_cpus(config: AlgorithmConfig) -> float:
+    """Returns the CPUs of a policy's learners that are processes of their own."""
+    return config.num_learners * config.cpus_per_learner
+
+
 def _seed_of(policy: str, policies: Policies, seed: int) -> int:
     """Returns the root seed of a policy: its own where there are several, so that two equal ones begin differently."""
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
@@ -237,13 +244,10 @@ def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[s
 
 def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str, Algorithm[Any]]:
     """Returns the algorithms with the settings of sampling that they have in common; a slot counts as an env slot."""
-    shared = policies.sampling.model_dump(exclude={"rollout_fragment_length"})
     algorithms = {}
-    for policy, algorithm in policies.algorithms.items():
-        config = algorithm.config
-        own = {name: value for name, value in shared.items() if name in type(config).model_fields}
-        own["num_envs_per_worker"] = policies.sampling.num_envs_per_worker * slots[policy]
-        algorithms[policy] = type(algorithm)(config.replace(**own))
+    for policy, algorithm in policies.sampling_together().items():
+        env_slots = policies.sampling.num_envs_per_worker * slots[policy]
+        algorithms[policy] = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
     return algorithms
 
 
@@ -286,8 +290,15 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
     """Returns what an algorithm does on the workers.
 
     Raises:
-        UsageError: It learns there.
+        UsageError: It learns there, or is told how to collect in a way that several policies do not share.
     """
+    config = algorithm.config
+    for name in algorithm.collect_settings:
+        if getattr(config, name) != type(config).model_fields[name].default:
+            raise UsageError(
+                f"policies.{trainee.name}.config.{name}: several policies that learn in one world share one stream of "
+                "fragments, without this setting of one policy alone; remove it"
+            )
     operators = list(algorithm.on_worker(trainee))
     if any(learns(operator) for operator in operators):
         raise UsageError(
@@ -323,11 +334,16 @@ class _Making:
     """Makes the trainee of an algorithm, whose learner starts when somebody reads it."""
 
     def __init__(
-        self, algorithm: Algorithm[Any], factory: AlgorithmLearnerFactory, announce: Callable[[str], None]
+        self,
+        algorithm: Algorithm[Any],
+        factory: AlgorithmLearnerFactory,
+        announce: Callable[[str], None],
+        *,
+        cpus_of_others: float = 0.0,
     ) -> None:
         self.algorithm = algorithm
         self.factory = factory
-        self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce))
+        self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce, cpus_of_others))
 
     def trainee(
         self, name: str, workers: WorkerSet, seed: int, fragment_length: int, *, is_sparse: bool = False

@@ -126,12 +126,15 @@ class AlgorithmLearnerFactory:
         return json.dumps([*named, settings, *scheduled, *map(str, shapes)], sort_keys=True)
 
 
-def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], None]) -> Learner:
+def started_learner(
+    factory: AlgorithmLearnerFactory, announce: Callable[[str], None], cpus_of_others: float
+) -> Learner:
     """Returns the learner of a run: in this process, or several in processes of their own.
 
     Args:
         factory: Makes one.
         announce: Called with a sentence when something is about to take long.
+        cpus_of_others: CPUs of the other policies' learners that are processes of their own.
     """
     config = factory.algorithm.config
     if not config.num_learners:
@@ -150,7 +153,7 @@ def started_learner(factory: AlgorithmLearnerFactory, announce: Callable[[str], 
         num_cpus_per_learner=config.cpus_per_learner,
         num_gpus_per_learner=config.gpus_per_learner,
         timeout_s=config.worker_timeout_s,
-        cpus_of_workers=config.num_workers * config.num_cpus_per_worker,
+        cpus_of_others=cpus_of_others + config.num_workers * config.num_cpus_per_worker,
     )
 
 

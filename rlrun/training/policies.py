@@ -166,6 +166,16 @@ class Policies:
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
+    def sampling_together(self) -> dict[str, Algorithm[Any]]:
+        """Returns the algorithms with the settings of sampling that all of them have in common, by policy."""
+        shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
+        algorithms = {}
+        for policy, algorithm in self.algorithms.items():
+            config = algorithm.config
+            own = {name: value for name, value in shared.items() if name in type(config).model_fields}
+            algorithms[policy] = type(algorithm)(config.replace(**own))
+        return algorithms
+
     def agent_mapping(self) -> PolicyMapping:
         """Returns which of the policies and seats acts for which agent of a world."""
         return PolicyMapping(self.acting, self.mapping)

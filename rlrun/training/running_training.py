@@ -332,7 +332,7 @@ class RunningTraining:
         """Ends what the dataflow has started, the workers and the learners."""
         self.flow.close()
         self.workers.close()
-        for trainee in self.trainees:
+        for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it
             trainee.learner.close()
 
     def _load_what_was_learned(self, content: Content, sections: Mapping[str, Any], policy: str) -> Mapping[str, Any]:

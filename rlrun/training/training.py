@@ -283,9 +283,11 @@ class Training:
         """Returns what results report, declared; like `plan` it starts nothing."""
         if isinstance(self.env, EnvConfig):
             return metric_table(self.algorithm, self.plan())
-        # What an algorithm reports does not depend on where it learns, so that no world has to be made.
-        plans = {policy: Training(_ANY_ENV, algorithm).plan() for policy, algorithm in self.policies.algorithms.items()}
-        learned = {policy: (self.policies.algorithms[policy], plan) for policy, plan in plans.items()}
+        # What an algorithm reports does not depend on its env, so that no world has to be made.
+        algorithms = self.policies.sampling_together()
+        learned = {
+            policy: (algorithm, Training(_ANY_ENV, algorithm).plan()) for policy, algorithm in algorithms.items()
+        }
         return [*world_metric_table(learned), *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def describe_network(self) -> list[str]:

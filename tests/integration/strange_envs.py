@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,9 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
+
+from rlrun.worlds.foraging import Foraging
+from rlrun.worlds.world import WorldStep
 
 MISDEED_AT_STEP = 300
 
@@ -139,3 +143,31 @@ class DiesOnce(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-chec
             self.note.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(action)
+
+
+class ForagingThatKillsOnce(Foraging):
+    """Foragers and hunters that live shortly; in its third episode it ends its process, unless that has been noted.
+
+    Args:
+        note: The file that notes it; None for a world that harms nobody.
+    """
+
+    def __init__(self, note: str | None = None) -> None:
+        super().__init__(size=8, foragers=4, max_foragers=6, hunters=1, max_hunters=2, max_steps=30)
+        self.note = None if note is None else Path(note)
+        self.episodes = self.elapsed = 0
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.episodes += 1
+        self.elapsed = 0
+        return super().reset(seed)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        self.elapsed += 1
+        if self.note is not None and (self.episodes, self.elapsed) == (3, 7):
+            try:
+                self.note.touch(exist_ok=False)
+            except FileExistsError:
+                return super().step(actions)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(actions)

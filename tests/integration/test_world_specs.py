@@ -80,6 +80,18 @@ def test_a_killed_trial_of_two_policies_goes_on_as_if_nothing_had_happened(kille
     assert rows[-1]["evaluation/policies/b/episode_return_mean"] > 0
 
 
+def test_a_metric_of_a_policy_ends_a_trial_and_chooses_its_best_checkpoint(tmp_path: Path) -> None:
+    stop = {"policies/b/sgd_steps": 40, "iteration": 50}
+    chosen = {"every": 1, "keep": 1, "best": "policies/b/episode_return_mean"}
+    with TrialLoop(trial_of(stop=stop, checkpoint=chosen, evaluation=None), tmp_path / "trial") as loop:
+        rows = run_until_done(loop)
+        loop.wait_until_saved()
+    assert rows[-1]["policies/b/sgd_steps"] >= 40 > rows[-2]["policies/b/sgd_steps"]
+    scores = [row["policies/b/episode_return_mean"] for row in rows]
+    kept = sorted(path.name for path in (tmp_path / "trial" / "checkpoints").iterdir())
+    assert kept == [f"iteration_{number:06}" for number in sorted({1 + scores.index(max(scores)), len(rows)})]
+
+
 def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed: Path) -> None:
     replaced = trial_of(policies={"a": PPO, "b": PPO})
     with TrialLoop(replaced, killed, resume=True) as loop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.impala import Impala
 from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.sac import SAC
+from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
@@ -186,6 +188,10 @@ def test_an_evaluation_tells_of_each_policy() -> None:
             "policy a: a3c computes gradients on the rollout",
         ),
         (lambda: {"a": small(Impala, {}), "b": small_ppo()}, r"policy a \(impala\) collects without waiting for all"),
+        (
+            lambda: {"a": small(Impala, {}), "b": small(Impala, {"num_aggregators": 2})},
+            r"policies\.b\.config\.num_aggregators: several policies that learn in one world share one stream",
+        ),
     ],
 )
 def test_algorithms_that_cannot_learn_side_by_side_are_refused(policies: Any, said: str) -> None:
@@ -256,3 +262,54 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
         assert steps == 2 * 18  # of 20 rows of one agent of 12, each tenth shows a final observation
         assert result["sgd_steps"] == -(-steps // 32)
         assert np.isfinite(training.trainee.learner.flat()).all()
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp_path: Path) -> None:
+    kwargs = {"size": 8, "foragers": 4, "max_foragers": 6, "hunters": 1, "max_hunters": 2, "max_steps": 30}
+    world = WorldConfig.parse({"world": "rlrun.worlds.foraging:Foraging", "kwargs": kwargs, "clock": clock})
+    lstm = small_ppo(normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
+    policies = Policies(
+        {"foragers": lstm, "hunters": small_dqn()},
+        sampling(min_env_steps_per_iteration=100),
+        mapping={"forager_*": "foragers", "*": "hunters"},
+    )
+    with Training(world, policies, seed=2) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [training.step() for _ in range(2)]
+    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert restored.env_slots_restarted == 0
+        found = [restored.step() for _ in range(2)]
+    timeless = [name for name in expected[0] if "time" not in name and "per_s" not in name]
+    assert [[row[name] for name in timeless] for row in found] == [[row[name] for name in timeless] for row in expected]
+
+
+def test_who_takes_over_what_was_learned_takes_it_over_of_all_policies() -> None:
+    policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=100), mapping=BOTH)
+    with Training(POLES, policies, seed=1) as better, Training(POLES, policies, seed=2) as worse:
+        better.step()
+        worse.step()
+        worse.adopt(better.content({}))
+        for mine, other in zip(worse.trainees, better.trainees, strict=True):
+            np.testing.assert_array_equal(mine.learner.flat(), other.learner.flat())
+            assert mine.learner.sgd_steps == other.learner.sgd_steps > 0
+
+
+def test_a_policy_that_is_added_at_a_resume_begins_anew_beside_those_that_go_on(tmp_path: Path) -> None:
+    poles = POLES.replace(kwargs={"num_agents": 3})
+    shared = sampling(min_env_steps_per_iteration=100)
+    with Training(poles, Policies({"a": small_ppo()}, shared, mapping={"*": "a"}), seed=1) as training:
+        before = training.step()["policies/a/sgd_steps"]
+        training.save(tmp_path / "checkpoint")
+        learned = training.trainee.learner.flat().copy()
+    both = Policies({"a": small_ppo(), "b": small_dqn()}, shared, mapping={"pole_0": "b", "*": "a"})
+    with Training(poles, both, seed=1) as training:
+        training.load(read_checkpoint(tmp_path / "checkpoint"))
+        assert training.unsaved == ("policy b begins anew", "the dataflow of policy a begins anew")
+        np.testing.assert_array_equal(training.trainee.learner.flat(), learned)
+        result = training.step()
+    assert result["iteration"] == 2
+    assert result["policies/a/sgd_steps"] > before
+    assert 0 < result["policies/b/agent_steps"] < result["env_steps"]

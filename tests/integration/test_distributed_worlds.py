@@ -1,0 +1,135 @@
+"""Worlds of many agents, on rollout workers, aggregators and learners in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.apex import Apex
+from rlrun.algorithms.dqn import DQN
+from rlrun.algorithms.impala import Impala
+from rlrun.algorithms.ppo import PPO
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.training.policies import Policies
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = {"model": {"hiddens": [8]}, "compile": False}
+ON_POLICY = {**SMALL, "train_batch_size": 300, "minibatch_size": 64, "num_epochs": 1}
+OFF_POLICY = {**SMALL, "learning_starts": 20, "minibatch_size": 16}
+LEARNERS = """
+import os
+import ray
+from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.ppo import PPO
+from rlrun.training.policies import Policies
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+settings = {"num_learners": 1, "torch_threads": os.cpu_count(), "train_batch_size": 64, "compile": False}
+policies = Policies(
+    {policy: PPO(PPO.Config.parse(settings)) for policy in "ab"},
+    WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=100),
+    mapping={"pole_0": "a", "*": "b"},
+)
+with Training(WorldConfig(world="rlrun.worlds.cartpoles:CartPoles"), policies) as training:
+    result = training.step()
+print("sgd_steps", result["policies/a/sgd_steps"] > 0, result["policies/b/sgd_steps"] > 0)
+print("ray", ray.is_initialized())
+"""
+
+
+def foraging(clock: str | None = None, note: Path | None = None) -> WorldConfig:
+    kwargs = {} if note is None else {"note": str(note)}
+    return WorldConfig.parse({"world": "strange_envs:ForagingThatKillsOnce", "kwargs": kwargs, "clock": clock})
+
+
+def policies_of(foragers: Algorithm[Any], hunters: Algorithm[Any], train: tuple[str, ...] = ()) -> Policies:
+    sampling = WorldSamplingSettings(num_workers=2, num_envs_per_worker=2, min_env_steps_per_iteration=100)
+    mapping = {"forager_*": "foragers", "*": "hunters"}
+    return Policies({"foragers": foragers, "hunters": hunters}, sampling, mapping=mapping, train=train)
+
+
+def made(algorithm: type[Algorithm[Any]], settings: dict[str, Any], **more: Any) -> Algorithm[Any]:
+    return algorithm(algorithm.Config.parse({**settings, **more}))
+
+
+def recurrent_ppo_beside_dqn() -> Policies:
+    ppo = made(PPO, ON_POLICY, normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
+    return policies_of(ppo, made(DQN, OFF_POLICY))
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.usefixtures("running_ray")
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a_fragment(
+    clock: str, tmp_path: Path
+) -> None:
+    with Training(foraging(clock), recurrent_ppo_beside_dqn(), seed=4) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        workers = training.workers.state()["workers"]
+        expected = [numbers(training.step()) for _ in range(3)]
+    assert all(world["length"] > 0 for own in workers for world in own["worker"]["slots"]["worlds"])
+    assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
+    with Training(foraging(clock, tmp_path / "died"), recurrent_ppo_beside_dqn(), seed=4) as training:
+        training.load(read_checkpoint(tmp_path / "checkpoint"))
+        assert training.env_slots_restarted == 0
+        found = [numbers(training.step()) for _ in range(3)]
+        assert training.workers.lost_nothing
+    assert [row.pop("worker_restarts") for row in found][-1] == 1
+    assert [row.pop("worker_restarts") for row in expected][-1] == 0
+    assert found == expected
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: Path) -> None:
+    policies = policies_of(made(Impala, {**SMALL, "train_batch_size": 200}), made(Apex, OFF_POLICY))
+    with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
+        result = training.step()
+        while not result["worker_restarts"]:
+            result = training.step()
+        learned = [training.step()[f"policies/{policy}/sgd_steps"] for policy in policies.algorithms]
+        result = training.step()
+        assert all(any(metric.matches(name) for metric in training.metrics()) for name in result)
+    assert result["worker_restarts"] == 1
+    assert all(before > 0 for before in learned)
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_path: Path) -> None:
+    impala = made(Impala, {**SMALL, "train_batch_size": 200, "num_aggregators": 2})
+    policies = policies_of(impala, made(PPO, ON_POLICY), train=("foragers",))
+    with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
+        frozen = training.trainees[1].learner.flat().copy()
+        result = training.step()
+        while not result["worker_restarts"]:
+            result = training.step()
+        after = training.step()
+        np.testing.assert_array_equal(training.trainees[1].learner.flat(), frozen)
+    assert after["policies/foragers/sgd_steps"] > result["policies/foragers/sgd_steps"]
+    assert after["policies/hunters/agent_steps"] > result["policies/hunters/agent_steps"]
+
+
+def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all_and_ends_with_the_last() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEARNERS],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["sgd_steps True True", "ray False"]

@@ -1,4 +1,4 @@
-"""Which env slot is being stepped, noted where it outlives this process: native code that crashes ends it unheard.
+"""Which env slot, or world, is being stepped, noted where it outlives this process: native code crashes unheard.
 
 The notes are in memory behind a file, which the operating system keeps whatever becomes of the process. So a note costs
 a store: of the env slot at each of its steps, of episode and seed where an episode begins.
@@ -32,10 +32,11 @@ class SteppedEpisode:
 
     Attributes:
         env_id: The env's id or factory.
-        slot: The env slot.
-        episode: Number of the env slot's episode, from 0.
+        slot: The env slot, or the number of the world.
+        episode: Number of its episode, from 0.
         seed: The seed that the episode was reset with.
         in_training: Whether it was an episode to learn from, and not one of an evaluation.
+        each: What a slot holds: `env` or `world`.
     """
 
     env_id: str
@@ -43,10 +44,11 @@ class SteppedEpisode:
     episode: int
     seed: int
     in_training: bool
+    each: str = "env"
 
     def __str__(self) -> str:
         what = "" if self.in_training else "an evaluation in "
-        return f"{what}env {self.env_id} (env {self.slot}, episode {self.episode} with seed {self.seed})"
+        return f"{what}env {self.env_id} ({self.each} {self.slot}, episode {self.episode} with seed {self.seed})"
 
 
 class StepMarks:
@@ -55,15 +57,16 @@ class StepMarks:
     Args:
         env_id: The env's id or factory.
         seeds: Where the seeds come from; tells training from evaluation.
-        num_envs: Number of env slots, B.
+        num_envs: Number of env slots, B, or of worlds.
+        each: What a slot holds: `env` or `world`.
 
     Attributes:
         slot: The env slot that is being stepped or reset in its only element, -1 for none.
     """
 
-    def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int) -> None:
+    def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int, each: str = "env") -> None:
         head = array("q", [NO_SLOT, seeds.stream, num_envs, *[0, 0] * num_envs])
-        memory = memoryview(_kept(seeds.stream, head.tobytes() + env_id.encode()))
+        memory = memoryview(_kept(seeds.stream, head.tobytes() + f"{each} {env_id}".encode()))
         self.slot = memory[:8].cast("q")
         self._episodes = memory[_HEAD.size : _HEAD.size + num_envs * _EPISODE.size].cast("q")
 
@@ -99,8 +102,8 @@ def stepped_episode(directory: Path) -> SteppedEpisode | None:
             slot, stream, num_envs = _HEAD.unpack_from(data)
             if 0 <= slot < num_envs:
                 episode, seed = _EPISODE.unpack_from(data, _HEAD.size + slot * _EPISODE.size)
-                env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode()
-                return SteppedEpisode(env_id, slot, episode, seed, in_training=stream == 0)
+                each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
+                return SteppedEpisode(env_id, slot, episode, seed, in_training=stream == 0, each=each)
         except (OSError, ValueError, struct.error):  # what is damaged tells nothing
             continue
     return None

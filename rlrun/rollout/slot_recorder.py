@@ -10,6 +10,7 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -106,7 +107,7 @@ class SlotRecorder:
         for policy, own in policies.items():
             agent_episodes[policy] = own.episodes()
             batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], rows.states, lengths)
-            self._check(policy, batches[policy]["obs"], filled[policy])
+            self._check(policy, batches[policy], filled[policy], stepped)
         return Recorded(
             batches=batches,
             filled=filled,
@@ -117,28 +118,41 @@ class SlotRecorder:
             missing_finals=missing_finals,
         )
 
-    def _check(self, policy: str, observed: Any, filled: Flags) -> None:
-        """Refuses observations that cannot be learned from; slots that show none are not looked at."""
-        space = self._worlds.spaces[policy].observation
-        if filled.all():
-            if bad := first_bad_row(space, observed):
-                self._refuse(policy, *bad)
-            return
-        shown = map_tree(lambda leaf: leaf[:-1][filled][:, None], observed)
-        if bad := first_bad_row(space, shown):
-            (row, _), reason = bad
-            t, slot = np.argwhere(filled)[row].tolist()
-            self._refuse(policy, (t, slot), reason)
+    def _check(self, policy: str, batch: SampleBatch, filled: Flags, stepped: Flags) -> None:
+        """Refuses what cannot be learned from; slots that show nothing are not looked at.
 
-    def _refuse(self, policy: str, where: tuple[int, int], reason: str) -> NoReturn:
-        """Raises for an observation in a slot of a policy."""
-        _, slot = where
+        Args:
+            policy: Whose batch.
+            batch: It.
+            filled: Which rows show an observation, [T, B].
+            stepped: Which worlds took a step, [T, W]; the others were reset.
+        """
+        own, observed = self._policies[policy], batch["obs"]
+        if not math.isfinite(own.rewards.sum()):
+            t, slot = np.argwhere(~np.isfinite(own.rewards))[0].tolist()
+            reason = f"the reward must be a finite number, not {own.rewards[t, slot]}"
+            self._refuse(policy, slot, t + 1, own.agent_in(slot, t), stepped, reason)
+        space = self._worlds.spaces[policy].observation
+        shown = np.concatenate([filled, own.closes[None]])
+        bad = first_bad_row(space, observed if shown.all() else map_tree(lambda leaf: leaf[shown][:, None], observed))
+        if not bad:
+            return
+        (row, slot), reason = bad
+        if not shown.all():
+            row, slot = np.argwhere(shown)[row].tolist()
+        t = own.step_of(row, slot)
+        is_final = t < len(stepped) and not own.acted[t, slot]
+        self._refuse(policy, slot, t, own.agent_in(slot, t - is_final), stepped, reason)
+
+    def _refuse(self, policy: str, slot: int, t: int, agent: str | None, stepped: Flags, reason: str) -> NoReturn:
+        """Raises for what a slot of a policy was shown behind t steps of the worlds in this fragment."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
-        place, agent = self._worlds.places()[world], self._worlds.owners(policy)[slot]
-        raise EnvError(
-            f"{self._name}, world {world}, up to step {place.length} of episode {place.episode} with seed "
-            f"{place.seed}, agent {agent!r} of policy {policy}: {reason}"
-        )
+        place, resets = self._worlds.places()[world], int(np.count_nonzero(~stepped[t:, world]))
+        told = f"{self._name}, world {world}, episode {place.episode - resets}"
+        if not resets:
+            told += f" with seed {place.seed}, step {place.length - (len(stepped) - t)}"
+        who = self._worlds.owners(policy)[slot] if agent is None else agent
+        raise EnvError(f"{told}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
         """Returns where each world is, as (episode, seed, joint actions since its reset), and each slot's books."""
@@ -216,6 +230,7 @@ class _ParallelSlots:
     Attributes:
         behavior: What acts.
         rewards: What each slot's agent was given in each step of this fragment, [T, B].
+        closes: Which slots have an observation in the closing row of the last fragment, [B].
     """
 
     def __init__(self, behavior: WorkerBehavior, space: Any, slots: int, length: int, num_worlds: int) -> None:
@@ -227,6 +242,7 @@ class _ParallelSlots:
         self.batch = SampleBatch()
         self.just_ended = np.zeros(slots, np.bool_)
         self.rewards = np.zeros((length, slots))
+        self.closes = np.zeros(slots, np.bool_)
         self._space = space
         self._sums = EpisodeSums(slots)
         self._log = ActionLog()
@@ -316,6 +332,14 @@ class _ParallelSlots:
             if slot in infos:
                 self._infos[t, slot] = dict(infos[slot])
 
+    def step_of(self, row: int, slot: int) -> int:
+        """Returns how many steps the worlds had taken in this fragment when a slot's row was shown."""
+        return row
+
+    def agent_in(self, slot: int, t: int) -> str | None:
+        """Returns whose episode was the first to end in a slot from step t on; None if none did."""
+        return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
+
     def episodes(self) -> list[Episode]:
         """Returns the agents' episodes that ended in the fragment."""
         ends = self.terminateds | self.truncateds
@@ -335,7 +359,8 @@ class _ParallelSlots:
             The batch, which rows are filled [T, B], and the rows and slots of final observations that stand in the
             closing row alone.
         """
-        self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
+        self.closes = rows.acts | self.just_ended
+        self.see(self.length, rows.observations, states, self.closes)
         if ACTS in self.behavior.world_columns:
             self.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
         self.batch.update(
@@ -464,6 +489,22 @@ class _PerAgentSlots(_ParallelSlots):
         self._open_at[t] = self._open
         return actions
 
+    def step_of(self, row: int, slot: int) -> int:
+        """Returns how many steps the worlds had taken in this fragment when a slot's row was shown.
+
+        A row in which nobody acts holds a final observation: it was shown one step behind the end. A step that is
+        carried stands in the closing row, and was shown when its agent last acted.
+        """
+        if row == self.length and not self._carries[slot]:
+            return row
+        own = self._open[slot] if row == self.length else row
+        at: list[int] = (self.acted[:, slot] & (self._open_at[:, slot] == own)).nonzero()[0].tolist()
+        if at:
+            return at[0]
+        began = self.step_of(row - 1, slot) if row else NO_ROW
+        ends = self.terminateds[:, slot] | self.truncateds[:, slot]
+        return next((t + 1 for t in range(max(began, 0), len(ends)) if row and ends[t]), 0)
+
     def in_step(self, t: int) -> Flags:
         """Whether a slot's agent is in a step of its own, which may have begun before, [B]."""
         goes_on: Flags = self._open != NO_ROW
@@ -482,6 +523,7 @@ class _PerAgentSlots(_ParallelSlots):
         self.log(self._actions_by_step(), lengths)
         self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
         self._carry(rows.acts)
+        self.closes = rows.acts | self.just_ended | self._carries
         self.batch.update(
             obs=self.observed,
             rewards=self._row_rewards,

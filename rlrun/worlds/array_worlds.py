@@ -170,7 +170,7 @@ class ArrayVectorWorld:
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
         try:
             shown = self._world.step(chosen)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = f"worker {self._seeds.worker_index}, {self._where()}"
             raise env_error(self._id, "step()", where, error) from error
         self._lengths += 1
@@ -249,7 +249,7 @@ class ArrayVectorWorld:
         """Begins episodes in some worlds, whose slots nobody owns any longer."""
         try:
             shown = self._world.reset(worlds, seeds)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
             raise env_error(self._id, "reset()", where, error) from error
         begun = list(worlds)

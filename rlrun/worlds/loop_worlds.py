@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import gymnasium
@@ -16,6 +17,7 @@ from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
+from rlrun.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots
@@ -63,6 +65,7 @@ class LoopWorlds:
         self.spaces: Mapping[str, Spaces] = {policy: of_policy for policy, (_, of_policy) in spaces.items()}
         self.slots: Mapping[str, int] = {policy: self.num_worlds * slots[policy] for policy in spaces}
         self._id = world_id
+        self._seeds = seeds
         self._policies = {
             policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy])
             for policy, (agent, of_policy) in spaces.items()
@@ -88,9 +91,10 @@ class LoopWorlds:
     def reset(self) -> WorldRows:
         """Begins the first episode of every world with its own seed."""
         self._ledger.start_over()
-        for number, world in enumerate(self._worlds):
-            world.reset(self._ledger.place(number, 0))
+        for number in range(self.num_worlds):
+            self._begin(number, self._ledger.place(number, 0))
             self._write_state(number)
+        self._marks.rest()
         self._check_masks()
         self._unchecked = True
         return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
@@ -105,16 +109,19 @@ class LoopWorlds:
         stepped = np.ones(self.num_worlds, np.bool_)
         for slots in self._policies.values():
             slots.forget_step(slice(None))
+        mark = self._marks.slot
         for number, world in enumerate(self._worlds):
+            mark[0] = number
             if world.awaiting:
                 self._ledger.begin_next(number)
-                world.reset(self._ledger.place(number, 0))
+                self._begin(number, self._ledger.place(number, 0))
                 stepped[number] = False
             else:
                 world.step(
                     {policy: rows[policy][slots.of_world(number)] for policy, slots in self._policies.items()}, closely
                 )
             self._write_state(number)
+        mark[0] = NO_SLOT
         self._check_rewards()
         self._check_masks()
         return self._shown(stepped)
@@ -140,14 +147,15 @@ class LoopWorlds:
         """
         deadline = time.monotonic() + max_replay_s
         exact = []
-        for number, world in enumerate(self._worlds):
+        for number in range(self.num_worlds):
             self._ledger.return_to(number, places[number])
-            world.reset(places[number])
+            self._begin(number, places[number])
             exact.append(self._replay(number, places[number], actions[number], hashes[number], deadline))
             if not exact[-1]:
                 self._ledger.begin_next(number)
-                world.reset(self._ledger.place(number, 0))
+                self._begin(number, self._ledger.place(number, 0))
             self._write_state(number)
+        self._marks.rest()
         for slots in self._policies.values():
             slots.forget_news(slice(None))
         self._unchecked = True
@@ -168,6 +176,16 @@ class LoopWorlds:
         for world in self._worlds:
             if told := world.close():
                 warnings.warn(str(told), stacklevel=2)  # what was learned is not lost for it
+
+    @cached_property
+    def _marks(self) -> StepMarks:
+        """Made with the first episode: worlds that are only asked for their spaces leave the notes of others alone."""
+        return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
+
+    def _begin(self, number: int, place: EpisodePlace) -> None:
+        """Begins the episode of a place in a world; the ledger already stands at it."""
+        self._marks.begin(number, place.episode, place.seed)
+        self._worlds[number].reset(place)
 
     def _replay(
         self, number: int, place: EpisodePlace, actions: Mapping[str, Tree], saved_hash: str, deadline: float

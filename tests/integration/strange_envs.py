@@ -16,8 +16,9 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
+from rlrun.envs.spaces import Spaces
 from rlrun.worlds.foraging import Foraging
-from rlrun.worlds.world import WorldStep
+from rlrun.worlds.world import World, WorldStep
 
 MISDEED_AT_STEP = 300
 
@@ -171,3 +172,41 @@ class ForagingThatKillsOnce(Foraging):
                 return super().step(actions)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(actions)
+
+
+class StrangeWorld(World):
+    """Two agents in episodes of 20 steps, and a misdeed at the 10th step of the episode with a seed.
+
+    Args:
+        misdeed: What it does: `crashes`, by reading memory that is not there, or `hangs`.
+        seed: In which episode.
+    """
+
+    possible_agents = ("left", "right")
+
+    def __init__(self, misdeed: str, seed: int) -> None:
+        self.misdeed = misdeed
+        self.in_seed = seed
+
+    def spaces(self, agent: str) -> Spaces:
+        return Spaces(gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32), gymnasium.spaces.Discrete(2))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.seed, self.steps = seed, 0
+        return {agent: np.zeros(3, np.float32) for agent in self.possible_agents}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        self.steps += 1
+        if (self.seed, self.steps) == (self.in_seed, 10):
+            if self.misdeed == "crashes":
+                ctypes.string_at(0)
+            time.sleep(10_000)
+        ends = dict.fromkeys(actions, self.steps == 20)
+        return WorldStep(
+            {agent: np.zeros(3, np.float32) for agent in actions},
+            dict.fromkeys(actions, 1.0),
+            {},
+            ends,
+            {},
+            ends["left"],
+        )

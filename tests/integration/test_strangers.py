@@ -81,6 +81,32 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     assert f"the process before was killed or crashed {place}" in again.stderr
 
 
+def strange_world(misdeed: str) -> tuple[str, str]:
+    """Returns an entry's env, two of which are in a worker, and the place in which the second one does what it does."""
+    seed = EpisodeSeeds(run_seed=0, worker_index=0).seed(env_index=1, episode=2)
+    env = f"{{world: 'strange_envs:StrangeWorld', kwargs: {{misdeed: {misdeed}, seed: {seed}}}}}"
+    return env, f"world 1, episode 2 with seed {seed}"
+
+
+def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Path) -> None:
+    env, place = strange_world("crashes")
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2))
+    assert done.returncode == -signal.SIGSEGV
+    told = f": its process ended in env strange_envs:StrangeWorld ({place}); with `num_workers: 1` an env that crashes"
+    for command in ("status", "show"):
+        assert told in here(tmp_path, command, "strange").stdout
+
+
+def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) -> None:
+    env, place = strange_world("hangs")
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=5")
+    assert done.exit_code == 4, done.stderr
+    told = rf"env strange_envs:StrangeWorld: worker 0: has taken no step for \d+ s \(worker 0, {place}, step 9\)"
+    assert re.search(told, done.stderr)
+    assert f"env strange_envs:StrangeWorld raised in step() (worker 0, {place}, step 9)" in done.stderr
+    assert "took no step within 5 s (worker_timeout_s)" in done.stderr
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_json_is_json_when_an_env_prints(tmp_path: Path, workers: int) -> None:
     file = spec(tmp_path, env="strange_envs:Prints")

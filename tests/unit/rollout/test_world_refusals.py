@@ -1,0 +1,100 @@
+"""What a world shows its agents and nobody can learn from is refused with its place, whatever the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.envs.spaces import Spaces
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.training.training import Training
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_config import WorldConfig
+
+SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(2))
+SEEDS = EpisodeSeeds(run_seed=0, worker_index=0)
+
+
+class Wrong(World):
+    """Two agents act together or in turns; each agent's life is 4 steps of the world, and then another takes its place.
+
+    Args:
+        clock: Whether they act together.
+        wrong: What is wrong: an `observation` or `reward` that is no number, or an `exit` of the process.
+        agent: Whom it is shown to.
+        step: At which step of the world.
+        seed: In the episode with this seed.
+    """
+
+    def __init__(self, clock: str, wrong: str, agent: str, step: int, seed: int) -> None:
+        self.clock = clock
+        self.possible_agents = ["a_0", "b_0", "a_1", "b_1"]
+        self.wrong, self.agent, self.at, self.in_seed = wrong, agent, step, seed
+
+    def spaces(self, agent: str) -> Spaces:
+        return SPACES
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.seed, self.taken = seed, 0
+        shown = self.living() if self.clock == "parallel" else self.living()[:1]
+        return {agent: self.seen(agent) for agent in shown}
+
+    def living(self) -> list[str]:
+        return [f"{name}_{self.taken // 4}" for name in "ab"]
+
+    def seen(self, agent: str) -> Any:
+        return np.full(1, np.nan if self.is_wrong("observation", agent) else 1.0, np.float32)
+
+    def is_wrong(self, what: str, agent: str) -> bool:
+        return (what, agent, self.taken, self.seed) == (self.wrong, self.agent, self.at, self.in_seed)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        before = self.living()
+        self.taken += 1
+        if self.is_wrong("exit", self.agent):
+            raise SystemExit(0)
+        now = self.living()
+        ends = dict.fromkeys(before if now != before else [], True)
+        acts = now if self.clock == "parallel" else [now[self.taken % 2]]
+        rewards = {agent: np.nan if self.is_wrong("reward", agent) else 1.0 for agent in before}
+        shown = {agent: self.seen(agent) for agent in [*ends, *acts]}
+        return WorldStep(shown, rewards, ends, {}, {}, self.taken == 10)
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+@pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_0", 4), ("a_1", 4), ("a_1", 8), ("a_2", 8)])
+def test_an_observation_that_is_no_number_is_named_with_agent_episode_and_step(
+    clock: str, agent: str, step: int
+) -> None:
+    wrong = {"clock": clock, "wrong": "observation", "agent": agent, "step": step, "seed": SEEDS.seed(1, 1)}
+    told = rf"worker 0, world 1, episode 1 with seed {wrong['seed']}, step {step}, agent '{agent}' of policy default: "
+    with pytest.raises(EnvError, match=told + "the observation contains NaN"):
+        train(wrong)
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: str) -> None:
+    wrong = {"clock": clock, "wrong": "reward", "agent": "b_1", "step": 7, "seed": SEEDS.seed(1, 1)}
+    told = rf"worker 0, world 1, episode 1 with seed {wrong['seed']}, step 7, agent 'b_1'.*finite number, not nan"
+    with pytest.raises(EnvError, match=told):
+        train(wrong)
+
+
+def test_a_world_that_exits_is_an_error_of_the_world() -> None:
+    wrong = {"clock": "parallel", "wrong": "exit", "agent": "a_0", "step": 3, "seed": SEEDS.seed(1, 1)}
+    told = rf"raised in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 2\)"
+    with pytest.raises(EnvError, match=told):
+        train(wrong)
+
+
+def train(wrong: dict[str, Any]) -> None:
+    world = WorldConfig(world=f"{__name__}:Wrong", kwargs=wrong)
+    settings = {"num_envs_per_worker": 2, "rollout_fragment_length": 7, "train_batch_size": 28, "minibatch_size": 28}
+    with Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}}))) as training:
+        for _ in range(5):
+            training.step()

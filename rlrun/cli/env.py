@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,7 +17,10 @@ from rlrun.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlrun.envs.env_check import EnvFinding
-    from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.worlds.any_env import AnyEnv
+    from rlrun.worlds.mapping import PolicyMapping
+    from rlrun.worlds.world import WorldView
 
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
@@ -39,16 +44,17 @@ def env() -> None:
 def check(target: str, steps: int, seed: int, as_json: bool) -> None:
     """Step an env by random actions, and say what is found.
 
-    ENV is an id or package.module:factory; a spec FILE means each env in it.
+    ENV is an id or package.module:factory; a spec FILE means each env in it. A
+    world of many agents is `{world: package.module:factory}` or
+    `{pettingzoo: MODULE}`; the name alone does for a class of worlds and for a
+    module of PettingZoo.
+
     Looked at are spaces, observations, rewards, ends of episodes, seeds, whether
     a resume brings it back by replaying its actions, its speed, how a network
-    sees it, and which algorithms can learn in it. Exit code 6 if something is
-    WRONG.
+    sees it, and which algorithms can learn in it; of a world also births, ends
+    and slots of agents, and action masks. Exit code 6 if something is WRONG.
     """
-    from rlrun.envs.env_check import check_by_stepping
-
-    checked = [(config, check_by_stepping(config, steps=steps, seed=seed)) for config in _envs(target)]
-    found = [(config, [*findings, *_for_learning(config)]) for config, findings in checked]
+    found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
     if as_json:
         print_json([{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found])
     else:
@@ -67,37 +73,92 @@ def _lines(findings: list[EnvFinding]) -> list[str]:
     return lines
 
 
-def _envs(target: str) -> list[EnvConfig]:
-    """Returns the envs that a target means: those of a spec file, each once, or the one of an id."""
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.errors import UsageError
+class _Target(NamedTuple):
+    """What is to be checked.
+
+    Attributes:
+        config: The env or world.
+        mapping: Which agents of a world are one policy's, where a spec says it.
+        slots: Slots of policies in each world, where a spec says them.
+    """
+
+    config: AnyEnv
+    mapping: PolicyMapping | None = None
+    slots: Mapping[str, int] = {}
+
+
+def _targets(target: str) -> list[_Target]:
+    """Returns what a target means: the envs of a spec file, each once, or the one of an id or mapping."""
     from rlrun.spec.load import load_experiments, make_importable
+    from rlrun.trial.trial_training import training_of
     from rlrun.worlds.world_config import WorldConfig
 
     if Path(target).suffix in (".yaml", ".yml"):
         trials = [trial for one in load_experiments([Path(target)]) for trial in one.trials() or [one.first_trial()]]
-        envs = {repr(trial.env): trial.env for trial in trials}
-        if worlds := [each.id for each in envs.values() if isinstance(each, WorldConfig)]:
-            raise UsageError(
-                f"env check steps envs of one agent, and {worlds[0]} is a world of many: make it once with "
-                "`rlrun validate --env`"
-            )
-        return [each for each in envs.values() if isinstance(each, EnvConfig)]
+        found: dict[str, _Target] = {}
+        for trial in trials:
+            if isinstance(trial.env, WorldConfig):
+                policies = training_of(trial).policies
+                of_world = _Target(trial.env, policies.agent_mapping(), policies.slots)
+                found.setdefault(repr((trial.env, policies.acting, policies.mapping, policies.slots)), of_world)
+            else:
+                found.setdefault(repr(trial.env), _Target(trial.env))
+        return [*found.values()]
     make_importable(Path.cwd())
-    return [EnvConfig.parse(target, path="ENV")]
+    return [_Target(_named(target))]
 
 
-def _for_learning(config: EnvConfig) -> list[EnvFinding]:
-    """Returns how a network sees the env by default, and who can learn in it."""
-    from rlrun.envs.env_check import EnvFinding
+def _named(target: str) -> AnyEnv:
+    """Returns the env or world that an id, a class, a module or a mapping in YAML names."""
+    from rlrun.cli.targets import env_written
+    from rlrun.registry import load_object
+    from rlrun.worlds.any_env import parse_env
+    from rlrun.worlds.make import takes_num_worlds
+    from rlrun.worlds.world import World
+    from rlrun.worlds.world_config import WorldConfig
+
+    module, _, name = target.partition(":")
+    if module.replace(".", "").isidentifier():
+        if name.isidentifier():
+            made = load_object(target, "env factory")
+            if (isinstance(made, type) and issubclass(made, World)) or takes_num_worlds(made):
+                return WorldConfig(world=target)
+        elif "." in module and not name and find_spec(module.partition(".")[0]):
+            return WorldConfig(pettingzoo=target)
+    return parse_env(env_written(target), path="ENV")
+
+
+def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
+    """Steps an env or world, and says what is found and who can learn in it."""
+    from rlrun.envs.env_check import check_by_stepping
     from rlrun.envs.make import spaces_of
+    from rlrun.training.assembly import policies_in_world
+    from rlrun.worlds.make import kinds_of_agents
+    from rlrun.worlds.world_config import WorldConfig
+    from rlrun.worlds.world_findings import check_world_by_stepping
+
+    config, mapping, slots = target
+    if not isinstance(config, WorldConfig):
+        return [*check_by_stepping(config, steps=steps, seed=seed), *_for_learning(spaces_of(config), None)]
+    mapping = mapping or kinds_of_agents(config)
+    found = check_world_by_stepping(config, mapping, slots, steps=steps, seed=seed)
+    world = policies_in_world(config, mapping, slots)
+    for policy, spaces in world.spaces.items():
+        learning = _for_learning(spaces, world.views[policy])
+        prefix = f"{policy}: " if len(world.spaces) > 1 else ""
+        found += [replace(one, topic=f"{prefix}{one.topic}") for one in learning]
+    return found
+
+
+def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
+    """Returns how a network sees an env, or the agents of a policy in a world, and who can learn in it."""
+    from rlrun.envs.env_check import EnvFinding
     from rlrun.errors import UsageError
     from rlrun.nn.model_config import ModelConfig
     from rlrun.nn.observation_leaves import described_leaves
     from rlrun.policy.action_masks import policy_leaves
     from rlrun.registry import algorithm_class, algorithm_names
 
-    spaces = spaces_of(config)
     try:
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
     except UsageError as error:
@@ -111,8 +172,12 @@ def _for_learning(config: EnvConfig) -> list[EnvFinding]:
     refused: dict[str, Any] = {}
     for name in algorithm_names():
         algorithm = algorithm_class(name)
+        made = algorithm(algorithm.Config())
         try:
-            algorithm(algorithm.Config()).policy(spaces, 0)
+            if world is None:
+                made.policy(spaces, 0)
+            else:
+                made.policy_in_world(spaces, world, 0)
             fitting.append(name)
         except UsageError as error:
             refused[name] = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
@@ -115,8 +116,8 @@ def check_by_stepping(config: EnvConfig, *, steps: int, seed: int = 0) -> list[E
         world.close()
     return [
         *_spaces(world),
-        *_observations(spaces, played),
-        *_rewards(played),
+        *observation_findings(spaces.observation, played.observations, played.rewards.size, _after_steps),
+        *reward_findings(played.rewards[~played.begins]),
         *_episodes(played),
         *_seeds(config, seed, played),
         *_replay(config, seed, played),
@@ -150,39 +151,59 @@ def _play(world: VectorEnv, spaces: Spaces, length: int) -> _Played:
     return _Played(observations, actions, rewards, np.array(begins), terminateds, truncateds, seconds, world.places())
 
 
+def _after_steps(steps: int, slot: int) -> str:
+    return f"env {slot}, after {steps} steps"
+
+
 def _spaces(world: VectorEnv) -> Iterator[EnvFinding]:
-    yield EnvFinding("observation space", "ok", str(world.observation_space))
-    space = world.action_space
+    yield from space_findings(Spaces(world.observation_space, world.action_space))
+    yield EnvFinding("backend", "ok", world.name)
+
+
+def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
+    """Says what is found of spaces."""
+    yield EnvFinding("observation space", "ok", str(spaces.observation))
+    space = spaces.action
     if isinstance(space, Box) and not space.is_bounded():
         reason = "a policy's actions are in units of half the range between bounds; sac, td3 and ddpg cannot act at all"
         yield EnvFinding("action space", "note", f"{space} has no bounds", reason, "declare bounds")
     else:
         yield EnvFinding("action space", "ok", str(space))
-    yield EnvFinding("backend", "ok", world.name)
 
 
-def _observations(spaces: Spaces, played: _Played) -> Iterator[EnvFinding]:
-    bad = first_bad_row(spaces.observation, played.observations)
+def observation_findings(
+    space: gymnasium.Space[Any], rows: Any, steps: int, where: Callable[[int, int], str]
+) -> Iterator[EnvFinding]:
+    """Says what is found of observations.
+
+    Args:
+        space: Their space.
+        rows: Leaves [T, B, ...].
+        steps: In how many steps they were shown.
+        where: From t and b to the words for where that was.
+    """
+    bad = first_bad_row(space, rows)
     if bad is not None:
-        (t, slot), misfit = bad
-        found = f"{misfit} (env {slot}, after {t} steps)"
+        place, misfit = bad
+        found = f"{misfit} ({where(*place)})"
         yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
         return
-    outside = [*_outside(spaces.observation, played.observations)]
+    outside = [*_outside(space, rows)]
     yield from outside
     large = []
-    for path, rows in named_leaves(played.observations):
-        space = _leaf_space(spaces.observation, path)
-        if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and rows.size:
-            most = float(np.abs(rows).max())
+    for path, leaf in named_leaves(rows):
+        own = _leaf_space(space, path)
+        if isinstance(own, Box) and np.issubdtype(own.dtype, np.floating) and leaf.size:
+            most = float(np.abs(leaf).max())
             if most > LARGE_NUMBER:
                 large.append(f"{f' of {path}' if path else ''} up to {most:.4g}")
     if large:
         reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
         yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
     elif not outside:
-        yield EnvFinding("observations", "ok", f"{played.rewards.size:,} steps: shape, type and bounds as declared")
-    constant = [path or "all of it" for path, rows in named_leaves(played.observations) if (rows == rows[:1]).all()]
+        yield EnvFinding("observations", "ok", f"{steps:,} steps: shape, type and bounds as declared")
+    still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
+    constant = [path or "all of it" for path in still if path != ACTION_MASK]
     if constant:
         reason = "what never changes under random actions tells a policy nothing"
         yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
@@ -206,8 +227,8 @@ def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
     return space
 
 
-def _rewards(played: _Played) -> Iterator[EnvFinding]:
-    rewards = played.rewards[~played.begins]
+def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
+    """Says what is found of rewards, [N]."""
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():

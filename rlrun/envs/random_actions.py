@@ -40,9 +40,16 @@ class RandomActions:
             write(slot, self._space.sample(self._mask(observations, slot) if self._is_masked else None))
         return actions
 
+    def draw_one(self, observation: Tree) -> Any:
+        """Returns an action for one observation [...], in the env's own terms."""
+        return self._space.sample(self._as_mask(observation[ACTION_MASK]) if self._is_masked else None)
+
     def _mask(self, observations: Tree, slot: int) -> Any:
-        """Returns a slot's mask as Gymnasium's spaces take it."""
-        mask = np.asarray(observations[ACTION_MASK][slot], np.int8)
+        return self._as_mask(observations[ACTION_MASK][slot])
+
+    def _as_mask(self, allowed: Any) -> Any:
+        """Returns a mask as Gymnasium's spaces take it."""
+        mask = np.asarray(allowed, np.int8)
         if isinstance(self._space, MultiDiscrete):
             return tuple(np.split(mask, np.cumsum(self._space.nvec)[:-1]))
         return mask

@@ -27,7 +27,15 @@ from rlrun.worlds.world import World
 from rlrun.worlds.world_checks import other_spaces
 from rlrun.worlds.world_config import WorldConfig
 
-__all__ = ["check_world", "make_vector_world", "make_world", "spaces_of_policies", "takes_num_worlds"]
+__all__ = [
+    "check_world",
+    "kinds_of_agents",
+    "make_vector_world",
+    "make_world",
+    "spaces_of_policies",
+    "steps_all_at_once",
+    "takes_num_worlds",
+]
 
 _MARL = "pip install 'rlrun[marl]'"
 
@@ -101,7 +109,7 @@ def make_vector_world(
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
-    if takes_num_worlds(_factory(config)):
+    if steps_all_at_once(config):
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
     worlds = [make_world(config) for _ in range(num_worlds)]
     spaces = _spaces_by_policy(config, worlds[0], mapping)
@@ -132,6 +140,37 @@ def spaces_of_policies(config: WorldConfig, mapping: PolicyMapping) -> dict[str,
         world.close()
 
 
+def steps_all_at_once(config: WorldConfig) -> bool:
+    """Whether a config's factory makes an `ArrayWorld`."""
+    return takes_num_worlds(_factory(config))
+
+
+def kinds_of_agents(config: WorldConfig) -> PolicyMapping:
+    """Returns a mapping by which agents with equal spaces are one policy's; builds one world.
+
+    A policy has the name of a group, or what its first agent's id begins with: `hunter` for `hunter_0`.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        EnvError: The world's own code raised.
+    """
+    if steps_all_at_once(config):
+        groups = tuple(_made_array_world(config, 1).groups)
+        return PolicyMapping(groups, {f"{group}_*": group for group in groups})
+    world = make_world(config)
+    kinds: dict[str, Spaces] = {}
+    patterns: dict[str, str] = {}
+    for agent in world.possible_agents:
+        spaces, prefix = _spaces_of(config, world, agent), agent.rstrip("0123456789").rstrip("_-") or agent
+        kind = next((kind for kind, own in kinds.items() if own == spaces), agent if prefix in kinds else prefix)
+        kinds[kind] = spaces
+        patterns |= {agent: kind}
+    patterns |= {f"{kind}*": kind for kind in kinds}
+    world.close()
+    return PolicyMapping([*kinds], patterns)
+
+
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
     """Whether a factory makes an `ArrayWorld`: its first parameter is then called `num_worlds`."""
     try:
@@ -149,11 +188,7 @@ def _array_world(
     first_episodes: Sequence[int] | None,
 ) -> VectorWorld:
     """Makes W worlds that are stepped at once; each group of agents is a policy's, and has as many slots as agents."""
-    check_world(config)
-    try:
-        world: ArrayWorld = _factory(config)(num_worlds, **config.kwargs)
-    except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", "before any episode", error) from error
+    world = _made_array_world(config, num_worlds)
     policies = {}
     for group, (agents, spaces) in world.groups.items():
         check_spaces(f"{config.id}, group '{group}'", *spaces)
@@ -166,6 +201,14 @@ def _array_world(
         if slots.get(policies[group], agents) != agents:
             raise UsageError(f"policies.{policies[group]}.slots must be {agents}, the agents of the group {group}")
     return ArrayVectorWorld(world, config.id, policies, seeds, first_episodes)
+
+
+def _made_array_world(config: WorldConfig, num_worlds: int) -> ArrayWorld:
+    check_world(config)
+    try:
+        return _factory(config)(num_worlds, **config.kwargs)  # type: ignore[no-any-return]
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "its factory", "before any episode", error) from error
 
 
 def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:

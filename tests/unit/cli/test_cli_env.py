@@ -47,3 +47,30 @@ def test_a_wrong_id_names_the_nearest() -> None:
     done = check("Cartpole-v1")
     assert done.exit_code == ExitCode.USAGE_OR_SPEC
     assert "did you mean 'CartPole-v1'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "target", ["rlrun.worlds.cartpoles:CartPoles", "{world: 'rlrun.worlds.cartpoles:CartPoles', kwargs: {}}"]
+)
+def test_a_world_is_checked_by_its_name_alone_or_by_a_mapping(target: str) -> None:
+    done = check(target)
+    assert done.exit_code == 0
+    told = {line[8:].partition("  ")[0].strip(): line for line in done.stdout.splitlines()[1:]}
+    assert [*told] == [
+        *("clock", "observation space", "action space", "lives", "observations", "rewards", "slots", "episodes"),
+        *("births and ends", "seeds", "resume", "speed", "network", "algorithms"),
+    ]
+    assert " vdn" in told["algorithms"]
+
+
+def test_the_policies_of_a_world_in_a_spec_are_told_apart(tmp_path: Path) -> None:
+    spec = tmp_path / "world.yaml"
+    spec.write_text(
+        "world:\n  env: {world: 'rlrun.worlds.cartpoles:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"
+        "  policies: {left: {algorithm: ppo}, right: {algorithm: dqn}}\n  mapping: {pole_0: left, '*': right}\n"
+    )
+    (found,) = json.loads(check(spec, "--json").stdout)
+    topics = [one["topic"] for one in found["findings"]]
+    assert found["env"]["world"] == "rlrun.worlds.cartpoles:CartPoles"
+    assert "left: rewards" in topics
+    assert "right: algorithms" in topics

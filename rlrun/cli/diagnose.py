@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +16,10 @@ from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.envs.env_check import EnvFinding
-    from rlrun.envs.env_config import EnvConfig
     from rlrun.report.diagnosis import Evidence, Finding
     from rlrun.report.reading import RunView
     from rlrun.rollout.evaluation import EvaluationResult
+    from rlrun.runs.trial_result import TrialResult
 
 ENV_STEPS = 2_000
 NOT_PLAYED = "its env was not tried, as it is not in your own runs folder: --trust imports and steps it"
@@ -41,71 +42,128 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
 
     Looks at what its trials report, plays a random policy in its env for
     comparison, and lists what is out of its usual range: each finding with its
-    number, the reason why it matters, and a setting to try.
+    number, the reason why it matters, and a setting to try. In a world of many
+    agents each policy is looked at, and random policies play one another.
     """
     from rlrun.cli.targets import is_own, run_named
     from rlrun.errors import UsageError
-    from rlrun.report.diagnosis import METRICS, Evidence
-    from rlrun.report.diagnosis import diagnose as found_in
+    from rlrun.report.diagnosis import METRICS, column_of
     from rlrun.report.reading import read_run
     from rlrun.runs.run_directory import follow_import_paths
     from rlrun.trial.results import RETURN
     from rlrun.trial.trial_directory import TrialDirectory
-    from rlrun.worlds.any_env import env_model
-    from rlrun.worlds.world_config import WorldConfig
 
     path = run_named(run, runs_dir)
-    view = read_run(path, METRICS)
+    policies = _policies(read_run(path, ()).spec)
+    view = read_run(path, [RETURN, *(column_of(metric, policy) for policy in policies for metric in METRICS)])
     trials = [trial for trial in view.trials if trial.last_result]
     if not trials:
         raise UsageError(f"{run} has no results yet")
-    if env_model(view.spec.get("env")) is WorldConfig:
-        raise UsageError(
-            f"diagnose looks at runs of one agent, and {view.env} is a world of many: `rlrun plot` draws what its "
-            "policies report"
-        )
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
     is_tried = trust or is_own(path, runs_dir)
     random: EvaluationResult | None = None
     env: list[EnvFinding] = []
     if is_tried:
-        from rlrun.envs.env_config import EnvConfig
-
         follow_import_paths(view.table.import_paths)
         ends = any(trial.last_result.get(RETURN) is not None for trial in trials)
-        random, env = _played(EnvConfig.parse(specs[trials[0].name]["env"]), episodes if ends else 0)
-    evidence = [Evidence(trial, specs[trial.name]["config"], random) for trial in trials]
-    findings = found_in(evidence, env)
+        random, env = _played(specs[trials[0].name], episodes if ends else 0)
+    evidence = {policy: _evidence(trials, specs, random, policy) for policy in policies}
+    findings = _found(evidence, env)
     if as_json:
         compared = None if random is None else random.to_dict()
         print_json({"run": str(path), "random_policy": compared, "findings": [asdict(one) for one in findings]})
         return
-    echo("\n".join([_heading(view, evidence, random), "", *_lines(findings, len(trials))]))
+    echo("\n".join([*_heading(view, evidence), "", *_lines(findings, len(trials))]))
     if not is_tried:
         echo(NOT_PLAYED, err=True)
 
 
-def _played(env: EnvConfig, episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
-    """Returns what a random policy reaches in an env, unless none of its episodes ends, and what stepping it shows."""
+def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the policies of a world that learn; one without a name where an env has one agent."""
+    from rlrun.rollout.rollout import DEFAULT_POLICY
+    from rlrun.worlds.any_env import env_model
+    from rlrun.worlds.world_config import WorldConfig
+
+    if env_model(spec.get("env")) is not WorldConfig:
+        return ("",)
+    return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
+
+
+def _evidence(
+    trials: Sequence[TrialResult], specs: Mapping[str, Any], random: EvaluationResult | None, policy: str
+) -> list[Evidence]:
+    """Returns what is known of a policy in each trial."""
+    from rlrun.report.diagnosis import Evidence
+
+    found = []
+    for trial in trials:
+        spec = specs[trial.name]
+        own = spec["policies"][policy] if spec.get("policies") else spec
+        compared = random.policies.get(policy) if random is not None and policy else random
+        found.append(Evidence(trial, own["config"], compared, policy))
+    return found
+
+
+def _found(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> list[Finding]:
+    """Returns what is found of each policy and of its agents' world, and then of the world as a whole."""
+    from rlrun.report.diagnosis import diagnose as found_in
+
+    if len(evidence) == 1:
+        return found_in(next(iter(evidence.values())), env)
+    findings = []
+    rest = env
+    for policy, own in evidence.items():
+        mine = f"{policy}: "
+        of_world = [replace(one, topic=one.topic.removeprefix(mine)) for one in env if one.topic.startswith(mine)]
+        findings += [replace(one, name=f"{mine}{one.name}") for one in found_in(own, of_world)]
+        rest = [one for one in rest if not one.topic.startswith(mine)]
+    return [*findings, *found_in([], rest)]
+
+
+def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
+    """Returns what random policies reach in an env, unless none of its episodes ends, and what stepping it shows."""
     from rlrun.envs.env_check import check_by_stepping
     from rlrun.envs.make import spaces_of
     from rlrun.rollout.evaluation import evaluate
     from rlrun.rollout.random_policy import RandomPolicy
+    from rlrun.rollout.world_evaluation import evaluate_world
+    from rlrun.training.assembly import policies_in_world
+    from rlrun.training.policies import Policies
+    from rlrun.worlds.any_env import parse_env
+    from rlrun.worlds.world_config import WorldConfig
+    from rlrun.worlds.world_findings import check_world_by_stepping
 
-    random = evaluate(RandomPolicy(spaces_of(env)), env, episodes, seed=0) if episodes else None
-    return random, check_by_stepping(env, steps=ENV_STEPS)
+    env = parse_env(spec["env"])
+    if not isinstance(env, WorldConfig):
+        random = evaluate(RandomPolicy(spaces_of(env)), env, episodes, seed=0) if episodes else None
+        return random, check_by_stepping(env, steps=ENV_STEPS)
+    policies = Policies.from_data(spec)
+    mapping, slots = policies.agent_mapping(), policies.slots
+    behaviors = {name: RandomPolicy(spaces) for name, spaces in policies_in_world(env, mapping, slots).spaces.items()}
+    random = evaluate_world(behaviors, env, mapping, slots, episodes, seed=0) if episodes else None
+    return random, check_world_by_stepping(env, mapping, slots, steps=ENV_STEPS)
 
 
-def _heading(view: RunView, evidence: list[Evidence], random: EvaluationResult | None) -> str:
+def _heading(view: RunView, evidence: Mapping[str, list[Evidence]]) -> list[str]:
+    """Returns in lines what was looked at, and how well each policy did."""
+    trials = len(next(iter(evidence.values())))
+    told = [f"{view.name}: {view.algorithm} on {view.env}, {counted(trials, 'trial')}"]
+    return told + [f"{f'{policy}: ' if len(evidence) > 1 else ''}{_reached(own)}" for policy, own in evidence.items()]
+
+
+def _reached(evidence: list[Evidence]) -> str:
+    """Says what returns of a policy end at, and what a random one reaches."""
+    from rlrun.report.diagnosis import column_of
     from rlrun.trial.results import RETURN
 
-    ends = [end for one in evidence if (end := one.trial.final(RETURN)) is not None]
+    ends = [end for one in evidence if (end := one.trial.final(column_of(RETURN, one.policy))) is not None]
     told = "no episode ended" if not ends else f"returns end at {', '.join(cell_text(end) for end in ends[:5])}"
     if len(ends) > 5:
         told += ", ..."
+    random = evidence[0].random
     if random is not None:
         told += f"; a random policy reaches {cell_text(random.mean)} (standard deviation {cell_text(random.std)})"
-    return f"{view.name}: {view.algorithm} on {view.env}, {counted(len(evidence), 'trial')}\n{told}"
+    return told
 
 
 def _lines(findings: list[Finding], trials: int) -> list[str]:

@@ -26,11 +26,23 @@ ENTROPIES = ("learner/entropy", "learner/actor/entropy")
 Q_MEANS = ("learner/q_mean", "learner/critics/q_mean")
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
-    *("env_steps", "sgd_steps", "episodes", RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
+    *(
+        "env_steps",
+        "agent_steps",
+        "sgd_steps",
+        "episodes",
+        RETURN,
+        "episode_return_min",
+        "episode_return_max",
+        "episode_len_mean",
+    ),
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
     *("learner/lr", "learner/epsilon", *ENTROPIES, *Q_MEANS, *GRADIENT_NORMS),
 )
 """The columns of results that are looked at."""
+
+OF_THE_WHOLE = ("env_steps", "worker_restarts")
+"""Those of them that a world of many agents reports as a whole, the others for each policy."""
 
 FEW_MINIBATCHES = 200
 """Classic control takes some thousands; fewer than this hardly move a network."""
@@ -84,16 +96,18 @@ class Evidence:
         trial: The trial with the columns `METRICS`.
         config: Its settings.
         random: What a random policy reaches in its env; None if nobody knows.
+        policy: The policy of a world that is looked at; "" where an env has one agent.
     """
 
     trial: TrialResult
     config: Mapping[str, Any]
     random: EvaluationResult | None
+    policy: str = ""
 
     def values(self, *names: str) -> Floats:
         """Returns the finite values of the first of these metrics that is reported, row by row."""
         for name in names:
-            found = self.trial.columns.values.get(name, np.empty(0))
+            found = self.trial.columns.values.get(column_of(name, self.policy), np.empty(0))
             if (there := found[np.isfinite(found)]).size:
                 return there
         return np.empty(0)
@@ -141,6 +155,11 @@ class Evidence:
         return self.has_learned and self.lost < LOST
 
 
+def column_of(metric: str, policy: str) -> str:
+    """Returns where a metric of a policy stands in results; "" is the policy of an env with one agent."""
+    return f"policies/{policy}/{metric}" if policy and metric not in OF_THE_WHOLE else metric
+
+
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
     """Returns what is out of its usual range, the most likely causes first.
 
@@ -183,7 +202,7 @@ def _nothing_learned_from(one: Evidence) -> Finding | None:
     minibatches = one.values("sgd_steps")
     if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
         return None
-    found, steps = f"{minibatches[-1]:,.0f} minibatches in all", one.end("env_steps")
+    found, steps = f"{minibatches[-1]:,.0f} minibatches in all", one.end("agent_steps", "env_steps")
     starts = one.config.get("learning_starts", 0)
     if starts >= steps:
         advice = f"config.learning_starts below {steps:,.0f} (it is {starts:,}), or a later stop"

@@ -25,6 +25,8 @@ class RandomPolicy:
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
         """Remembers nothing that an episode's start would end."""
 
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]; the generator is not asked."""
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns actions for the env, [B, ...]; the generator is not asked, nor which slots act."""
         return self._actions.draw(observations)

@@ -49,6 +49,7 @@ def demonstrate(
     """
     from rlrun.errors import UsageError
     from rlrun.rollout.demonstrating import demonstrate as recorded
+    from rlrun.worlds.world_config import WorldConfig
 
     if (target is None) == (policy is None):
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
@@ -61,6 +62,8 @@ def demonstrate(
             acts, world = _function(policy, env)
         else:
             acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
+        if isinstance(world, WorldConfig):
+            raise UsageError(f"demonstrations are of one agent, and {world.id} is a world of many")
         demonstrations, returns = recorded(acts, world, episodes, seed)
     demonstrations.save(output)
     steps = demonstrations.num_steps
@@ -72,16 +75,17 @@ def demonstrate(
 
 def _function(policy: str, env: str) -> tuple[Any, Any]:
     """Returns what acts by a function of the user's own, and its env."""
-    from rlrun.envs.env_config import EnvConfig
+    from rlrun.cli.targets import env_written
     from rlrun.errors import UsageError
     from rlrun.registry import load_object
     from rlrun.spec.load import make_importable
+    from rlrun.worlds.any_env import parse_env
 
     make_importable(Path.cwd())
     function = load_object(policy, "policy")
     if not callable(function):
         raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
-    return (lambda observation, starts: function(observation)), EnvConfig.parse(env, path="--env")
+    return (lambda observation, starts: function(observation)), parse_env(env_written(env), path="--env")
 
 
 def _saved(
@@ -89,8 +93,6 @@ def _saved(
 ) -> tuple[Any, Any]:
     """Returns what acts by a saved policy, and its env."""
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
-    from rlrun.errors import UsageError
-    from rlrun.worlds.world_config import WorldConfig
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
@@ -98,7 +100,4 @@ def _saved(
     def acts(observation: Any, starts: bool) -> Any:
         return training.act(observation, explore=stochastic, episode_start=starts)
 
-    env = evaluation_env(checkpoint, training)
-    if isinstance(env, WorldConfig):
-        raise UsageError(f"demonstrations are of one agent, and {env.id} is a world of many")
-    return acts, env
+    return acts, evaluation_env(checkpoint, training)

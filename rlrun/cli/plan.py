@@ -42,8 +42,9 @@ def plan(
     """Draw the dataflow of an algorithm.
 
     Of ALGORITHM with its default settings, or of each experiment in spec
-    files; as text of those also what a preset stands for, and how each part
-    of an observation enters the network.
+    files; as text of those also what a preset stands for, how each part of an
+    observation enters the network, and in a world of many agents whose they
+    are and who plays whom.
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
@@ -82,7 +83,8 @@ def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
 
     if not titled:
         return plan_text(described)
-    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *training.describe_network()])
+    roles = training.policies.described()
+    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *roles, *training.describe_network()])
 
 
 def _preset(training: Training) -> list[str]:

@@ -48,6 +48,22 @@ class SeatSettings(ConfigModel):
         return self
 
     @property
+    def pool_share(self) -> float:
+        """Part of the episodes against past selves: what self-play and scripts leave."""
+        return max(1.0 - self.self_play_share - sum(self.scripted.values()), 0.0)
+
+    def described(self) -> str:
+        """Returns in words who plays whom in the seat."""
+        selves = ", ".join(self.selves)
+        opponents = [
+            (self.self_play_share, f"present selves of {selves}"),
+            *((share, path) for path, share in self.scripted.items()),
+            (self.pool_share, f"past selves of {selves} ({self.matchmaking})"),
+        ]
+        shown = ", ".join(f"{share:.3g} {who}" for share, who in opponents if share > 1e-9)
+        return f"{self.plays_against} plays against {shown}"
+
+    @property
     def selves(self) -> tuple[str, ...]:
         """The trained policies whose selves sit here."""
         return self.selves_of or (self.plays_against,)
@@ -66,3 +82,10 @@ class LeagueSettings(ConfigModel):
     rating_episodes: PositiveInt = 20
     """Episodes of each new snapshot against every other member, for pay-offs and ratings, rounded up to an even number;
     both play each side in half of them."""
+
+    def described(self) -> str:
+        """Returns in words how the pool grows and is rated."""
+        return (
+            f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
+            f"{self.rating_episodes} rating episodes against each"
+        )

@@ -48,7 +48,7 @@ def lineup(
     rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
     exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
     scripted = list(settings.scripted.items())
-    rest = max(1.0 - settings.self_play_share - sum(share for _, share in scripted), 0.0)
+    rest = settings.pool_share
     probabilities = [
         *(settings.self_play_share / len(present) for _ in present),
         *(share for _, share in scripted),

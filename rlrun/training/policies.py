@@ -146,6 +146,17 @@ class Policies:
         """The names of the algorithms, for displays."""
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
+    def described(self) -> list[str]:
+        """Returns in lines which agents are whose, who does not learn, and who plays whom in the seats."""
+        lines = []
+        if self.mapping is not None:
+            patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
+            shown = ", ".join(f"{pattern} -> {policy}" for pattern, policy in patterns)
+            lines.append(f"agents: {shown or f'by {self.mapping}'}")
+        lines += [f"policy {policy}: does not learn" for policy in self.algorithms if policy not in self.trained]
+        lines += [f"seat {seat}: {settings.described()}" for seat, settings in self.seats.items()]
+        return [*lines, f"league: {self.league.described()}"] if self.seats else lines
+
     def differ_in_schedules_alone(self, others: Policies) -> bool:
         """Whether others differ from these in nothing but scheduled settings."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:

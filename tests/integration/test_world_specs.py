@@ -164,7 +164,8 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     assert (code, "4 games" in text) == (0, True)
     path = tmp_path / "league.yaml"
     path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))
-    assert command("plan", "-f", str(path))[0] == 0
+    code, text = command("plan", "-f", str(path))
+    assert (code, "seat opponent: main plays against 0.5 present selves of main" in text) == (0, True)
     assert command("validate", "--env", str(path))[0] == 0
 
 
@@ -251,3 +252,4 @@ def test_the_plan_of_several_policies_has_a_branch_for_each(tmp_path: Path) -> N
     code, text = command("plan", "-f", str(path))
     assert code == 0
     assert ("SelectPolicy(policy=a)" in text, "SelectPolicy(policy=b)" in text) == (True, True)
+    assert "agents: pole_0 -> a, * -> b" in text.splitlines()

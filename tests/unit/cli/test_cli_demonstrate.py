@@ -101,3 +101,10 @@ def test_what_cannot_be_recorded_is_said(words: tuple[str, ...], told: str, lab:
     done = demonstrate(*words)
     assert done.exit_code == 2
     assert told in done.output
+
+
+def test_a_world_of_many_agents_is_refused_in_words(tmp_path: Path) -> None:
+    env = "{world: 'rlrun.worlds.cartpoles:CartPoles'}"
+    done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
+    assert done.exit_code == 2
+    assert "demonstrations are of one agent, and rlrun.worlds.cartpoles:CartPoles is a world of many" in done.output

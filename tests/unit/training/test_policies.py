@@ -11,6 +11,7 @@ from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.errors import CheckpointError, UsageError
+from rlrun.league.league_settings import SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
@@ -90,3 +91,24 @@ def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_l
         for _ in range(20):
             training.step()
     assert told == []
+
+
+def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom() -> None:
+    assert both(train=("a",)).described() == ["agents: pole_0 -> a, * -> b", "policy b: does not learn"]
+    assert Policies.alone(both().first).described() == []
+    scripted = {"rlrun.worlds.scripted:RandomLegal": 0.2}
+    seat = SeatSettings(plays_against="a", selves_of=("a", "b"), self_play_share=0.5, scripted=scripted)
+    league = Policies(
+        both().algorithms,
+        both().sampling,
+        mapping="rlrun.league.sides:alternate",
+        seats={"seat": seat, "mirror": SeatSettings(plays_against="b", self_play_share=1.0)},
+    )
+    assert league.described() == [
+        "agents: by rlrun.league.sides:alternate",
+        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.worlds.scripted:RandomLegal, "
+        "0.3 past selves of a, b (prioritized)",
+        "seat mirror: b plays against 1 present selves of b",
+        "league: a snapshot every 10 iterations, 10 past selves of each policy at most, "
+        "20 rating episodes against each",
+    ]

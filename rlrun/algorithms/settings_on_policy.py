@@ -10,7 +10,8 @@ class OnPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from each batch of fresh experience."""
 
     train_batch_size: PositiveInt = 2048
-    """Env steps that are collected for an update, over all workers and envs."""
+    """Env steps that are collected for an update, over all workers and envs. In a world of many agents each slot of the
+    policy counts as an env, whether an agent is in it or not."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
     seq_len: PositiveInt = 16

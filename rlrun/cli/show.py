@@ -54,6 +54,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
             _heading(view),
             configurations_table(summaries, metric, whole=whole),
             _trials_table(view, metric, mode, whole=whole),
+            _policies_table(view, best),
         ]
         parts += [
             _errors(view),
@@ -122,6 +123,26 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     return listed + left_out(len(ordered) - len(shown))
 
 
+def _policies_table(run: RunView, best: BestTrial | None) -> str:
+    """Returns what each policy of a world came to, in the best trial or in the first with results; "" without any."""
+    found = next((trial for trial in run.trials if best is not None and trial.name == best.trial), None)
+    trial = found or next((trial for trial in run.trials if trial.last_result), None)
+    last = {} if trial is None else trial.last_result
+    policies = dict.fromkeys(name.split("/")[1] for name in last if name.startswith("policies/"))
+    if trial is None or not policies:
+        return ""
+    columns = {
+        "return": "policies/{}/episode_return_mean",
+        "evaluation": "evaluation/policies/{}/episode_return_mean",
+        "agent steps": "policies/{}/agent_steps",
+        "minibatches": "policies/{}/sgd_steps",
+    }
+    rows = [[policy, *(last.get(name.format(policy)) for name in columns.values())] for policy in policies]
+    of_trial = f"policy of {trial.name}" if len(run.trials) > 1 else "policy"
+    headings, rows = without_empty_columns([of_trial, *columns], rows)
+    return table(headings, rows, stdout_width(), ["minibatches", "evaluation"])
+
+
 def _errors(run: RunView) -> str:
     """Returns what went wrong in each trial that failed, in few lines; error.txt has the rest."""
     failed = [trial for trial in run.trials if trial.error and not trial.is_damaged]
@@ -148,11 +169,13 @@ def _stops(run: RunView) -> str:
 
 
 def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
+    from rlrun.report.reading import DEFAULT_METRIC
     from rlrun.runs.outcome import shown_path
 
     if best is None:
         return f"no trial has a value of {metric} yet"
-    lines = [f"best: {cell_text(best.value)} by {best.trial}"]
+    what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
+    lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
     if best.checkpoint is not None:
         lines.append(f"  rlrun evaluate {shown_path(best.checkpoint)} --episodes 20")
     else:

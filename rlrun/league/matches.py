@@ -51,13 +51,19 @@ class Matches:
             seed: Seed of the games and of the actions.
             explore: Whether actions are drawn instead of the likeliest ones. In a world without chance two policies
                 that do not draw play the same game again and again.
+
+        Raises:
+            UsageError: Agents appear that are on no side, or that do not live once in each game.
         """
         total = Outcomes(0, 0, 0)
-        for mine in self._halves:
-            mapping = PolicyMapping((FIRST, SECOND), {**dict.fromkeys(mine, FIRST), "*": SECOND})
+        for mine, others in (self._halves, self._halves[::-1]):
+            mapping = PolicyMapping((FIRST, SECOND), {**dict.fromkeys(mine, FIRST), **dict.fromkeys(others, SECOND)})
             played = -(-episodes // 2)
             behaviors = {FIRST: first, SECOND: second}
-            result = evaluate_world(behaviors, self._world, mapping, {}, played, seed, explore=explore)
+            try:
+                result = evaluate_world(behaviors, self._world, mapping, {}, played, seed, explore=explore)
+            except UsageError as error:  # an agent that is on neither side, or a group of agents that is on both
+                raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
             ahead = self._points(result.policies[FIRST].returns, played)
             ahead -= self._points(result.policies[SECOND].returns, played)
             total += Outcomes(*(int(count) for count in ((ahead > 0).sum(), (ahead == 0).sum(), (ahead < 0).sum())))
@@ -65,7 +71,7 @@ class Matches:
 
     def _points(self, returns: list[float], games: int) -> NDArray[np.float64]:
         """Returns what a side was given in each game, from what each of its agents was given."""
-        if len(returns) % games:
+        if len(returns) != games * len(self._halves[0]):
             raise UsageError(
                 f"env {self._world.id}: {len(returns)} episodes of agents in {games} games: every agent has to live "
                 "once in each"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree
-from rlrun.errors import UsageError
+from rlrun.errors import TrainingFailed, UsageError
 from rlrun.registry import load_object
 
 SEEDS = 2**24
@@ -34,6 +35,7 @@ class ScriptedOpponent:
         found = load_object(path, "scripted opponent")
         if not callable(found):
             raise UsageError(f"the scripted opponent '{path}' cannot be called: it is a {type(found).__name__}")
+        self._path = path
         self._make: Callable[[int], Callable[[Any], Any]] = found if isinstance(found, type) else lambda seed: found
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
@@ -43,10 +45,20 @@ class ScriptedOpponent:
             observations: What all slots show.
             noise: A number from 0 to 1 for each slot, [B].
             slots: Those that act.
+
+        Raises:
+            TrainingFailed: It raises, or returns no numbers.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
-        return [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
+        try:
+            actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
+        except (Exception, SystemExit) as error:
+            told = "".join(traceback.format_exception(error)).rstrip()
+            raise TrainingFailed(f"the scripted opponent {self._path} raised:\n{told}") from error
+        if np.asarray(actions).dtype == object:
+            raise TrainingFailed(f"the scripted opponent {self._path} must return an action, not {actions[0]!r}")
+        return actions
 
 
 class ScriptedPlayer:

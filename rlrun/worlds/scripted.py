@@ -28,7 +28,13 @@ class RandomLegal:
         self._generator = np.random.default_rng(seed)
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action."""
+        """Returns an action.
+
+        Raises:
+            ValueError: The observation holds no action mask.
+        """
+        if not isinstance(observation, Mapping) or ACTION_MASK not in observation:
+            raise ValueError(f"RandomLegal moves by the {ACTION_MASK} of a Dict observation, and there is none")
         return int(self._generator.choice(np.flatnonzero(observation[ACTION_MASK])))
 
 

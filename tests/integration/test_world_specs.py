@@ -215,6 +215,9 @@ def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Pa
     run = str(done.directory.parent)
     code, text = command("show", run)
     assert (code, text.splitlines()[0]) == (0, "world: ppo + dqn on rlrun.worlds.cartpoles:CartPoles, 1 trial")
+    table = text.splitlines()[-6:-3]
+    assert table[0].split() == ["policy", "return", "evaluation", "agent", "steps", "minibatches"]
+    assert [row.split()[0] for row in table[1:]] == ["a", "b"]
     code, text = command("evaluate", run, "--episodes", "2")
     assert code == 0
     assert [line for line in text.splitlines() if line.startswith("policy")] == [

@@ -40,3 +40,25 @@ def test_both_play_each_side_in_half_of_the_games_rounded_up() -> None:
 def test_a_world_without_two_sides_is_refused() -> None:
     with pytest.raises(UsageError, match="need an even number of agents, not 3"):
         Matches(WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": 3}))
+
+
+@pytest.mark.parametrize(
+    ("player", "said"),
+    [
+        (
+            "rlrun.worlds.scripted:GreedyForager",
+            "no games of two sides can be played in it: mapping: agent 'forager_12'",
+        ),
+        (f"{__name__}:first_move", r"4 episodes of agents in 2 games: every agent has to live once in each"),
+    ],
+)
+def test_a_world_in_which_agents_are_born_or_missing_is_refused(player: str, said: str) -> None:
+    forager = ScriptedPlayer(player, np.dtype(np.int64), (), 0)
+    world = WorldConfig(world="rlrun.worlds.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
+    with pytest.raises(UsageError, match=said):
+        Matches(world).play(forager, forager, 4, seed=0)
+
+
+def first_move(observation: object) -> int:
+    """Stays where it is."""
+    return 0

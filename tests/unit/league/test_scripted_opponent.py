@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.errors import TrainingFailed, UsageError
 from rlrun.league.scripted_opponent import ScriptedOpponent, undecided
 
 
@@ -28,3 +28,16 @@ def test_a_name_that_means_nothing_is_refused() -> None:
         ScriptedOpponent("rlrun.worlds.scripted:RandomLega")
     with pytest.raises(UsageError, match="cannot be called"):
         ScriptedOpponent("rlrun.worlds.scripted:_FULL")
+
+
+def no_action(observation: np.ndarray) -> None:
+    """Forgets to return one."""
+
+
+def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own() -> None:
+    observations, noise = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
+    told = r"RandomLegal raised:\n(.|\n)*moves by the action_mask of a Dict observation, and there is none"
+    with pytest.raises(TrainingFailed, match=told):
+        ScriptedOpponent("rlrun.worlds.scripted:RandomLegal").decide(observations, noise, [0, 1])
+    with pytest.raises(TrainingFailed, match="no_action must return an action, not None"):
+        ScriptedOpponent(f"{__name__}:no_action").decide(observations, noise, [1])

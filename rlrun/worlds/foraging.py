@@ -18,6 +18,10 @@ FORAGER, HUNTER = "forager", "hunter"
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [-1, 1], [1, -1], [1, 1]])
 """Rows and columns that each action moves an agent: stay, up, down, left, right, and for hunters the diagonals."""
 
+CELL_PIXELS = 16
+COLORS = np.array([[235, 235, 225], [120, 180, 80], [60, 100, 200], [200, 60, 50]], np.uint8)
+"""Colors (red, green, blue) of cells that are empty, or hold food, a forager, or a hunter."""
+
 ENTITIES = 6
 """Agents that an observation holds: the nearest ones, E."""
 _FEATURES = 4
@@ -257,6 +261,14 @@ class Foraging(World):
             if is_dead.any():
                 population.keep(~is_dead)
         return WorldStep(observations, rewards, terminateds, truncateds, infos, ended)
+
+    def render(self) -> NDArray[np.uint8]:
+        """Returns a picture of the grid; a cell has the color of a hunter on it, else of a forager, else of food."""
+        cells = self._food.astype(np.int64)
+        for color, population in enumerate(self._populations.values(), 2):
+            cells[tuple(population.places.T)] = color
+        picture: NDArray[np.uint8] = COLORS[np.kron(cells, np.ones((CELL_PIXELS, CELL_PIXELS), np.int64))]
+        return picture
 
     def _begin(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)

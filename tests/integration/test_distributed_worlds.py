@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stub_workers import actor_pids
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import WorldSamplingSettings
@@ -18,6 +20,7 @@ from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.impala import Impala
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
@@ -121,6 +124,36 @@ def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_pat
         np.testing.assert_array_equal(training.trainees[1].learner.flat(), frozen)
     assert after["policies/foragers/sgd_steps"] > result["policies/foragers/sgd_steps"]
     assert after["policies/hunters/agent_steps"] > result["policies/hunters/agent_steps"]
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_path: Path) -> None:
+    sampling = WorldSamplingSettings(
+        num_workers=2, num_envs_per_worker=3, rollout_fragment_length=13, min_env_steps_per_iteration=100
+    )
+    policies = Policies(
+        {"main": made(PPO, {**ON_POLICY, "train_batch_size": 96})},
+        sampling,
+        mapping="rlrun.league.sides:alternate",
+        seats={"opponent": SeatSettings(plays_against="main", scripted={"rlrun.worlds.scripted:RandomLegal": 0.2})},
+        league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=2),
+    )
+    game = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+    with Training(game, policies, seed=3) as training:
+        for _ in range(2):
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(2)]
+    others = set(actor_pids())
+    with Training(game, policies, seed=3) as training:
+        training.load(read_checkpoint(tmp_path / "checkpoint"))
+        found = [numbers(training.step())]
+        os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
+        found.append(numbers(training.step()))
+        assert training.workers.lost_nothing
+    assert [row.pop("worker_restarts") for row in found] == [0, 1]
+    assert [row.pop("worker_restarts") for row in expected] == [0, 0]
+    assert found == expected
 
 
 def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all_and_ends_with_the_last() -> None:

@@ -13,6 +13,8 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds
 from rlrun.training.training import Training
+from rlrun.worlds.array_worlds import ArrayStep
+from rlrun.worlds.cartpoles import CartPoleArrays
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
@@ -92,8 +94,41 @@ def test_a_world_that_exits_is_an_error_of_the_world() -> None:
         train(wrong)
 
 
-def train(wrong: dict[str, Any]) -> None:
-    world = WorldConfig(world=f"{__name__}:Wrong", kwargs=wrong)
+class WrongArrays(CartPoleArrays):
+    """In its third step it pays the second pole of world 1 a reward that is no number, or exits."""
+
+    def __init__(self, num_worlds: int, wrong: str) -> None:
+        super().__init__(num_worlds)
+        self.wrong, self.taken = wrong, 0
+
+    def step(self, actions: Mapping[str, Any]) -> ArrayStep:
+        shown = super().step(actions)
+        self.taken += 1
+        if self.taken == 3 and self.wrong == "exit":
+            raise SystemExit(0)
+        if self.taken == 3:
+            shown.groups["pole"].rewards[1, 1] = np.inf
+        return shown
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            "reward",
+            rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3, agent 'pole_1' of policy default: "
+            "the reward must be a finite number, not inf",
+        ),
+        ("exit", rf"world 1 in step 3 of episode 0 with seed {SEEDS.seed(1, 0)}\)"),
+    ],
+)
+def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, said: str) -> None:
+    with pytest.raises(EnvError, match=said):
+        train({"wrong": wrong}, "WrongArrays")
+
+
+def train(wrong: dict[str, Any], world_class: str = "Wrong") -> None:
+    world = WorldConfig(world=f"{__name__}:{world_class}", kwargs=wrong)
     settings = {"num_envs_per_worker": 2, "rollout_fragment_length": 7, "train_batch_size": 28, "minibatch_size": 28}
     with Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}}))) as training:
         for _ in range(5):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlrun.data.tree import leaves
 from rlrun.envs.vector_env import EpisodeSeeds
-from rlrun.worlds.foraging import FORAGER, HUNTER, Foraging
+from rlrun.worlds.foraging import COLORS, FORAGER, HUNTER, Foraging
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.scripted import GreedyForager
@@ -132,6 +132,19 @@ def test_a_hunter_s_meal_is_a_forager_s_death_which_ends_the_world_if_it_was_the
     assert step.terminateds == {"forager_0": True, "hunter_0": True}
     assert step.ended
     assert (world.deaths[FORAGER], world.living[HUNTER]) == (1, 1)
+
+
+def test_a_picture_shows_hunters_before_foragers_before_food() -> None:
+    world = Foraging(size=2, foragers=1, hunters=1, food=4, growth=0)
+    seen: Any = world.reset(3)
+    cells = world.render()[8::16, 8::16]
+    away = seen["forager_0"]["entities"][0, :2] != 0.0
+    found = [tuple(color) for color in cells.reshape(-1, 3).tolist()]
+    food, forager, hunter = (tuple(color) for color in COLORS[1:].tolist())
+    assert away.any()  # they stand on different cells
+    assert sorted(found) == sorted([food, food, forager, hunter])
+    world.step({"forager_0": 0, "hunter_0": 0})
+    assert [tuple(color) for color in world.render()[8::16, 8::16].reshape(-1, 3).tolist()].count(food) == 2
 
 
 @pytest.mark.parametrize("seed", range(3))

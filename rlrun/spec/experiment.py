@@ -50,14 +50,14 @@ _ENDINGS = {
     "unbeaten_rate": "not lost, for `expect`, which holds metrics to their least value",
 }
 _AS = {
-    "": "games against the opponent of `evaluation.against`",
-    "first/": "of them as the side of the world's first agent",
-    "second/": "of them as the other side",
+    "": "against the opponent of `evaluation.against`",
+    "first/": "against it as the side of the world's first agent",
+    "second/": "against it as the other side",
 }
 
 AGAINST_METRICS = tuple(
-    Metric(f"evaluation/against/{side}{rate}", "", f"Part of the {games} that were {ending}")
-    for side, games in _AS.items()
+    Metric(f"evaluation/against/{side}{rate}", "", f"Part of the games {which} that were {ending}")
+    for side, which in _AS.items()
     for rate, ending in _ENDINGS.items()
 )
 """What an evaluation against an opponent reports; null for a side that no policy plays which learns."""

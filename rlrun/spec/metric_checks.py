@@ -35,7 +35,9 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
         learns: What learns.
         in_world: Whether that is in a world of many agents.
     """
-    measured = [*EVALUATION_METRICS, *(policy_evaluation_metrics(learns.algorithms) if in_world else ())]
+    measured = list(EVALUATION_METRICS)
+    if in_world:
+        measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS]
     return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 
@@ -53,9 +55,8 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
     known, measured = reported_metrics(learns, in_world=in_world)
     evaluation = data.get("evaluation")
     if evaluation is not None:
-        known += measured
-    if isinstance(evaluation, Mapping) and evaluation.get("against") is not None:
-        known += AGAINST_METRICS
+        has_opponent = isinstance(evaluation, Mapping) and evaluation.get("against") is not None
+        known += [metric for metric in measured if has_opponent or metric not in AGAINST_METRICS]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section

@@ -285,7 +285,7 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
         SpecError: Settings are not valid.
         UsageError: There is no such algorithm.
     """
-    _refuse_absurd_numbers(spec.get("policies"))
+    refuse_absurd_numbers(spec.get("policies"))
     return Policies.from_data({**spec, "config": demand_settings(spec)})
 
 
@@ -311,7 +311,7 @@ def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     config = spec.get("config")
     if not isinstance(config, dict):
         raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
-    _refuse_absurd_numbers(config)
+    refuse_absurd_numbers(config)
     return config
 
 
@@ -319,9 +319,14 @@ LARGEST_NUMBER = 2**53
 """A whole number that no setting reaches, and with which sizes overflow."""
 
 
-def _refuse_absurd_numbers(value: Any) -> None:
+def refuse_absurd_numbers(value: Any) -> None:
+    """Refuses settings with whole numbers beyond `LARGEST_NUMBER`.
+
+    Raises:
+        CheckpointError: There is one.
+    """
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            _refuse_absurd_numbers(item)
+            refuse_absurd_numbers(item)
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
         raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")

@@ -66,9 +66,11 @@ class SavedOpponent:
             view: What their world is besides.
 
         Raises:
+            CheckpointError: Its settings have numbers that no setting reaches.
             CheckpointRefused: Its algorithm or its network is code of somebody's own.
             UsageError: It does not fit these agents.
         """
+        checkpointing.refuse_absurd_numbers(dict(self.config))
         refuse_demands(policy_demands({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
         try:
             algorithm = PolicySpec.from_data({"algorithm": self.algorithm, "config": self.config}).learns_by()
@@ -86,7 +88,7 @@ class SavedOpponent:
             behavior.load(weights)
             if weights.filters:
                 behavior.filtered(empty_batch(spaces.observation, 1))
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(f"does not fit agents with {spaces}: {error}") from error
         return FrozenPolicy(policy.behavior, weights, self.to_data())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithm_config import SamplingSettings
 from rlrun.algorithms.dqn import DQN
@@ -18,11 +20,14 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.cli.main import cli
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import CheckpointError, CheckpointRefused, UsageError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.league.ratings import total
+from rlrun.league.ratings import Outcomes, total
 from rlrun.training.policies import Policies
+from rlrun.training.saved_opponents import saved_spaces
 from rlrun.training.training import Training
+from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
 GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
@@ -343,6 +348,64 @@ def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(
         pytest.raises(UsageError, match="both policies are of one side"),
     ):
         training.versus(training, policy="first", opponent_policy="first")
+
+
+class Search(World):
+    """Two hunters look into one of two holes each while the prey hides in one of three: found or not after a step."""
+
+    possible_agents = ("hunter_0", "hunter_1", "prey_0")
+
+    def spaces(self, agent: str) -> Spaces:
+        is_hunter = agent.startswith("hunter")
+        return Spaces(Box(-1.0, 1.0, (2 if is_hunter else 1,)), Discrete(2 if is_hunter else 3))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        return {
+            agent: np.zeros(self.spaces(agent).observation.shape or (), np.float32) for agent in self.possible_agents
+        }
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        is_found = actions["prey_0"] in (actions["hunter_0"], actions["hunter_1"])
+        paid = {agent: float(is_found == agent.startswith("hunter")) for agent in self.possible_agents}
+        return WorldStep(self.reset(0), paid, dict.fromkeys(paid, True), {}, {}, True)
+
+
+def hunt(agent: str, episode: int) -> str:
+    """Hunters learn in even episodes, and the prey in odd ones."""
+    kind = agent.partition("_")[0]
+    return kind if (kind == "hunter") == (episode % 2 == 0) else f"past_{kind}"
+
+
+def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(tmp_path: Path) -> None:
+    policies = Policies(
+        {"hunter": ppo(), "prey": ppo()},
+        sampling(),
+        mapping=f"{__name__}:hunt",
+        seats={
+            "past_prey": SeatSettings(plays_against="hunter", selves_of=("prey",), scripted={f"{__name__}:hides": 0.3}),
+            "past_hunter": SeatSettings(plays_against="prey", selves_of=("hunter",)),
+        },
+        league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=6),
+    )
+    with Training(WorldConfig(world=f"{__name__}:Search"), policies, seed=0) as training:
+        for _ in range(2):
+            result = training.step()
+        training.save(tmp_path / "checkpoint")
+        found = training.content(spec_of(training)).state["league"]["state"]["table"]["payoffs"]
+        against_script = training.versus(f"{__name__}:hides", 4, policy="hunter")
+    assert {tuple(sorted({each["first"][:4], each["second"][:4]})) for each in found} == {
+        ("hunt", "prey"),
+        ("hunt", f"{__name__}"[:4]),
+    }
+    assert all(each["wins"] + each["draws"] + each["losses"] == 6 for each in found)
+    assert {"league/elo_hunter", "league/elo_prey"} <= result.keys()
+    assert against_script == {"first": Outcomes(0, 0, 4)}  # the third hole is none that hunters look into
+    assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == ("Box(-1.0, 1.0, (1,), float32)", "Discrete(3)")
+
+
+def hides(observation: Any) -> int:
+    """Hides where no hunter looks."""
+    return 2
 
 
 def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium() -> None:

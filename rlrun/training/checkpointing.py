@@ -3,7 +3,7 @@
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
               workers        places of the envs, counters
-              league         where there are seats: pool and pay-offs
+              league         where there are seats: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
 A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
@@ -158,9 +158,9 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     """
     parameters = trainee.policy.parameters
     try:
-        flat = parameters.from_named(_finite_tensors(content, f"policies/{trainee.name}"))
+        flat = parameters.from_named(finite_tensors(content, f"policies/{trainee.name}"))
         if trainee.learner.target() is not None:
-            trainee.learner.load_target(parameters.from_named(_finite_tensors(content, f"targets/{trainee.name}")))
+            trainee.learner.load_target(parameters.from_named(finite_tensors(content, f"targets/{trainee.name}")))
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
     trainee.learner.load_flat(flat)
@@ -174,7 +174,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     """
     stem = f"optimizers/{trainee.name}"
     try:
-        named = _finite_tensors(content, stem)
+        named = finite_tensors(content, stem)
         for name, own in trainee.learner.optimizer_state().items():
             if named[name].shape != own.shape or named[name].dtype != own.dtype:
                 found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
@@ -184,20 +184,31 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     trainee.learner.load_optimizer_state(named)
 
 
-def _finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
+def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
     """Returns the tensors of a file.
 
     Raises:
         KeyError: There is no such file.
         ValueError: A tensor is not of 32-bit floats, or has numbers that are not finite.
     """
-    named = content.tensors[stem]
-    for name, tensor in named.items():
-        if tensor.dtype != np.float32:
-            raise ValueError(f"{stem}: {name} is of {tensor.dtype}, not of float32")
-        if not np.isfinite(tensor).all():
-            raise ValueError(f"{stem}: {name} has numbers that are not finite")
-    return named
+    return {name: finite(tensor, f"{stem}: {name}") for name, tensor in content.tensors[stem].items()}
+
+
+def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Returns a tensor that was saved.
+
+    Args:
+        tensor: The tensor.
+        name: What the message calls it.
+
+    Raises:
+        ValueError: It is not of 32-bit floats, or has numbers that are not finite.
+    """
+    if tensor.dtype != np.float32:
+        raise ValueError(f"{name} is of {tensor.dtype}, not of float32")
+    if not np.isfinite(tensor).all():
+        raise ValueError(f"{name} has numbers that are not finite")
+    return tensor
 
 
 def as_version_2(content: Content) -> Content:
@@ -274,7 +285,7 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
         SpecError: Settings are not valid.
         UsageError: There is no such algorithm.
     """
-    _refuse_absurd_numbers(spec.get("policies"))
+    refuse_absurd_numbers(spec.get("policies"))
     return Policies.from_data({**spec, "config": demand_settings(spec)})
 
 
@@ -300,7 +311,7 @@ def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     config = spec.get("config")
     if not isinstance(config, dict):
         raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
-    _refuse_absurd_numbers(config)
+    refuse_absurd_numbers(config)
     return config
 
 
@@ -308,9 +319,14 @@ LARGEST_NUMBER = 2**53
 """A whole number that no setting reaches, and with which sizes overflow."""
 
 
-def _refuse_absurd_numbers(value: Any) -> None:
+def refuse_absurd_numbers(value: Any) -> None:
+    """Refuses settings with whole numbers beyond `LARGEST_NUMBER`.
+
+    Raises:
+        CheckpointError: There is one.
+    """
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            _refuse_absurd_numbers(item)
+            refuse_absurd_numbers(item)
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
         raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")

@@ -17,7 +17,7 @@ from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.league.league import LEAGUE_METRICS
-from rlrun.league.matches import Matches
+from rlrun.league.matches import SIDES, Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
@@ -25,11 +25,18 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
 from rlrun.training.assembly import assemble, policies_in_world
-from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
+from rlrun.training.checkpointing import (
+    saved_policies,
+    saved_training,
+    section_state,
+    trainee_tensors,
+    update_executor_of,
+)
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
+from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.world_config import WorldConfig
 
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from rlrun.league.ratings import Outcomes
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
+    from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.rollout.worker_set import WorkerSet
     from rlrun.training.acting import ActingPolicy
 
@@ -89,6 +97,7 @@ class Training:
         self.env_slots_restarted = 0
         self.is_restored_in_part = False
         self.unsaved: tuple[str, ...] = ()
+        self._copied_opponents: Mapping[str, SavedOpponent] = {}
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
@@ -180,50 +189,95 @@ class Training:
         explore: bool = False,
         policy: str = "",
         opponent_policy: str = "",
-    ) -> Outcomes:
-        """Returns how games of a policy against an opponent ended in this world, each side played in half of them.
+    ) -> dict[str, Outcomes]:
+        """Returns how games against an opponent ended in this world, by the side that one's own policy played.
+
+        Sides are `first` and `second`: those of the agents that the mapping tells apart. A policy plays those that the
+        mapping gives it.
 
         Args:
             opponent: Another training, or package.module:Name of a scripted opponent.
-            episodes: How many games, rounded up to an even number.
+            episodes: How many games, as many on each side; rounded up to an even number where there are two.
             seed: Seed of the games.
             explore: Whether policies draw their actions. In a world without chance two that do not play the same game
                 again and again.
-            policy: Which policy plays; "" for the first.
-            opponent_policy: Which policy of the other training plays; "" for the first.
+            policy: Which policy plays; "" for the first of each side that learns.
+            opponent_policy: Which policy of the other training plays, likewise.
 
         Raises:
             UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
         """
+        matches = self._matches()
+        pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
+        theirs = matches if isinstance(opponent, str) else opponent._matches()
+        for side in SIDES:
+            mine = self._playing(side, policy, matches)
+            spaces = matches.spaces[other_side(side)]
+            other: ActsInWorld | None
+            if isinstance(opponent, str):
+                example = np.asarray(spaces.action.sample())
+                other = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+            else:
+                other = opponent._playing(other_side(side), opponent_policy, theirs, spaces)
+            if mine is not None and other is not None:
+                pairs[side] = mine, other
+        if not pairs:
+            raise UsageError("both policies are of one side, and never meet")
+        games = -(-episodes // len(pairs))
+        return {
+            side: matches.play(mine, other, games, seed, sides=(side,), explore=explore)[side]
+            for side, (mine, other) in pairs.items()
+        }
+
+    def _playing(self, side: str, policy: str, matches: Matches, spaces: Spaces | None = None) -> BehaviorPolicy | None:
+        """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.
+
+        Raises:
+            UsageError: There is no policy of this name, or its spaces are others than `spaces`.
+        """
+        named = (policy,) if policy else self.policies.trained
+        acting = next((self._acting_for(name) for name in named if side in matches.sides_of(name)), None)
+        if policy and acting is None:
+            self._acting_for(policy)  # raises where there is no such policy
+        if acting is None:
+            return None
+        if spaces is not None and acting.trainee.spaces != spaces:
+            raise UsageError(
+                f"the policies cannot play one another: one has {acting.trainee.spaces}, and agents on that side have "
+                f"{spaces}"
+            )
+        return acting.behavior()
+
+    def check_sides(self) -> None:
+        """Makes sure that there are two sides to play against one another.
+
+        Raises:
+            UsageError: The env has one agent, or its agents are not two sides.
+        """
+        self._matches()
+
+    def _matches(self) -> Matches:
+        """Returns what plays games in this world.
+
+        Raises:
+            UsageError: It is none, or does not have two sides.
+        """
         world = self.env.in_evaluation()
         if not isinstance(world, WorldConfig):
             raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
-        mine = self._acting_for(policy)
-        behavior: ActsInWorld
-        if isinstance(opponent, str):
-            example = np.asarray(mine.trainee.spaces.action.sample())
-            behavior = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
-        else:
-            other = opponent._acting_for(opponent_policy)
-            if other.trainee.spaces != mine.trainee.spaces:
-                raise UsageError(
-                    f"the policies cannot play one another: one has {mine.trainee.spaces}, the other "
-                    f"{other.trainee.spaces}"
-                )
-            behavior = other.behavior()
-        return Matches(world).play(mine.behavior(), behavior, episodes, seed, explore=explore)
+        return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
     def _acting_for(self, policy: str) -> ActingPolicy:
-        """Returns what acts for a policy, "" for the first.
+        """Returns what acts for a policy.
 
         Raises:
             UsageError: There is no such policy.
         """
         acting = self._started().acting
-        name = policy or next(iter(acting))
-        if name not in acting:
-            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, acting)}; there are {', '.join(acting)}")
-        return acting[name]
+        if policy not in acting:
+            known = ", ".join(acting)
+            raise UsageError(f"there is no policy {policy!r}{did_you_mean(policy, acting)}; there are {known}")
+        return acting[policy]
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.
@@ -370,7 +424,12 @@ class Training:
             if self.update_executor is None:
                 self.update_executor = self._chosen_update_executor()
             self._running = assemble(
-                self.env, self.policies, self.seed, self._announce, update_executor=self.update_executor
+                self.env,
+                self.policies,
+                self.seed,
+                self._announce,
+                update_executor=self.update_executor,
+                copied=self._copied_opponents,
             )
             self._running.broadcast()
         return self._running
@@ -448,6 +507,7 @@ class Training:
                 "algorithm": self.policies.title,
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
+                **self._spaces_in_words(),
                 "update_executor": self.update_executor,
                 "iteration": running.iteration,
                 "env_steps": running.workers.counts.env_steps,
@@ -457,6 +517,18 @@ class Training:
             tensors={stem: named for own in running.trainees for stem, named in trainee_tensors(own).items()},
             state=running.sections(),
         )
+
+    def _spaces_in_words(self) -> dict[str, Any]:
+        """Returns what a manifest says of the spaces of each policy of a world."""
+        if not isinstance(self.env, WorldConfig):
+            return {}
+        spaces = self._started().spaces()
+        return {
+            "policies": {
+                policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
+                for policy, own in spaces.items()
+            }
+        }
 
     def load(self, content: Content, *, eager: bool = False) -> None:
         """Goes on where a checkpoint left off.
@@ -472,6 +544,8 @@ class Training:
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
             CheckpointError: It does not fit this env or network.
         """
+        if "league" in content.state:
+            self._copied_opponents = copied_opponents(section_state(content.state, "league"))
         began_with = update_executor_of(content.manifest)
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithm_config import SamplingSettings
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.cli.main import cli
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import CheckpointError, CheckpointRefused, UsageError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.ratings import Outcomes, total
 from rlrun.training.policies import Policies
+from rlrun.training.saved_opponents import saved_spaces
 from rlrun.training.training import Training
+from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
 GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+PENNIES = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
 RANDOM = "rlrun.worlds.scripted:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
 TIMES = ("time", "per_s")
@@ -92,9 +103,10 @@ def test_results_tell_of_the_league_and_all_of_it_is_declared() -> None:
     with Training(GAME, with_exploiter(), seed=0) as training:
         first, second = training.step(), training.step()
     told = {name for name in second if name.startswith("league/")}
-    assert told == {"league/members", "league/elo_main", "league/elo_exploiter", "league/win_rate_against_pool"}
+    rated = {f"league/{what}_{policy}" for what in ("elo", "win_rate") for policy in ("main", "exploiter")}
+    assert told == {"league/members", *rated}
     assert (first["league/members"], second["league/members"]) == (4, 4)
-    assert 0.0 <= second["league/win_rate_against_pool"] <= 1.0
+    assert all(0.0 <= second[f"league/win_rate_{policy}"] <= 1.0 for policy in ("main", "exploiter"))
     assert second["agent_steps"] > second["policies/main/agent_steps"] + second["policies/exploiter/agent_steps"]
     assert not any(name.startswith("policies/opponent") for name in second)
 
@@ -163,13 +175,253 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
         Training.restore(tmp_path / "checkpoint")
     with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
         against_script = restored.versus(RANDOM, 6, policy="exploiter")
-        assert against_script.games == 6
+        assert [own.games for own in against_script.values()] == [3, 3]
         against_other = restored.versus(restored, 5, opponent_policy="exploiter", explore=True)
-        assert against_other.games == 6
+        assert total(against_other.values()).games == 6
         assert restored.versus(restored, 5, opponent_policy="exploiter", explore=True) == against_other
         with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
             restored.versus(RANDOM, policy="exploitr")
         assert numbers(restored.step()) == expected
+
+
+@pytest.fixture(scope="module")
+def old_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with two checkpoints of tic-tac-toe: of one policy with a filter, and of two."""
+    folder = tmp_path_factory.mktemp("old")
+    filtered = Policies({"both": ppo(normalize_observations=True)}, sampling(), mapping={"*": "both"})
+    dqn = DQN(DQN.Config.parse({"learning_starts": 20, "model": {"hiddens": [4]}, "compile": False}))
+    for name, policies in (
+        ("one", filtered),
+        ("two", Policies({"left": ppo(), "right": dqn}, sampling(), mapping={"x": "left", "o": "right"})),
+    ):
+        with Training(GAME, policies, seed=1) as training:
+            training.step()
+            training.save(folder / name)
+    return folder
+
+
+def against(*checkpoints: str) -> Policies:
+    shares = dict.fromkeys(checkpoints, 0.3)
+    return self_play(checkpoints=shares, self_play_share=0.1, league={"rating_episodes": 4})
+
+
+def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(old_runs: Path) -> None:
+    one, right = str(old_runs / "one"), f"{old_runs / 'two'}:right"
+    with Training.restore(old_runs / "one", eager=True) as saved, Training(GAME, against(one, right)) as training:
+        seat = training._started().seats()["opponent"]
+        members = {member.name: member for member in seat._members.values()}
+        weights, moments = members[one].weights, saved.trainee.filters.moments
+        assert weights is not None
+        np.testing.assert_array_equal(weights.acting, saved.trainee.learner.acting_flat())
+        assert weights.filters.keys() == moments.keys() != set()
+        for name, own in moments.items():
+            np.testing.assert_equal(weights.filters[name].state(), own.state())
+        assert members[right].weights is not None
+        for _ in range(2):
+            training.step()
+        games = training.content(spec_of(training)).state["league"]["state"]["table"]
+    played = {
+        (each["first"], each["second"]): each["wins"] + each["draws"] + each["losses"] for each in games["payoffs"]
+    }
+    assert played["main:2", one] == played["main:2", right] == 4
+    assert {one, right} < set(games["ratings"])
+    assert (one, right) not in played
+
+
+def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(old_runs: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    shutil.copytree(old_runs / "one", gone)
+    with Training(GAME, against(str(gone)), seed=4) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(2)]
+    shutil.rmtree(gone)
+    with pytest.raises(CheckpointRefused, match=r"seats\.opponent\.checkpoints .*gone is a place to read from"):
+        Training.restore(tmp_path / "checkpoint")
+    with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
+        assert [numbers(restored.step()) for _ in range(2)] == expected
+    with Training(GAME, against(str(gone))) as training, pytest.raises(CheckpointError, match="gone"):
+        training.step()
+
+
+def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path: Path) -> None:
+    content = read_checkpoint(old_runs / "one")
+    content.spec["policies"]["both"]["algorithm"] = "somebodys_own:Algorithm"
+    write_checkpoint(tmp_path / "strange", content)
+    with (
+        Training(GAME, against(str(tmp_path / "strange"))) as training,
+        pytest.raises(CheckpointRefused, match="somebodys_own:Algorithm is code that would be run"),
+    ):
+        training.step()
+
+
+def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path) -> None:
+    with Training(GAME, against(str(old_runs / "one"))) as training:
+        content = training.content(spec_of(training))
+    (copied,) = content.state["league"]["state"]["checkpoints"].values()
+    name = next(iter(copied["tensors"]))
+    copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
+    with (
+        Training(GAME, against(str(old_runs / "one"))) as restored,
+        pytest.raises(CheckpointError, match=r"section of its league cannot be used: .* not finite"),
+    ):
+        restored.load(content)
+
+
+def test_a_policy_and_a_checkpoint_of_one_name_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"seats\.opponent\.checkpoints: 'main' is a policy; of a folder write './main'"
+    ):
+        against("main")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("missing", r"spec.yaml:8:29: try.seats.opponent.checkpoints.missing: .*missing"),
+        ("{old}/two", r"spec.yaml:8:29: .*two holds 2 policies: name one, for instance .*two:left"),
+        ("{old}/two:rihgt", r"spec.yaml:8:29: .*two has no policy 'rihgt'; did you mean 'right'\?; it has left, right"),
+        (
+            "{old}/one",
+            r"spec.yaml:8:29: .*one: acts on .*MultiBinary\(9\).* have .*MultiBinary\(7\).* and Discrete\(7\)",
+        ),
+    ],
+)
+def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
+    written: str, told: str, old_runs: Path, tmp_path: Path
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    world = "ConnectFour" if written == "{old}/one" else "TicTacToe"
+    spec.write_text(
+        f"""\
+try:
+  env: {{world: "rlrun.worlds.board_games:{world}"}}
+  policies: {{main: {{algorithm: ppo}}}}
+  mapping: rlrun.league.sides:alternate
+  seats:
+    opponent:
+      plays_against: main
+      checkpoints: {{        "{written.format(old=old_runs)}": 0.2}}
+  stop: {{env_steps: 100}}
+"""
+    )
+    done = CliRunner().invoke(cli, ["validate", str(spec)])
+    assert done.exit_code == 2
+    assert re.search(told, " ".join(done.output.split())), done.output
+
+
+def with_roles(share: float) -> Policies:
+    """Returns two policies of matching pennies, of which each meets the other one's selves."""
+    settings = {"train_batch_size": 128, "minibatch_size": 128, "num_epochs": 2, "lr": 1e-2, "entropy_coeff": 0.3}
+    return Policies(
+        {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
+        sampling(num_envs_per_worker=16, rollout_fragment_length=8, min_env_steps_per_iteration=256),
+        mapping="rlrun.league.sides:alternate_roles",
+        seats={
+            "first_opponent": SeatSettings(
+                plays_against="first", selves_of=("second",), self_play_share=share, matchmaking="uniform"
+            ),
+            "second_opponent": SeatSettings(
+                plays_against="second", selves_of=("first",), self_play_share=share, matchmaking="uniform"
+            ),
+        },
+        league=LeagueSettings(snapshot_every=2, pool=6, rating_episodes=10),
+    )
+
+
+def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone() -> None:
+    with Training(PENNIES, with_roles(0.5), seed=0) as training:
+        for _ in range(2):
+            result = training.step()
+        found = training.content(spec_of(training)).state["league"]["state"]["table"]
+        by_side = training.versus(training, 20)
+    assert {(each["first"][:-2], each["second"][:-2]) for each in found["payoffs"]} == {
+        ("first", "second"),
+        ("second", "first"),
+    }
+    assert all(each["wins"] + each["losses"] == 10 for each in found["payoffs"])
+    assert result["policies/first/agent_steps"] > 0 < result["policies/second/agent_steps"]
+    assert by_side["first"] == by_side["second"].swapped()
+    assert by_side["first"].games == 10
+    with (
+        Training(PENNIES, with_roles(0.5), seed=0) as training,
+        pytest.raises(UsageError, match="both policies are of one side"),
+    ):
+        training.versus(training, policy="first", opponent_policy="first")
+
+
+class Search(World):
+    """Two hunters look into one of two holes each while the prey hides in one of three: found or not after a step."""
+
+    possible_agents = ("hunter_0", "hunter_1", "prey_0")
+
+    def spaces(self, agent: str) -> Spaces:
+        is_hunter = agent.startswith("hunter")
+        return Spaces(Box(-1.0, 1.0, (2 if is_hunter else 1,)), Discrete(2 if is_hunter else 3))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        return {
+            agent: np.zeros(self.spaces(agent).observation.shape or (), np.float32) for agent in self.possible_agents
+        }
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        is_found = actions["prey_0"] in (actions["hunter_0"], actions["hunter_1"])
+        paid = {agent: float(is_found == agent.startswith("hunter")) for agent in self.possible_agents}
+        return WorldStep(self.reset(0), paid, dict.fromkeys(paid, True), {}, {}, True)
+
+
+def hunt(agent: str, episode: int) -> str:
+    """Hunters learn in even episodes, and the prey in odd ones."""
+    kind = agent.partition("_")[0]
+    return kind if (kind == "hunter") == (episode % 2 == 0) else f"past_{kind}"
+
+
+def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(tmp_path: Path) -> None:
+    policies = Policies(
+        {"hunter": ppo(), "prey": ppo()},
+        sampling(),
+        mapping=f"{__name__}:hunt",
+        seats={
+            "past_prey": SeatSettings(plays_against="hunter", selves_of=("prey",), scripted={f"{__name__}:hides": 0.3}),
+            "past_hunter": SeatSettings(plays_against="prey", selves_of=("hunter",)),
+        },
+        league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=6),
+    )
+    with Training(WorldConfig(world=f"{__name__}:Search"), policies, seed=0) as training:
+        for _ in range(2):
+            result = training.step()
+        training.save(tmp_path / "checkpoint")
+        found = training.content(spec_of(training)).state["league"]["state"]["table"]["payoffs"]
+        against_script = training.versus(f"{__name__}:hides", 4, policy="hunter")
+    assert {tuple(sorted({each["first"][:4], each["second"][:4]})) for each in found} == {
+        ("hunt", "prey"),
+        ("hunt", f"{__name__}"[:4]),
+    }
+    assert all(each["wins"] + each["draws"] + each["losses"] == 6 for each in found)
+    assert {"league/elo_hunter", "league/elo_prey"} <= result.keys()
+    assert against_script == {"first": Outcomes(0, 0, 4)}  # the third hole is none that hunters look into
+    assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == ("Box(-1.0, 1.0, (1,), float32)", "Discrete(3)")
+
+
+def hides(observation: Any) -> int:
+    """Hides where no hunter looks."""
+    return 2
+
+
+def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium() -> None:
+    """Each side shows heads half of the time in equilibrium; against its own side's selves it would always do so."""
+    shown = np.zeros((1000, 1), np.float32)
+    heads = []
+    with Training(PENNIES, with_roles(0.5), seed=0) as training:
+        for iteration in range(30):
+            training.step()
+            for acting in training._started().acting.values():
+                behavior = acting.behavior()
+                behavior.begin_episodes(np.zeros(len(shown), np.bool_))
+                heads.append(np.mean(behavior.actions(shown, np.random.default_rng(iteration)) == 0))
+    first, second = np.array(heads).reshape(-1, 2)[10:].mean(axis=0)
+    assert abs(first - 0.5) < 0.2
+    assert abs(second - 0.5) < 0.2
 
 
 def test_only_policies_of_a_world_play_one_another() -> None:
@@ -194,5 +446,5 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
     with Training(GAME, policies, seed=0) as training:
         while training.step()["env_steps"] < 12_000:
             pass
-        outcomes = training.versus(RANDOM, 200)
+        outcomes = total(training.versus(RANDOM, 200).values())
     assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035

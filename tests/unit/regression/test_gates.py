@@ -130,6 +130,12 @@ def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> No
     assert whole.experiment.stop == {"env_steps": 50_000}
 
 
+def test_a_control_of_games_against_an_opponent_is_short_too() -> None:
+    (tic_tac_toe,) = load_experiments([Path("configs/worlds/tic_tac_toe_ppo.yaml")])
+    (found,) = gates_of([tic_tac_toe], None, control=True)
+    assert found.experiment.stop == {"agent_steps": 100_000, "iteration": CONTROL_ITERATIONS}
+
+
 def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:
     found = gate({"episode_return_mean": 9}, control=True)
     assert (found.name, found.experiment.name) == ("pole", "pole-control")

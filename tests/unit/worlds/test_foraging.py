@@ -78,6 +78,19 @@ def test_a_greedy_forager_gets_three_times_what_a_random_one_gets_while_many_are
     assert world.deaths[FORAGER] > 50
 
 
+def test_who_lives_changes_every_few_steps_and_births_are_deaths_and_living_at_each_of_them() -> None:
+    world, forager = Foraging(), GreedyForager(0)
+    shown, changes, steps, ended = dict(world.reset(0)), 0, 0, False
+    while not ended:
+        step = world.step({agent: forager(seen) for agent, seen in shown.items()})
+        assert world.births[FORAGER] == world.deaths[FORAGER] + world.living[FORAGER]
+        living = {agent: seen for agent, seen in step.observations.items() if agent not in step.terminateds}
+        changes, steps, ended = changes + (living.keys() != shown.keys()), steps + 1, step.ended
+        shown = living
+    assert steps == 200
+    assert steps / changes < 4
+
+
 def test_the_same_seed_and_actions_repeat_an_episode_bit_by_bit() -> None:
     worlds = [Foraging(hunters=2, max_steps=40) for _ in range(2)]
     shown = [dict(world.reset(11)) for world in worlds]

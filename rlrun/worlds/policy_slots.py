@@ -45,7 +45,7 @@ class PolicySlots:
         spaces: Observation and action space of its agents.
         num_worlds: W.
         per_world: K.
-        homes: Slots in each world, below K, that agents are given as long as they are free, by agent.
+        homes: Numbers of the slots that agents are given as long as they are free, by agent.
 
     Attributes:
         example: One of the policy's agents.

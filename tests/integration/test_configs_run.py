@@ -64,6 +64,7 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
 
 
 ON_POLICY = ("train_batch_size=64", "minibatch_size=64", "num_epochs=1", "model.hiddens=[16]")
+OFF_POLICY = ("learning_starts=40", "model.hiddens=[16]")
 
 
 @pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
@@ -76,14 +77,18 @@ ON_POLICY = ("train_batch_size=64", "minibatch_size=64", "num_epochs=1", "model.
             "pettingzoo.butterfly.knights_archers_zombies_v11",
             {"policies.knights.": ON_POLICY, "policies.archers.": ON_POLICY},
         ),
-        ("level_based_foraging_vdn", "lbforaging", {"": ("learning_starts=40", "model.hiddens=[16]")}),
+        ("level_based_foraging_vdn", "lbforaging", {"": OFF_POLICY}),
         ("simple_spread_shared_ppo", "mpe2", {"": ON_POLICY}),
+        ("speaker_listener_ddpg", "mpe2", {"policies.speaker.": OFF_POLICY, "policies.listener.": OFF_POLICY}),
+        ("speaker_listener_ippo", "mpe2", {"policies.speaker.": ON_POLICY, "policies.listener.": ON_POLICY}),
+        ("speaker_listener_maddpg", "mpe2", {"policies.team.": OFF_POLICY}),
+        ("speaker_listener_mappo", "mpe2", {"policies.speaker.": ON_POLICY, "policies.listener.": ON_POLICY}),
     ],
 )
 def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies, tmp_path):
     pytest.importorskip(package)
     settings = [f"{path}config.{setting}" for path, own in policies.items() for setting in own]
-    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=64", "config.num_envs_per_worker=4"]
+    short = ["seeds=1", "stop.iteration=2", "config.min_env_steps_per_iteration=64", "config.num_envs_per_worker=4"]
     (trial,) = rlrun.run(
         CONFIGS / "worlds" / f"{config}.yaml",
         overrides=[*settings, *short, "env.max_episode_steps=20", *ONE_EPISODE],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,41 +21,59 @@ class Versus:
     Attributes:
         checkpoint: Whose policy played.
         against: Against whom: a checkpoint, or package.module:Name of a script.
-        outcomes: How the games ended for the first.
+        sides: How the games ended for the first, by the side that it played.
     """
 
     checkpoint: str
     against: str
-    outcomes: Outcomes
-
-    def parts(self) -> dict[str, tuple[int, float, float]]:
-        """Returns of each way to end how many games did, and the 95 % interval of their part."""
-        from rlrun.league.ratings import wilson_interval
-
-        own = self.outcomes
-        numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
-        return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
+    sides: Mapping[str, Outcomes]
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all of it as plain data."""
         return {
             "checkpoint": self.checkpoint,
             "against": self.against,
-            "games": self.outcomes.games,
-            **{
-                ending: {"number": number, "part": number / self.outcomes.games, "ci95": [low, high]}
-                for ending, (number, low, high) in self.parts().items()
-            },
+            **_to_dict(_total(self.sides)),
+            "sides": {side: _to_dict(own) for side, own in self.sides.items()},
         }
 
     def text(self) -> str:
         """Returns it as a few lines of text."""
-        games = self.outcomes.games
-        lines = [
-            f"  {ending:<8}{number:>6,}  {number / games:.3f}  (95 % interval {low:.3f} to {high:.3f})"
-            for ending, (number, low, high) in self.parts().items()
-        ]
-        return "\n".join([self.checkpoint, f"against {self.against}", counted(games, "game"), *lines])
+        parts = [counted(_total(self.sides).games, "game"), *_lines(_total(self.sides))]
+        for side, own in self.sides.items():
+            parts += [f"as the {side} side", *_lines(own)]
+        return "\n".join([self.checkpoint, f"against {self.against}", *parts])
+
+
+def _total(sides: Mapping[str, Outcomes]) -> Outcomes:
+    from rlrun.league.ratings import total
+
+    return total(sides.values())
+
+
+def _parts(own: Outcomes) -> dict[str, tuple[int, float, float]]:
+    """Returns of each way to end how many games did, and the 95 % interval of their part."""
+    from rlrun.league.ratings import wilson_interval
+
+    numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
+    return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
+
+
+def _to_dict(own: Outcomes) -> dict[str, Any]:
+    return {
+        "games": own.games,
+        **{
+            ending: {"number": number, "part": number / own.games, "ci95": [low, high]}
+            for ending, (number, low, high) in _parts(own).items()
+        },
+    }
+
+
+def _lines(own: Outcomes) -> list[str]:
+    return [
+        f"  {ending:<8}{number:>6,}  {number / own.games:.3f}  (95 % interval {low:.3f} to {high:.3f})"
+        for ending, (number, low, high) in _parts(own).items()
+    ]
 
 
 def play(

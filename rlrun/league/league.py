@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlrun.functional.seeding import child_seed
+from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.matchmaking import lineup
 from rlrun.league.pool import Pool
-from rlrun.league.ratings import Payoffs, table
+from rlrun.league.ratings import Payoffs, table, total
 from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.metric import Metric
 from rlrun.policy.weights import Member, Weights
@@ -29,9 +30,9 @@ LEAGUE_METRICS = (
         "league/elo_<policy>", "Elo", "Rating of a policy's newest snapshot; the first policy's first weights have 0"
     ),
     Metric(
-        "league/win_rate_against_pool",
+        "league/win_rate_<policy>",
         "",
-        "Mean win rate of the first policy's newest snapshot against the other past selves; a draw counts half",
+        "Mean win rate of a policy's newest snapshot against the past selves that it meets; a draw counts half",
     ),
 )
 """What a training with a league reports."""
@@ -46,6 +47,7 @@ class League:
         trainees: What learns, by policy.
         make_seats: By seat, what returns something to act there, without a lineup.
         matches: Plays the games that rate.
+        saved: The policies of checkpoints that sit in seats, by what the seats call them.
         seed: Seed of these games.
     """
 
@@ -56,6 +58,7 @@ class League:
         trainees: Mapping[str, Trainee],
         make_seats: Mapping[str, Callable[[], SeatBehavior]],
         matches: Matches,
+        saved: Mapping[str, FrozenPolicy],
         seed: int,
     ) -> None:
         self.seats = seats
@@ -63,7 +66,9 @@ class League:
         self._trainees = trainees
         self._matches = matches
         self._seed = seed
-        self._scripts = tuple(dict.fromkeys(path for seat in seats.values() for path in seat.scripted))
+        self._saved = saved
+        # A script acts for agents of a seat's spaces, as the selves that sit there do.
+        self._scripts = {path: seat.selves[0] for seat in seats.values() for path in seat.scripted}
         self._payoffs = Payoffs()
         self._make_seats = make_seats
         self.pool = Pool(settings.pool)
@@ -83,43 +88,51 @@ class League:
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
-        names = [member.name for member in self.pool.members]
-        self._payoffs.keep([*names, *self._scripts])
-        players: dict[str, ActsInWorld] = {member.name: self._acting(member) for member in self.pool.members}
-        players |= {path: self._script(path) for path in self._scripts}
+        others = [*self.pool.members, *self._saved_members().values(), *map(Member, self._scripts)]
+        self._payoffs.keep([other.name for other in others])
+        players = {other.name: self._acting(other) for other in others}
         rated: set[str] = set()
         for member in new:
             rated.add(member.name)
-            for other, player in players.items():
-                if other not in rated:
-                    outcomes = self._matches.play(
+            for other in others:
+                sides = self._matches.sides_against(_player(member), _player(other))
+                if other.name not in rated and sides:
+                    found = self._matches.play(
                         players[member.name],
-                        player,
+                        players[other.name],
                         self._settings.rating_episodes,
-                        child_seed(self._seed, "rating", zlib.crc32(f"{member.name} {other}".encode())),
+                        child_seed(self._seed, "rating", zlib.crc32(f"{member.name} {other.name}".encode())),
+                        sides=sides,
                     )
-                    self._payoffs.record(member.name, other, outcomes)
+                    self._payoffs.record(member.name, other.name, total(found.values()))
 
     def _acting(self, member: Member) -> ActsInWorld:
-        assert member.weights is not None  # a past self has some
-        behavior = self._trainees[member.policy].policy.behavior()
+        if member.weights is None:
+            example = np.asarray(self._trainees[self._scripts[member.name]].spaces.action.sample())
+            return ScriptedPlayer(member.name, example.dtype, example.shape, child_seed(self._seed, "script"))
+        made_here = member.policy in self._trainees
+        behavior = self._trainees[member.policy].policy.behavior() if made_here else self._saved[member.policy].make()
         behavior.load(member.weights)
         return behavior
 
-    def _script(self, path: str) -> ActsInWorld:
-        action = next(iter(self._trainees.values())).spaces.action
-        example = np.asarray(action.sample())
-        return ScriptedPlayer(path, example.dtype, example.shape, child_seed(self._seed, "script"))
+    def _saved_members(self) -> dict[str, Member]:
+        """Returns the policies of checkpoints, each as the one opponent that it is."""
+        return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
         """Returns by seat who may sit there from now on."""
         present = {policy: self._present(policy) for policy in self._trainees}
+        saved = self._saved_members()
         return {
             seat: Weights(
                 version=max(trainee.learner.weights_version for trainee in self._trainees.values()),
                 acting=np.zeros(0, np.float32),
                 lineup=lineup(
-                    own, [present[policy] for policy in own.selves], self.pool.of(own.selves), self._win_rates(own)
+                    own,
+                    [present[policy] for policy in own.selves],
+                    self.pool.of(own.selves),
+                    self._win_rates(own),
+                    saved,
                 ),
             )
             for seat, own in self.seats.items()
@@ -147,14 +160,16 @@ class League:
         """Returns what a result says of the league; None of what no games have told."""
         ratings = self._ratings()
         newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
-        first = next(iter(newest.values()))
-        others = [self._payoffs.between(first, member.name) for member in self.pool.members]
-        rates = [outcomes.win_rate for outcomes in others if outcomes is not None]
         return {
             "league/members": len(self.pool.members),
             **{f"league/elo_{policy}": ratings.get(name) for policy, name in newest.items()},
-            "league/win_rate_against_pool": float(np.mean(rates)) if rates else None,
+            **{f"league/win_rate_{policy}": self._win_rate_against_pool(name) for policy, name in newest.items()},
         }
+
+    def _win_rate_against_pool(self, newest: str) -> float | None:
+        played = [self._payoffs.between(newest, member.name) for member in self.pool.members]
+        rates = [outcomes.win_rate for outcomes in played if outcomes is not None]
+        return float(np.mean(rates)) if rates else None
 
     def _ratings(self) -> dict[str, float]:
         return self._payoffs.elo(self.pool.members[0].name)
@@ -165,6 +180,7 @@ class League:
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
             "table": table(self._payoffs, self._ratings()),
+            "checkpoints": {path: own.copied for path, own in self._saved.items()},
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -179,3 +195,8 @@ class League:
             if member.weights is None or member.weights.acting.shape != own:
                 raise ValueError(f"{member.name} has no weights of shape {own}")
         self._payoffs.load_state(state["payoffs"])
+
+
+def _player(opponent: Member) -> str:
+    """Returns by what the sides are known that an opponent plays: its policy, or the script that it is."""
+    return opponent.policy or opponent.name

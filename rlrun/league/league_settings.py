@@ -31,7 +31,11 @@ class SeatSettings(ConfigModel):
     scripted: dict[str, Share] = Field(default_factory=dict)
     """Parts of the episodes against scripted opponents, by package.module:Name: a function from an observation to an
     action, or a class that is made with a seed and called like one. It is made anew for each decision, so that it
-    remembers nothing. What self-play and scripts leave is against the pool."""
+    remembers nothing. What self-play, scripts and checkpoints leave is against the pool."""
+
+    checkpoints: dict[str, Share] = Field(default_factory=dict)
+    """Parts of the episodes against policies of other runs, by the path of a checkpoint's directory; PATH:policy where
+    it holds several. Such a policy draws its actions, and sees through the filter that it was saved with."""
 
     matchmaking: Matchmaking = "prioritized"
     """How a past self is chosen: each as likely as any other, or the more likely the seldomer it is beaten (prioritized
@@ -42,15 +46,20 @@ class SeatSettings(ConfigModel):
 
     @model_validator(mode="after")
     def _shares_of_a_whole(self) -> SeatSettings:
-        total = self.self_play_share + sum(self.scripted.values())
+        total = self.self_play_share + sum(self.scripted.values()) + sum(self.checkpoints.values())
         if total > 1.0 + 1e-9:
-            raise ValueError(f"self_play_share and the shares of scripted opponents add up to {total:g}, more than 1")
+            raise ValueError(f"self_play_share and the shares of other opponents add up to {total:g}, more than 1")
         return self
 
     @property
     def selves(self) -> tuple[str, ...]:
         """The trained policies whose selves sit here."""
         return self.selves_of or (self.plays_against,)
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """Who may sit here: policies whose selves do, scripts and checkpoints."""
+        return (*self.selves, *self.scripted, *self.checkpoints)
 
 
 class LeagueSettings(ConfigModel):
@@ -64,5 +73,5 @@ class LeagueSettings(ConfigModel):
     """Iterations after which each trained policy's weights and filters join the pool."""
 
     rating_episodes: PositiveInt = 20
-    """Episodes of each new snapshot against every other member, for pay-offs and ratings, rounded up to an even number;
-    both play each side in half of them."""
+    """Episodes of each new snapshot against every other opponent, for pay-offs and ratings. Where both may play either
+    side, each does in half of them, and an odd number is rounded up."""

@@ -35,7 +35,11 @@ def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDAr
 
 
 def lineup(
-    settings: SeatSettings, present: Sequence[Member], pool: Sequence[Member], win_rates: Mapping[str, float]
+    settings: SeatSettings,
+    present: Sequence[Member],
+    pool: Sequence[Member],
+    win_rates: Mapping[str, float],
+    saved: Mapping[str, Member],
 ) -> Lineup:
     """Returns who may sit in a seat, and how often.
 
@@ -44,15 +48,17 @@ def lineup(
         present: The present selves that sit there, at least one; they share `self_play_share`.
         pool: The past ones, at least one.
         win_rates: Of the policy that learns against the seat, by the opponent's name; draws count half.
+        saved: The policies of checkpoints, by what the settings call them.
     """
     rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
     exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
-    scripted = list(settings.scripted.items())
-    rest = max(1.0 - settings.self_play_share - sum(share for _, share in scripted), 0.0)
+    scripted, checkpoints = settings.scripted, settings.checkpoints
+    rest = max(1.0 - settings.self_play_share - sum(scripted.values()) - sum(checkpoints.values()), 0.0)
     probabilities = [
         *(settings.self_play_share / len(present) for _ in present),
-        *(share for _, share in scripted),
+        *scripted.values(),
+        *checkpoints.values(),
         *(rest * prioritized_weights(rates, exponent)).tolist(),
     ]
-    members = (*present, *(Member(path) for path, _ in scripted), *pool)
+    members = (*present, *map(Member, scripted), *(saved[path] for path in checkpoints), *pool)
     return Lineup(members, np.array(probabilities))

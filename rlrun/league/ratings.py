@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,11 @@ class Outcomes:
 
     def __add__(self, other: Outcomes) -> Outcomes:
         return Outcomes(self.wins + other.wins, self.draws + other.draws, self.losses + other.losses)
+
+
+def total(outcomes: Iterable[Outcomes]) -> Outcomes:
+    """Returns the games of several together."""
+    return sum(outcomes, Outcomes(0, 0, 0))
 
 
 class Payoffs:

@@ -31,6 +31,20 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
     return (learner, opponent)[(_side(agent) + episode) % 2]
 
 
+def alternate_roles(agent: str, episode: int) -> str:
+    """Returns `first` for the first side and `first_opponent` for the other; in odd episodes `second` for the second.
+
+    Each side of a game with roles has a policy of its own. `first_opponent` is a seat with selves of `second`, and
+    `second_opponent` one with those of `first`.
+
+    Examples:
+        >>> [(alternate_roles("player_0", episode), alternate_roles("player_1", episode)) for episode in (0, 1)]
+        [('first', 'first_opponent'), ('second_opponent', 'second')]
+    """
+    learner = ("first", "second")[episode % 2]
+    return learner if _side(agent) == episode % 2 else f"{learner}_opponent"
+
+
 def _side(agent: str) -> int:
     number = re.search(r"\d+$", agent)
     return int(number.group()) if number else _SIDES[agent]

@@ -20,7 +20,7 @@ from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, chec
 from rlrun.spec.metric_checks import check_metrics
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
-from rlrun.spec.seats import SEAT_KEYS
+from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.worlds.any_env import env_model
@@ -95,6 +95,8 @@ def check_entry(
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
     mistakes = _check_trials(experiment, learning.models)
+    if isinstance(experiment.env, WorldConfig) and not mistakes:
+        mistakes = opponent_mistakes(experiment.learns, experiment.env)
     return (None if mistakes else experiment), mistakes
 
 

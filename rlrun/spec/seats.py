@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.config import ConfigModel
-from rlrun.errors import UsageError
+from rlrun.errors import CheckpointError, RlrunError, UsageError
 from rlrun.explain import Location, Mistake, shown, unknown_name
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.search_space import SearchSpace, is_search_space
 from rlrun.spec.section import Section, check_section
+from rlrun.training.policies import Policies
+from rlrun.training.saved_opponents import read_opponent, saved_spaces
+from rlrun.worlds.make import spaces_of_policies
+from rlrun.worlds.world_config import WorldConfig
 
 SEAT_KEYS = ("seats", "league")
 """The keys of an entry that say who plays against its policies."""
@@ -88,7 +92,7 @@ def _name_mistake(name: Any, policies: Sequence[str]) -> str:
 
 
 def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
-    """Names policies of a seat that do not learn and scripts that are none, with locations in the seat."""
+    """Names policies of a seat that do not learn, and scripts and checkpoints that are none, with locations in it."""
     named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
     named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
     mistakes = [
@@ -101,4 +105,35 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
             ScriptedOpponent(path)
         except UsageError as error:
             mistakes.append(Mistake(("scripted", path), str(error), at_key=True))
+    for path in seat.checkpoints:
+        try:
+            read_opponent(path)
+        except (UsageError, CheckpointError) as error:
+            mistakes.append(Mistake(("checkpoints", path), str(error), at_key=True))
+    return mistakes
+
+
+def opponent_mistakes(learns: Policies, env: WorldConfig) -> list[Mistake]:
+    """Names policies of checkpoints that act on other spaces than their seat's agents have; makes the world for that.
+
+    Args:
+        learns: What learns, and the seats, each with checkpoints that can be read.
+        env: The world.
+    """
+    if not any(seat.checkpoints for seat in learns.seats.values()):
+        return []
+    try:
+        spaces = spaces_of_policies(env, learns.agent_mapping())
+    except RlrunError:  # what is wrong with the world is told when it is made to run in
+        return []
+    mistakes = []
+    for name, seat in learns.seats.items():
+        wanted = (str(spaces[name].observation), str(spaces[name].action))
+        for path in seat.checkpoints:
+            found = saved_spaces(path)
+            if found is not None and found != wanted:
+                message = (
+                    f"acts on {found[0]} and {found[1]}, and the agents of this seat have {wanted[0]} and {wanted[1]}"
+                )
+                mistakes.append(Mistake(("seats", name, "checkpoints", path), message, at_key=True))
     return mistakes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.vector_env import EpisodeSeeds
@@ -16,7 +17,9 @@ from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
+from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.league.league import League
+from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.rollout.rewards import RewardSettings
@@ -27,6 +30,7 @@ from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerF
 from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import Branch, RunningTraining
+from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world import WorldView
@@ -50,6 +54,7 @@ def assemble(
     announce: Callable[[str], None],
     *,
     update_executor: UpdateExecutor,
+    copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
 ) -> RunningTraining:
     """Returns trainees, workers and dataflow.
@@ -60,13 +65,16 @@ def assemble(
         seed: Root seed.
         announce: Called with a sentence when something is about to take long.
         update_executor: How updates are computed.
+        copied: The opponents from checkpoints that a saved run had copied; others are read where the seats say.
         for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
 
     Raises:
         UsageError: Algorithms that cannot learn side by side.
     """
     if isinstance(env, WorldConfig):
-        return _in_world(env, policies, seed, announce, update_executor=update_executor, for_plan=for_plan)
+        return _in_world(
+            env, policies, seed, announce, update_executor=update_executor, copied=copied, for_plan=for_plan
+        )
     if len(policies.acting) > 1 or policies.slots or policies.mapping:
         raise UsageError(
             f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
@@ -122,6 +130,7 @@ def _in_world(
     announce: Callable[[str], None],
     *,
     update_executor: UpdateExecutor,
+    copied: Mapping[str, SavedOpponent],
     for_plan: bool,
 ) -> RunningTraining:
     """Returns what trains the policies of a world."""
@@ -144,7 +153,8 @@ def _in_world(
         )
         for policy, algorithm in algorithms.items()
     }
-    make_seats = {seat: partial(_seat, seat, policies, world, making) for seat in policies.seats}
+    saved = {} if for_plan else _saved_opponents(policies.seats, world, copied)
+    make_seats = {seat: partial(_seat, seat, policies, world, making, saved) for seat in policies.seats}
     behaviors: dict[str, WorkerBehavior] = {}
     if not for_plan:
         behaviors |= {name: own.start_learner().policy.behavior() for name, own in making.items()}
@@ -179,26 +189,54 @@ def _in_world(
         announce=announce,
         env_slots=sampling.num_envs_per_worker * max(sampling.num_workers, 1),
         agents=world.agents,
-        league=_league(env, policies, trainees, make_seats, seed) if policies.seats and not for_plan else None,
+        league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
     )
 
 
-def _seat(seat: str, policies: Policies, world: PoliciesInWorld, making: Mapping[str, _Making]) -> SeatBehavior:
+def _saved_opponents(
+    seats: Mapping[str, SeatSettings], world: PoliciesInWorld, copied: Mapping[str, SavedOpponent]
+) -> dict[str, FrozenPolicy]:
+    """Returns the policies of checkpoints that sit in seats, by what the seats call them.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it cannot be used.
+        UsageError: It holds no such policy, or one that does not fit the seat's agents.
+    """
+    found: dict[str, FrozenPolicy] = {}
+    for seat, settings in seats.items():
+        for path in settings.checkpoints:
+            opponent = copied[path] if path in copied else read_opponent(path)
+            try:
+                found[path] = opponent.in_world(world.spaces[seat], world.views[seat])
+            except UsageError as error:
+                raise UsageError(f"seats.{seat}.checkpoints: {path} {error}") from error
+    return found
+
+
+def _seat(
+    seat: str,
+    policies: Policies,
+    world: PoliciesInWorld,
+    making: Mapping[str, _Making],
+    saved: Mapping[str, FrozenPolicy],
+) -> SeatBehavior:
     """Returns what acts in a seat.
 
     Raises:
         UsageError: The policies whose selves sit there have other spaces, or other actions than one another.
     """
+    checkpoints = policies.seats[seat].checkpoints
     behaviors = {name: making[name].start_learner().policy.behavior() for name in policies.seats[seat].selves}
-    for name, behavior in behaviors.items():
+    for name in behaviors:
         if world.spaces[name] != world.spaces[seat]:
             raise UsageError(
                 f"seats.{seat}: its agents have {world.spaces[seat]}, and selves of policy {name} act on "
                 f"{world.spaces[name]}"
             )
-        first = next(iter(behaviors.values()))
-        if type(behavior.action_space) is not type(first.action_space):
-            raise UsageError(f"seats.{seat}: selves of {', '.join(behaviors)} have actions of different kinds")
+    behaviors |= {path: saved[path].make() for path in checkpoints}
+    first = next(iter(behaviors.values()))
+    if any(type(behavior.action_space) is not type(first.action_space) for behavior in behaviors.values()):
+        raise UsageError(f"seats.{seat}: {', '.join(behaviors)} have actions of different kinds")
     return SeatBehavior(behaviors, first.action_space)
 
 
@@ -207,6 +245,7 @@ def _league(
     policies: Policies,
     trainees: Mapping[str, Trainee],
     make_seats: Mapping[str, Callable[[], SeatBehavior]],
+    saved: Mapping[str, FrozenPolicy],
     seed: int,
 ) -> League:
     """Returns the league of the policies that learn."""
@@ -215,7 +254,8 @@ def _league(
         policies.seats,
         {policy: trainees[policy] for policy in policies.trained},
         make_seats,
-        Matches(env.in_evaluation()),
+        Matches(env.in_evaluation(), policies.agent_mapping(), policies.seats),
+        saved,
         child_seed(seed, "league"),
     )
 

@@ -3,7 +3,7 @@
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
               workers        places of the envs, counters
-              league         where there are seats: pool and pay-offs
+              league         where there are seats: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
 A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
@@ -158,9 +158,9 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     """
     parameters = trainee.policy.parameters
     try:
-        flat = parameters.from_named(_finite_tensors(content, f"policies/{trainee.name}"))
+        flat = parameters.from_named(finite_tensors(content, f"policies/{trainee.name}"))
         if trainee.learner.target() is not None:
-            trainee.learner.load_target(parameters.from_named(_finite_tensors(content, f"targets/{trainee.name}")))
+            trainee.learner.load_target(parameters.from_named(finite_tensors(content, f"targets/{trainee.name}")))
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
     trainee.learner.load_flat(flat)
@@ -174,7 +174,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     """
     stem = f"optimizers/{trainee.name}"
     try:
-        named = _finite_tensors(content, stem)
+        named = finite_tensors(content, stem)
         for name, own in trainee.learner.optimizer_state().items():
             if named[name].shape != own.shape or named[name].dtype != own.dtype:
                 found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
@@ -184,20 +184,31 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     trainee.learner.load_optimizer_state(named)
 
 
-def _finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
+def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
     """Returns the tensors of a file.
 
     Raises:
         KeyError: There is no such file.
         ValueError: A tensor is not of 32-bit floats, or has numbers that are not finite.
     """
-    named = content.tensors[stem]
-    for name, tensor in named.items():
-        if tensor.dtype != np.float32:
-            raise ValueError(f"{stem}: {name} is of {tensor.dtype}, not of float32")
-        if not np.isfinite(tensor).all():
-            raise ValueError(f"{stem}: {name} has numbers that are not finite")
-    return named
+    return {name: finite(tensor, f"{stem}: {name}") for name, tensor in content.tensors[stem].items()}
+
+
+def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Returns a tensor that was saved.
+
+    Args:
+        tensor: The tensor.
+        name: What the message calls it.
+
+    Raises:
+        ValueError: It is not of 32-bit floats, or has numbers that are not finite.
+    """
+    if tensor.dtype != np.float32:
+        raise ValueError(f"{name} is of {tensor.dtype}, not of float32")
+    if not np.isfinite(tensor).all():
+        raise ValueError(f"{name} has numbers that are not finite")
+    return tensor
 
 
 def as_version_2(content: Content) -> Content:

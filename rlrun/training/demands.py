@@ -52,20 +52,35 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
     """Returns what the policies of a world ask for, and the function that maps agents to them."""
     demands = []
     for name, policy in policies.items():
-        demands += _algorithm_demands(str(policy["algorithm"]))
-        demands += text_demands(policy.get("config"), f"policies.{name!s:.40}.config")
+        demands += policy_demands(policy, f"policies.{name!s:.40}.config")
     if isinstance(mapping, str):
         demands.append(f"mapping {mapping:.80} is code that would be run")
     return demands
 
 
+def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
+    """Returns what one policy asks for.
+
+    Args:
+        policy: Its `algorithm` and `config`.
+        path: What messages call its config.
+    """
+    return _algorithm_demands(str(policy["algorithm"])) + text_demands(policy.get("config"), path)
+
+
 def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns what the seats of a league ask for: the code of scripted opponents."""
-    return [
+    """Returns what the seats of a league ask for: the code of scripted opponents, and the files of saved ones."""
+    code = [
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
         for path in settings.get("scripted") or {}
     ]
+    files = [
+        f"seats.{seat!s:.40}.checkpoints {path!s:.80} is a place to read from"
+        for seat, settings in seats.items()
+        for path in settings.get("checkpoints") or {}
+    ]
+    return code + files
 
 
 def _env_demands(data: Any, path: str) -> list[str]:

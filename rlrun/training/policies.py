@@ -56,6 +56,9 @@ class Policies:
         for seat, settings in self.seats.items():
             if seat in self.algorithms:
                 raise UsageError(f"{seat!r} is a policy and a seat: give the seat another name")
+            for path in settings.checkpoints:
+                if path in self.algorithms:
+                    raise UsageError(f"seats.{seat}.checkpoints: {path!r} is a policy; of a folder write './{path}'")
             for name in (settings.plays_against, *settings.selves):
                 if name not in self.trained:
                     hint = did_you_mean(name, self.trained) or f"; there are {', '.join(self.trained)}"

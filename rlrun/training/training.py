@@ -17,7 +17,7 @@ from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.league.league import LEAGUE_METRICS
-from rlrun.league.matches import Matches
+from rlrun.league.matches import Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
@@ -25,11 +25,18 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
 from rlrun.training.assembly import assemble, policies_in_world
-from rlrun.training.checkpointing import saved_policies, saved_training, trainee_tensors, update_executor_of
+from rlrun.training.checkpointing import (
+    saved_policies,
+    saved_training,
+    section_state,
+    trainee_tensors,
+    update_executor_of,
+)
 from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
+from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.world_config import WorldConfig
 
@@ -89,6 +96,7 @@ class Training:
         self.env_slots_restarted = 0
         self.is_restored_in_part = False
         self.unsaved: tuple[str, ...] = ()
+        self._copied_opponents: Mapping[str, SavedOpponent] = {}
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
@@ -180,38 +188,60 @@ class Training:
         explore: bool = False,
         policy: str = "",
         opponent_policy: str = "",
-    ) -> Outcomes:
-        """Returns how games of a policy against an opponent ended in this world, each side played in half of them.
+    ) -> dict[str, Outcomes]:
+        """Returns how games of a policy against an opponent ended in this world, by the side that the policy played.
+
+        Sides are `first` and `second`: those of the agents that the mapping tells apart. A policy plays those that the
+        mapping gives it, in as many games each.
 
         Args:
             opponent: Another training, or package.module:Name of a scripted opponent.
-            episodes: How many games, rounded up to an even number.
+            episodes: How many games; rounded up to an even number where the policy plays both sides.
             seed: Seed of the games.
             explore: Whether policies draw their actions. In a world without chance two that do not play the same game
                 again and again.
             policy: Which policy plays; "" for the first.
-            opponent_policy: Which policy of the other training plays; "" for the first.
+            opponent_policy: Which policy of the other training plays; "" for the first that plays another side.
 
         Raises:
             UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
         """
-        world = self.env.in_evaluation()
-        if not isinstance(world, WorldConfig):
-            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        matches = self._matches()
         mine = self._acting_for(policy)
+        sides = matches.sides_of(mine.trainee.name)
         behavior: ActsInWorld
         if isinstance(opponent, str):
-            example = np.asarray(mine.trainee.spaces.action.sample())
+            example = np.asarray(matches.spaces[other_side(sides[0])].action.sample())
             behavior = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
         else:
-            other = opponent._acting_for(opponent_policy)
-            if other.trainee.spaces != mine.trainee.spaces:
+            theirs = opponent._matches()
+            meets = {
+                name: tuple(side for side in sides if other_side(side) in theirs.sides_of(name))
+                for name in opponent._started().acting
+            }
+            other = opponent._acting_for(opponent_policy or next((name for name in meets if meets[name]), ""))
+            if not meets[other.trainee.name]:
+                raise UsageError(f"policies {mine.trainee.name} and {other.trainee.name} are of one side, {sides[0]}")
+            sides = meets[other.trainee.name]
+            wanted = matches.spaces[other_side(sides[0])]
+            if other.trainee.spaces != wanted:
                 raise UsageError(
-                    f"the policies cannot play one another: one has {mine.trainee.spaces}, the other "
+                    f"the policies cannot play one another: against this one agents have {wanted}, and the other has "
                     f"{other.trainee.spaces}"
                 )
             behavior = other.behavior()
-        return Matches(world).play(mine.behavior(), behavior, episodes, seed, explore=explore)
+        return matches.play(mine.behavior(), behavior, episodes, seed, sides=sides, explore=explore)
+
+    def _matches(self) -> Matches:
+        """Returns what plays games in this world.
+
+        Raises:
+            UsageError: It is none, or does not have two sides.
+        """
+        world = self.env.in_evaluation()
+        if not isinstance(world, WorldConfig):
+            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
     def _acting_for(self, policy: str) -> ActingPolicy:
         """Returns what acts for a policy, "" for the first.
@@ -368,7 +398,12 @@ class Training:
             if self.update_executor is None:
                 self.update_executor = self._chosen_update_executor()
             self._running = assemble(
-                self.env, self.policies, self.seed, self._announce, update_executor=self.update_executor
+                self.env,
+                self.policies,
+                self.seed,
+                self._announce,
+                update_executor=self.update_executor,
+                copied=self._copied_opponents,
             )
             self._running.broadcast()
         return self._running
@@ -446,6 +481,7 @@ class Training:
                 "algorithm": self.policies.title,
                 "observation_space": str(trainee.spaces.observation),
                 "action_space": str(trainee.spaces.action),
+                **self._spaces_in_words(),
                 "update_executor": self.update_executor,
                 "iteration": running.iteration,
                 "env_steps": running.workers.counts.env_steps,
@@ -455,6 +491,18 @@ class Training:
             tensors={stem: named for own in running.trainees for stem, named in trainee_tensors(own).items()},
             state=running.sections(),
         )
+
+    def _spaces_in_words(self) -> dict[str, Any]:
+        """Returns what a manifest says of the spaces of each policy of a world."""
+        if not isinstance(self.env, WorldConfig):
+            return {}
+        spaces = self._started().spaces()
+        return {
+            "policies": {
+                policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
+                for policy, own in spaces.items()
+            }
+        }
 
     def load(self, content: Content, *, eager: bool = False) -> None:
         """Goes on where a checkpoint left off.
@@ -470,6 +518,8 @@ class Training:
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
             CheckpointError: It does not fit this env or network.
         """
+        if "league" in content.state:
+            self._copied_opponents = copied_opponents(section_state(content.state, "league"))
         began_with = update_executor_of(content.manifest)
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":

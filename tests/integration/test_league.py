@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from rlrun.algorithm_config import SamplingSettings
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.cli.main import cli
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, CheckpointRefused, UsageError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.league.ratings import total
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
@@ -92,9 +97,10 @@ def test_results_tell_of_the_league_and_all_of_it_is_declared() -> None:
     with Training(GAME, with_exploiter(), seed=0) as training:
         first, second = training.step(), training.step()
     told = {name for name in second if name.startswith("league/")}
-    assert told == {"league/members", "league/elo_main", "league/elo_exploiter", "league/win_rate_against_pool"}
+    rated = {f"league/{what}_{policy}" for what in ("elo", "win_rate") for policy in ("main", "exploiter")}
+    assert told == {"league/members", *rated}
     assert (first["league/members"], second["league/members"]) == (4, 4)
-    assert 0.0 <= second["league/win_rate_against_pool"] <= 1.0
+    assert all(0.0 <= second[f"league/win_rate_{policy}"] <= 1.0 for policy in ("main", "exploiter"))
     assert second["agent_steps"] > second["policies/main/agent_steps"] + second["policies/exploiter/agent_steps"]
     assert not any(name.startswith("policies/opponent") for name in second)
 
@@ -163,13 +169,139 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
         Training.restore(tmp_path / "checkpoint")
     with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
         against_script = restored.versus(RANDOM, 6, policy="exploiter")
-        assert against_script.games == 6
+        assert [own.games for own in against_script.values()] == [3, 3]
         against_other = restored.versus(restored, 5, opponent_policy="exploiter", explore=True)
-        assert against_other.games == 6
+        assert total(against_other.values()).games == 6
         assert restored.versus(restored, 5, opponent_policy="exploiter", explore=True) == against_other
         with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
             restored.versus(RANDOM, policy="exploitr")
         assert numbers(restored.step()) == expected
+
+
+@pytest.fixture(scope="module")
+def old_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with two checkpoints of tic-tac-toe: of one policy with a filter, and of two."""
+    folder = tmp_path_factory.mktemp("old")
+    filtered = Policies({"both": ppo(normalize_observations=True)}, sampling(), mapping={"*": "both"})
+    dqn = DQN(DQN.Config.parse({"learning_starts": 20, "model": {"hiddens": [4]}, "compile": False}))
+    for name, policies in (
+        ("one", filtered),
+        ("two", Policies({"left": ppo(), "right": dqn}, sampling(), mapping={"x": "left", "o": "right"})),
+    ):
+        with Training(GAME, policies, seed=1) as training:
+            training.step()
+            training.save(folder / name)
+    return folder
+
+
+def against(*checkpoints: str) -> Policies:
+    shares = dict.fromkeys(checkpoints, 0.3)
+    return self_play(checkpoints=shares, self_play_share=0.1, league={"rating_episodes": 4})
+
+
+def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(old_runs: Path) -> None:
+    one, right = str(old_runs / "one"), f"{old_runs / 'two'}:right"
+    with Training.restore(old_runs / "one", eager=True) as saved, Training(GAME, against(one, right)) as training:
+        seat = training._started().seats()["opponent"]
+        members = {member.name: member for member in seat._members.values()}
+        weights, moments = members[one].weights, saved.trainee.filters.moments
+        assert weights is not None
+        np.testing.assert_array_equal(weights.acting, saved.trainee.learner.acting_flat())
+        assert weights.filters.keys() == moments.keys() != set()
+        for name, own in moments.items():
+            np.testing.assert_equal(weights.filters[name].state(), own.state())
+        assert members[right].weights is not None
+        for _ in range(2):
+            training.step()
+        games = training.content(spec_of(training)).state["league"]["state"]["table"]
+    played = {
+        (each["first"], each["second"]): each["wins"] + each["draws"] + each["losses"] for each in games["payoffs"]
+    }
+    assert played["main:2", one] == played["main:2", right] == 4
+    assert {one, right} < set(games["ratings"])
+    assert (one, right) not in played
+
+
+def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(old_runs: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    shutil.copytree(old_runs / "one", gone)
+    with Training(GAME, against(str(gone)), seed=4) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(2)]
+    shutil.rmtree(gone)
+    with pytest.raises(CheckpointRefused, match=r"seats\.opponent\.checkpoints .*gone is a place to read from"):
+        Training.restore(tmp_path / "checkpoint")
+    with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
+        assert [numbers(restored.step()) for _ in range(2)] == expected
+    with Training(GAME, against(str(gone))) as training, pytest.raises(CheckpointError, match="gone"):
+        training.step()
+
+
+def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path: Path) -> None:
+    content = read_checkpoint(old_runs / "one")
+    content.spec["policies"]["both"]["algorithm"] = "somebodys_own:Algorithm"
+    write_checkpoint(tmp_path / "strange", content)
+    with (
+        Training(GAME, against(str(tmp_path / "strange"))) as training,
+        pytest.raises(CheckpointRefused, match="somebodys_own:Algorithm is code that would be run"),
+    ):
+        training.step()
+
+
+def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path) -> None:
+    with Training(GAME, against(str(old_runs / "one"))) as training:
+        content = training.content(spec_of(training))
+    (copied,) = content.state["league"]["state"]["checkpoints"].values()
+    name = next(iter(copied["tensors"]))
+    copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
+    with (
+        Training(GAME, against(str(old_runs / "one"))) as restored,
+        pytest.raises(CheckpointError, match=r"section of its league cannot be used: .* not finite"),
+    ):
+        restored.load(content)
+
+
+def test_a_policy_and_a_checkpoint_of_one_name_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"seats\.opponent\.checkpoints: 'main' is a policy; of a folder write './main'"
+    ):
+        against("main")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("missing", r"spec.yaml:8:29: try.seats.opponent.checkpoints.missing: .*missing"),
+        ("{old}/two", r"spec.yaml:8:29: .*two holds 2 policies: name one, for instance .*two:left"),
+        ("{old}/two:rihgt", r"spec.yaml:8:29: .*two has no policy 'rihgt'; did you mean 'right'\?; it has left, right"),
+        (
+            "{old}/one",
+            r"spec.yaml:8:29: .*one: acts on .*MultiBinary\(9\).* have .*MultiBinary\(7\).* and Discrete\(7\)",
+        ),
+    ],
+)
+def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
+    written: str, told: str, old_runs: Path, tmp_path: Path
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    world = "ConnectFour" if written == "{old}/one" else "TicTacToe"
+    spec.write_text(
+        f"""\
+try:
+  env: {{world: "rlrun.worlds.board_games:{world}"}}
+  policies: {{main: {{algorithm: ppo}}}}
+  mapping: rlrun.league.sides:alternate
+  seats:
+    opponent:
+      plays_against: main
+      checkpoints: {{        "{written.format(old=old_runs)}": 0.2}}
+  stop: {{env_steps: 100}}
+"""
+    )
+    done = CliRunner().invoke(cli, ["validate", str(spec)])
+    assert done.exit_code == 2
+    assert re.search(told, " ".join(done.output.split())), done.output
 
 
 def test_only_policies_of_a_world_play_one_another() -> None:
@@ -194,5 +326,5 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
     with Training(GAME, policies, seed=0) as training:
         while training.step()["env_steps"] < 12_000:
             pass
-        outcomes = training.versus(RANDOM, 200)
+        outcomes = total(training.versus(RANDOM, 200).values())
     assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035

@@ -88,6 +88,7 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     script = "rlrun.worlds.scripted:perfect_tic_tac_toe"
     found = document("evaluate", saved[1], "--against", script, "--episodes", 6)
     assert found["wins"]["number"] == 0
+    assert [own["games"] for own in found["sides"].values()] == [3, 3]
     assert (found["games"], found["against"]) == (6, script)
     other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--stochastic", "--trust")
     assert (other["games"], other["against"]) == (4, str(saved[0]))
@@ -101,6 +102,8 @@ def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None
 
 
 def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
-    lines = Versus("mine", "theirs", Outcomes(50, 20, 30)).text().splitlines()
+    lines = Versus("mine", "theirs", {"first": Outcomes(50, 0, 0), "second": Outcomes(0, 20, 30)}).text().splitlines()
     assert lines[:3] == ["mine", "against theirs", "100 games"]
     assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.404", "to", "0.596)"]
+    assert lines[6:8] == ["as the first side", "  wins        50  1.000  (95 % interval 0.929 to 1.000)"]
+    assert lines[10] == "as the second side"

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 from rlrun.errors import UsageError
+from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
-from rlrun.league.ratings import Outcomes
+from rlrun.league.ratings import Outcomes, total
 from rlrun.league.scripted_opponent import ScriptedPlayer
+from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
 
 GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+ONE_POLICY = PolicyMapping(("everybody",))
+
+
+def poles(number: int) -> WorldConfig:
+    return WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": number})
 
 
 def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
@@ -19,10 +26,10 @@ def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
 
 
 def test_perfect_players_draw_and_one_never_loses_against_chance() -> None:
-    matches = Matches(GAME)
+    matches = Matches(GAME, ONE_POLICY, {})
     perfect = scripted("perfect_tic_tac_toe")
-    assert matches.play(perfect, perfect, 4, seed=0) == Outcomes(0, 4, 0)
-    outcomes = matches.play(perfect, scripted("RandomLegal"), 30, seed=0)
+    assert matches.play(perfect, perfect, 4, seed=0) == {"first": Outcomes(0, 2, 0), "second": Outcomes(0, 2, 0)}
+    outcomes = total(matches.play(perfect, scripted("RandomLegal"), 30, seed=0).values())
     assert (outcomes.games, outcomes.losses) == (30, 0)
     assert outcomes.win_rate > 0.8
 
@@ -34,9 +41,46 @@ def first_free(observation: dict[str, np.ndarray]) -> int:
 
 def test_both_play_each_side_in_half_of_the_games_rounded_up() -> None:
     player = ScriptedPlayer(f"{__name__}:first_free", np.dtype(np.int64), (), 0)
-    assert Matches(GAME).play(player, player, 5, seed=0) == Outcomes(3, 0, 3)
+    found = Matches(GAME, ONE_POLICY, {}).play(player, player, 5, seed=0)
+    assert found == {"first": Outcomes(3, 0, 0), "second": Outcomes(0, 0, 3)}
+    assert Matches(GAME, ONE_POLICY, {}).play(player, player, 5, seed=0, sides=("second",)) == {
+        "second": Outcomes(0, 0, 5)
+    }
 
 
 def test_a_world_without_two_sides_is_refused() -> None:
     with pytest.raises(UsageError, match="need an even number of agents, not 3"):
-        Matches(WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": 3}))
+        Matches(poles(3), ONE_POLICY, {})
+    with pytest.raises(UsageError, match="need two sides, and the mapping tells 3 groups of agents apart"):
+        Matches(poles(3), PolicyMapping(("a", "b", "c"), {"pole_0": "a", "pole_1": "b", "*": "c"}), {})
+
+
+def test_the_sides_are_the_groups_that_a_mapping_tells_apart_of_any_size() -> None:
+    mapping = PolicyMapping(("hunters", "prey"), {"pole_2": "prey", "*": "hunters"})
+    matches = Matches(poles(3), mapping, {})
+    assert (matches.sides_of("hunters"), matches.sides_of("prey")) == (("first",), ("second",))
+    assert matches.sides_against("prey", "hunters") == ("second",)
+    assert matches.sides_against("prey", "prey") == ()
+
+
+def test_a_policy_plays_the_sides_that_it_or_a_seat_with_its_selves_is_mapped_to() -> None:
+    seat = SeatSettings(plays_against="main", scripted={"a:B": 0.1}, checkpoints={"old:run": 0.1})
+    fixed = Matches(GAME, PolicyMapping(("main", "seat"), {"x": "main", "o": "seat"}), {"seat": seat})
+    assert fixed.sides_of("main") == ("first", "second")
+    assert fixed.sides_of("a:B") == fixed.sides_of("old:run") == ("second",)
+    assert fixed.sides_against("main", "a:B") == ("first",)
+    alternating = Matches(GAME, PolicyMapping(("main", "opponent"), "rlrun.league.sides:alternate"), {"opponent": seat})
+    assert alternating.sides_of("a:B") == alternating.sides_of("main") == ("first", "second")
+
+
+def test_roles_meet_the_other_role_alone() -> None:
+    seats = {
+        "first_opponent": SeatSettings(plays_against="first", selves_of=("second",)),
+        "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),
+    }
+    names = ("first", "second", *seats)
+    game = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
+    matches = Matches(game, PolicyMapping(names, "rlrun.league.sides:alternate_roles"), seats)
+    assert (matches.sides_of("first"), matches.sides_of("second")) == (("first",), ("second",))
+    assert matches.sides_against("first", "first") == ()
+    assert matches.sides_against("second", "first") == ("second",)

@@ -14,7 +14,8 @@ SCRIPT = "rlrun.worlds.scripted:RandomLegal"
 
 
 def probabilities(settings: SeatSettings, win_rates: dict[str, float]) -> dict[str, float]:
-    found = lineup(settings, PRESENT, POOL, win_rates)
+    saved = {path: Member(path, path, Weights(0, np.zeros(1, np.float32))) for path in settings.checkpoints}
+    found = lineup(settings, PRESENT, POOL, win_rates, saved)
     return dict(zip((member.name for member in found.members), found.probabilities.tolist(), strict=True))
 
 

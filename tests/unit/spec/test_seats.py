@@ -133,7 +133,7 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
         ),
         (
             "seats: {s: {plays_against: main, scripted: {'x:Y': 0.8}}}",
-            ["7:14: seats.s: self_play_share and the shares of scripted opponents add up to 1.3, more than 1"],
+            ["7:14: seats.s: self_play_share and the shares of other opponents add up to 1.3, more than 1"],
         ),
         (
             "seats: {s: {plays_against: main, scripted: {'rlrun.worlds.scripted:RandomLega': 0.1}}}",

@@ -1,0 +1,170 @@
+"""Policies of checkpoints as opponents: read once, and copied into the checkpoints of the run that plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.checkpoint.manifest import read_manifest
+from rlrun.envs.spaces import empty_batch
+from rlrun.errors import UsageError, did_you_mean
+from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import as_count
+from rlrun.league.frozen_policy import FrozenPolicy
+from rlrun.policy.weights import Weights
+from rlrun.training import checkpointing
+from rlrun.training.demands import policy_demands, refuse_demands
+from rlrun.training.policies import schedules_of
+from rlrun.training.policy_spec import PolicySpec
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.worlds.world import WorldView
+
+
+@dataclass(frozen=True)
+class SavedOpponent:
+    """A policy that a checkpoint holds: all that it needs to act, as plain data and arrays.
+
+    Attributes:
+        algorithm: Name of its algorithm, which is an installed one.
+        config: The algorithm's settings.
+        tensors: Its parameters by name.
+        filters: Its running statistics by name.
+        env_steps: Env steps that it was trained for, which its scheduled settings follow.
+    """
+
+    algorithm: str
+    config: Mapping[str, Any]
+    tensors: Mapping[str, NDArray[np.float32]]
+    filters: Mapping[str, Any]
+    env_steps: int
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns what a checkpoint keeps of it."""
+        return {
+            "algorithm": self.algorithm,
+            "config": dict(self.config),
+            "tensors": dict(self.tensors),
+            "filters": dict(self.filters),
+            "env_steps": self.env_steps,
+        }
+
+    def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
+        """Returns it as an opponent.
+
+        It runs no code but that of installed algorithms: whatever else its settings name is refused.
+
+        Args:
+            spaces: Of the agents that it is to act for.
+            view: What their world is besides.
+
+        Raises:
+            CheckpointRefused: Its algorithm or its network is code of somebody's own.
+            UsageError: It does not fit these agents.
+        """
+        refuse_demands(policy_demands({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
+        try:
+            algorithm = PolicySpec.from_data({"algorithm": self.algorithm, "config": self.config}).learns_by()
+            policy = algorithm.policy_in_world(spaces, view, seed=0)
+            flat = policy.parameters.from_named(self.tensors)
+            start, size = policy.acting_range
+            weights = Weights(
+                version=0,
+                acting=flat[start : start + size],
+                filters={name: Moments.from_state(state) for name, state in self.filters.items()},
+                env_steps=self.env_steps,
+                schedules=schedules_of(algorithm.config),
+            )
+            behavior = policy.behavior()
+            behavior.load(weights)
+            if weights.filters:
+                behavior.filtered(empty_batch(spaces.observation, 1))
+        except (LookupError, TypeError, ValueError) as error:
+            raise UsageError(f"does not fit agents with {spaces}: {error}") from error
+        return FrozenPolicy(policy.behavior, weights, self.to_data())
+
+
+def read_opponent(named: str) -> SavedOpponent:
+    """Returns the policy that a seat's settings name: a checkpoint's directory, PATH:policy where it holds several.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it cannot be used.
+        CheckpointRefused: Its algorithm or its network is code of somebody's own.
+        UsageError: It holds no such policy, or several of which none is named.
+    """
+    path, asked = _path_and_policy(named)
+    content = checkpointing.as_version_2(read_checkpoint(path))
+    with checkpointing.refusing("spec"):
+        specs = content.spec.get("policies") or {"default": content.spec}
+        name = _chosen(path, asked, list(specs))
+        chosen = {key: specs[name][key] for key in ("algorithm", "config")}
+        refuse_demands(policy_demands(chosen, "its config"), f"{path}: the checkpoint")
+        PolicySpec.from_data(chosen)
+    own = checkpointing.trainee_sections_of(content.state, name)
+    workers = checkpointing.section_state(content.state, "workers")
+    with checkpointing.refusing(f"policy {name}"):
+        return SavedOpponent(
+            **chosen,
+            tensors=checkpointing.finite_tensors(content, f"policies/{name}"),
+            filters=checkpointing.section_state(own, "filters"),
+            env_steps=as_count(workers["env_steps"]),
+        )
+
+
+def saved_spaces(named: str) -> tuple[str, str] | None:
+    """Returns the observation and action space of the policy that a seat's settings name, as their texts.
+
+    None if an earlier version wrote the checkpoint, which does not say that of each policy.
+
+    Raises:
+        CheckpointError: There is no such checkpoint.
+    """
+    path, asked = _path_and_policy(named)
+    about = read_manifest(path).about
+    said = about.get("policies", {"default": about})
+    found = said.get(asked) if asked else next(iter(said.values()))
+    return None if found is None else (str(found["observation_space"]), str(found["action_space"]))
+
+
+def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
+    """Returns the opponents that a checkpoint's section of its league holds copies of.
+
+    Raises:
+        CheckpointError: They are none.
+    """
+    with checkpointing.refusing("section of its league"):
+        return {
+            str(path): SavedOpponent(
+                algorithm=str(own["algorithm"]),
+                config=dict(own["config"]),
+                tensors={name: checkpointing.finite(tensor, name) for name, tensor in own["tensors"].items()},
+                filters=dict(own["filters"]),
+                env_steps=as_count(own["env_steps"]),
+            )
+            for path, own in state.get("checkpoints", {}).items()  # earlier leagues had none
+        }
+
+
+def _path_and_policy(named: str) -> tuple[Path, str]:
+    path, _, policy = named.rpartition(":")
+    return (Path(path), policy) if path and not Path(named).exists() else (Path(named), "")
+
+
+def _chosen(path: Path, asked: str, names: list[str]) -> str:
+    """Returns the policy that is meant.
+
+    Raises:
+        UsageError: There is none of that name, or several of which none is named.
+    """
+    if asked and asked not in names:
+        raise UsageError(f"{path} has no policy '{asked}'{did_you_mean(asked, names)}; it has {', '.join(names)}")
+    if not asked and len(names) > 1:
+        raise UsageError(f"{path} holds {len(names)} policies: name one, for instance {path}:{names[0]}")
+    return asked or names[0]

@@ -125,7 +125,7 @@ def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str])
         new: The records of the seed that was trained anew.
         key: What they were trained with.
     """
-    numbers = ("experiment", "seed", "value", "env_steps", "curve")
+    numbers = ("experiment", "seed", "metric", "value", "env_steps", "curve")
     same = [record for record in former for other in new if all(record[name] == other[name] for name in numbers)]
     if len(same) == len(new):
         others = [{**record, **key} for record in former if record["seed"] != new[0]["seed"]]
@@ -142,52 +142,52 @@ def keep(spec: Path, seed: int, key: Mapping[str, str]) -> list[Record]:
     with tempfile.TemporaryDirectory(prefix="results-") as runs:
         for verdict in regress(experiments, runs_dir=Path(runs)):
             for case in verdict.cases:
-                record = {
-                    "spec": str(spec.relative_to(ROOT)),
-                    "experiment": verdict.experiment,
-                    "seed": seed,
-                    **measured(case),
-                    "commit": commit,
-                    **key,
-                }
-                print(f"{record['experiment']} seed {seed}: {record['value']} ({case.outcome})", flush=True)
-                records.append(record)
+                about = {"spec": str(spec.relative_to(ROOT)), "experiment": verdict.experiment, "seed": seed}
+                for measured in measurements(case):
+                    records.append({**about, **measured, "commit": commit, **key})
+                    told = f"{measured['metric']} {measured['value']} ({case.outcome})"
+                    print(f"{verdict.experiment} seed {seed}: {told}", flush=True)
     add(records)
     return records
 
 
-def measured(case: Case) -> Record:
-    """Returns what a record holds of a case: the metric that is expected, and the curve of evaluations."""
+def measurements(case: Case) -> list[Record]:
+    """Returns what records hold of a case, one for each metric that is expected: its value, and its curve."""
     if case.error:
         raise RlrunError(case.error)
-    ((metric, least),) = case.expected.items()
     rows = read_results(case.directory)
-    name = "evaluation/episode_return_mean" if any("evaluation/episode_return_mean" in row for row in rows) else metric
-    curve = [[int(row["env_steps"]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
-    kept = np.linspace(0, len(curve) - 1, min(len(curve), 2 * CURVE_POINTS)).astype(int).tolist() if curve else []
-    return {
-        "metric": metric,
-        "expected": least,
-        "value": case.values[metric],
-        "env_steps": case.env_steps,
-        "seconds": round(case.seconds, 1),
-        "curve": [curve[i] for i in kept],
-    }
+    found = []
+    for metric, least in case.expected.items():
+        name = f"evaluation/{metric}" if any(f"evaluation/{metric}" in row for row in rows) else metric
+        curve = [[int(row["env_steps"]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
+        kept = np.linspace(0, len(curve) - 1, min(len(curve), 2 * CURVE_POINTS)).astype(int).tolist() if curve else []
+        found.append(
+            {
+                "metric": metric,
+                "expected": least,
+                "value": case.values[metric],
+                "env_steps": case.env_steps,
+                "seconds": round(case.seconds, 1),
+                "curve": [curve[i] for i in kept],
+            }
+        )
+    return found
 
 
 # --- Records
 
 
 def read_records() -> list[Record]:
-    """Returns all records, the newest of each experiment's seed."""
+    """Returns all records, the newest of each metric of an experiment's seed."""
     if not RECORDS.exists():
         return []
     found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
-    return list({(record["spec"], record["experiment"], record["seed"]): record for record in found}.values())
+    keys = ("spec", "experiment", "seed", "metric")
+    return list({tuple(record[key] for key in keys): record for record in found}.values())
 
 
 def records_of(spec: Path) -> list[Record]:
-    """Returns the records of a spec, the newest of each experiment's seed."""
+    """Returns the records of a spec, the newest of each metric of an experiment's seed."""
     return [record for record in read_records() if record["spec"] == str(spec.relative_to(ROOT))]
 
 
@@ -238,7 +238,9 @@ def write(records: Sequence[Record]) -> None:
     page = between(PAGE.read_text(), BEGIN, END, table(records))
     PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
     readme = README.read_text()
-    for (spec, _), seeds in _by_experiment(records).items():
+    for (spec, experiment, _), seeds in _by_metric(records).items():
+        if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
+            continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, found.low)
         readme = re.sub(rf"(\| `{re.escape(spec)}` \|)[^|\n]*\|", rf"\1 {found.value:.1f} |", readme)
@@ -262,27 +264,31 @@ def publish_floor(spec: Path, floor: float) -> None:
 
 
 def table(records: Sequence[Record]) -> str:
-    """Lays records out, a row for each experiment."""
+    """Lays records out, a row for each metric of an experiment."""
     rows = [
         "| spec | must reach | IQM [95 % interval] | gate | worst seed | seeds | s each | curve | commit |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (spec, _), seeds in _by_experiment(records).items():
+    for (spec, _, _), seeds in _by_metric(records).items():
         rows.append(row(spec, seeds))
     return "\n".join(rows)
 
 
 def row(spec: str, seeds: Sequence[Record]) -> str:
-    """Returns an experiment's row: a gate holds if the lower end of the interval reaches it."""
+    """Returns the row of an experiment's metric: a gate holds if the lower end of the interval reaches it."""
     values = [record["value"] for record in seeds]
     found = bootstrapped(iqm, [values])
     least = seeds[0]["expected"]
     seconds = float(np.median([record["seconds"] for record in seeds]))
     commits = ", ".join(dict.fromkeys(record["commit"] for record in seeds))
     steps = max(record["env_steps"] for record in seeds)
+    metric = seeds[0]["metric"]
+    digits = 3 if metric.endswith("_rate") else 1
+    what = "" if metric == "episode_return_mean" else f" `{metric}`"
+    interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
     return (
-        f"| `{spec}` | {least:g} in {steps:,} env steps | {found.value:.1f} [{found.low:.1f}, {found.high:.1f}] | "
-        f"{'holds' if found.low >= least else '**missed**'} | {min(values):.1f} | {len(seeds)} | {seconds:.0f} | "
+        f"| `{spec}`{what} | {least:g} in {steps:,} env steps | {interval} | "
+        f"{'holds' if found.low >= least else '**missed**'} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
         f"{sparkline(seeds)} | {commits} |"
     )
 
@@ -299,10 +305,10 @@ def sparkline(seeds: Sequence[Record]) -> str:
     return "".join(BLOCKS[int((value - mean.min()) / span * (len(BLOCKS) - 1))] for value in mean)
 
 
-def _by_experiment(records: Sequence[Record]) -> Mapping[tuple[str, str], list[Record]]:
-    found: dict[tuple[str, str], list[Record]] = {}
+def _by_metric(records: Sequence[Record]) -> Mapping[tuple[str, str, str], list[Record]]:
+    found: dict[tuple[str, str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: (record["spec"], record["experiment"], record["seed"])):
-        found.setdefault((record["spec"], record["experiment"]), []).append(record)
+        found.setdefault((record["spec"], record["experiment"], record["metric"]), []).append(record)
     return found
 
 

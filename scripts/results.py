@@ -285,10 +285,11 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
     metric = seeds[0]["metric"]
     digits = 3 if metric.endswith("_rate") else 1
     what = "" if metric == "episode_return_mean" else f" `{metric}`"
+    verdict = "holds" if found.low >= least else "**missed**"
     interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
     return (
         f"| `{spec}`{what} | {least:g} in {steps:,} env steps | {interval} | "
-        f"{'holds' if found.low >= least else '**missed**'} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
+        f"{verdict} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
         f"{sparkline(seeds)} | {commits} |"
     )
 

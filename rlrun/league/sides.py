@@ -20,6 +20,16 @@ def alternate(agent: str, episode: int) -> str:
     return ("main", "opponent")[(_side(agent) + episode) % 2]
 
 
+def alternate_with_self_play(agent: str, episode: int) -> str:
+    """Returns `main` for both sides in two episodes, so that it learns from both, then as `alternate` in two.
+
+    Examples:
+        >>> [(alternate_with_self_play("x", n), alternate_with_self_play("o", n)) for n in range(4)]
+        [('main', 'main'), ('main', 'main'), ('main', 'opponent'), ('opponent', 'main')]
+    """
+    return "main" if episode % 4 < 2 else alternate(agent, episode)
+
+
 def alternate_with_exploiter(agent: str, episode: int) -> str:
     """Returns as `alternate` in two episodes, then `exploiter` and `exploited` for `main` and `opponent` in two.
 

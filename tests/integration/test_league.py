@@ -26,6 +26,7 @@ from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
 GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+PENNIES = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
 RANDOM = "rlrun.worlds.scripted:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
 TIMES = ("time", "per_s")
@@ -302,6 +303,61 @@ try:
     done = CliRunner().invoke(cli, ["validate", str(spec)])
     assert done.exit_code == 2
     assert re.search(told, " ".join(done.output.split())), done.output
+
+
+def with_roles(share: float) -> Policies:
+    """Returns two policies of matching pennies, of which each meets the other one's selves."""
+    settings = {"train_batch_size": 128, "minibatch_size": 128, "num_epochs": 2, "lr": 1e-2, "entropy_coeff": 0.3}
+    return Policies(
+        {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
+        sampling(num_envs_per_worker=16, rollout_fragment_length=8, min_env_steps_per_iteration=256),
+        mapping="rlrun.league.sides:alternate_roles",
+        seats={
+            "first_opponent": SeatSettings(
+                plays_against="first", selves_of=("second",), self_play_share=share, matchmaking="uniform"
+            ),
+            "second_opponent": SeatSettings(
+                plays_against="second", selves_of=("first",), self_play_share=share, matchmaking="uniform"
+            ),
+        },
+        league=LeagueSettings(snapshot_every=2, pool=6, rating_episodes=10),
+    )
+
+
+def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone() -> None:
+    with Training(PENNIES, with_roles(0.5), seed=0) as training:
+        for _ in range(2):
+            result = training.step()
+        found = training.content(spec_of(training)).state["league"]["state"]["table"]
+        (side, games), *more = training.versus(training).items()
+    assert {(each["first"][:-2], each["second"][:-2]) for each in found["payoffs"]} == {
+        ("first", "second"),
+        ("second", "first"),
+    }
+    assert all(each["wins"] + each["losses"] == 10 for each in found["payoffs"])
+    assert result["policies/first/agent_steps"] > 0 < result["policies/second/agent_steps"]
+    assert (side, games.games, more) == ("first", 20, [])
+    with (
+        Training(PENNIES, with_roles(0.5), seed=0) as training,
+        pytest.raises(UsageError, match="policies first and first are of one side, first"),
+    ):
+        training.versus(training, opponent_policy="first")
+
+
+def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium() -> None:
+    """Each side shows heads half of the time in equilibrium; against its own side's selves it would always do so."""
+    shown = np.zeros((1000, 1), np.float32)
+    heads = []
+    with Training(PENNIES, with_roles(0.5), seed=0) as training:
+        for iteration in range(30):
+            training.step()
+            for acting in training._started().acting.values():
+                behavior = acting.behavior()
+                behavior.begin_episodes(np.zeros(len(shown), np.bool_))
+                heads.append(np.mean(behavior.actions(shown, np.random.default_rng(iteration)) == 0))
+    first, second = np.array(heads).reshape(-1, 2)[10:].mean(axis=0)
+    assert abs(first - 0.5) < 0.1
+    assert abs(second - 0.5) < 0.1
 
 
 def test_only_policies_of_a_world_play_one_another() -> None:

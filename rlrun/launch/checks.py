@@ -74,6 +74,8 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
                 training.check()
                 if trial.evaluation is not None and trial.evaluation.env is not None:
                     training.check_fits(trial.evaluation.env)
+                if trial.evaluation is not None and trial.evaluation.against is not None:
+                    training.check_sides()
             except RlrunError as error:
                 wrong.append((experiment.name, error))
     if len(wrong) == 1:

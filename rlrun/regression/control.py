@@ -8,7 +8,7 @@ from typing import Any
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.spec.expansion import filled
-from rlrun.spec.experiment import Experiment
+from rlrun.spec.experiment import AGAINST_METRICS, Experiment
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
 from rlrun.worlds.world_config import WorldConfig
@@ -37,7 +37,8 @@ def frozen(experiment: Experiment) -> Experiment:
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = dict(experiment.stop)
     policies = experiment.learns.algorithms if isinstance(experiment.env, WorldConfig) else ()
-    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated_metrics(policies):
+    evaluated = evaluated_metrics(policies) | {metric.name for metric in AGAINST_METRICS}
+    if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
     return experiment.replace(
         name=f"{experiment.name}-control",

@@ -179,6 +179,7 @@ def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, flo
     means: dict[str, float | None] = {}
     rows = read_results(trial.directory)
     for metric in expect.metrics:
-        values = [row[name] for row in rows if row.get(name := f"evaluation/{metric}") is not None][-number:]
+        name = f"evaluation/{metric.removeprefix('evaluation/')}"
+        values = [row[name] for row in rows if row.get(name) is not None][-number:]
         means[metric] = sum(values) / number if len(values) == number else None
     return means

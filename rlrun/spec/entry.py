@@ -14,6 +14,7 @@ from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, dotted, shown, unknown_name
 from rlrun.foreign_settings import ours_for
+from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of
@@ -196,6 +197,8 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes += in_evaluation
+    if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
+        mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
@@ -213,6 +216,18 @@ def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[
         return written, []
     section = _env_section(evaluation["env"], ("evaluation", "env"))
     return {**written, "evaluation": {**evaluation, "env": section.value}}, section.mistakes
+
+
+def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
+    """Names what is wrong with the opponent of evaluations."""
+    where: Location = ("evaluation", "against")
+    if env_model(env) is not WorldConfig:
+        return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
+    try:
+        ScriptedOpponent(opponent)
+    except UsageError as error:
+        return [Mistake(where, str(error))]
+    return []
 
 
 def _is_mutation(location: Location) -> bool:

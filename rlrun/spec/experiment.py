@@ -43,6 +43,25 @@ EVALUATION_METRICS = (
 )
 """What an evaluation reports."""
 
+_ENDINGS = {
+    "win_rate": "won",
+    "draw_rate": "drawn",
+    "loss_rate": "lost",
+    "unbeaten_rate": "not lost, for `expect`, which holds metrics to their least value",
+}
+_AS = {
+    "": "games against the opponent of `evaluation.against`",
+    "first/": "of them as the side of the world's first agent",
+    "second/": "of them as the other side",
+}
+
+AGAINST_METRICS = tuple(
+    Metric(f"evaluation/against/{side}{rate}", "", f"Part of the {games} that were {ending}")
+    for side, games in _AS.items()
+    for rate, ending in _ENDINGS.items()
+)
+"""What an evaluation against an opponent reports; null for a side that no policy plays which learns."""
+
 MAX_TRIALS = 10_000
 """Most trials of one experiment, unless more are asked for."""
 
@@ -63,7 +82,9 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
 
 
 def _is_evaluated(metric: str) -> bool:
-    """Whether evaluations measure a metric of training too."""
+    """Whether evaluations measure a metric of training too, or it is one of games against an opponent."""
+    if any(metric == each.name for each in AGAINST_METRICS):
+        return True
     policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
     return metric in EVALUATION_KEYS if policy is None else policy[1] == "episode_return_mean"
 
@@ -120,6 +141,9 @@ class EvaluationConfig(ConfigModel):
     """Another environment than the one trained on; null for the same."""
     stochastic: bool = False
     """Whether actions are drawn as in training, instead of the likeliest ones."""
+    against: NonEmptyText | None = None
+    """A scripted opponent (package.module:Name) to play so many episodes against besides, in a world of two sides that
+    are each played in half of them; null for none."""
 
 
 class ResourcesConfig(ConfigModel):

@@ -9,7 +9,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
 from rlrun.metric import Metric
-from rlrun.spec.experiment import EVALUATION_METRICS, ExpectConfig, policy_evaluation_metrics
+from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_METRICS, ExpectConfig, policy_evaluation_metrics
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.any_env import env_model
@@ -51,8 +51,11 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
     """
     in_world = "policies" in data or env_model(data.get("env")) is WorldConfig
     known, measured = reported_metrics(learns, in_world=in_world)
-    if data.get("evaluation") is not None:
+    evaluation = data.get("evaluation")
+    if evaluation is not None:
         known += measured
+    if isinstance(evaluation, Mapping) and evaluation.get("against") is not None:
+        known += AGAINST_METRICS
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section
@@ -81,6 +84,8 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
 def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Metric]) -> str:
     if any(each.matches(metric) for each in known):
         return ""
+    if any(each.name == metric for each in AGAINST_METRICS):
+        return f"'{metric}' is reported only with an opponent: add against: package.module:Name to evaluation"
     if any(each.matches(metric) for each in measured):
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
     names = [each.name for each in known if not each.is_pattern]

@@ -37,6 +37,8 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     demands += text_demands(spec["config"], "config")
     if isinstance(evaluation, Mapping) and evaluation.get("env"):
         demands += _env_demands(evaluation["env"], "evaluation.env")
+    if isinstance(evaluation, Mapping) and evaluation.get("against"):
+        demands.append(f"evaluation.against {evaluation['against']!s:.80} is code that would be run")
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("loggers"):

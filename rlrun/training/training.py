@@ -17,7 +17,7 @@ from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
 from rlrun.functional.seeding import child_seed
 from rlrun.league.league import LEAGUE_METRICS
-from rlrun.league.matches import Matches, other_side
+from rlrun.league.matches import SIDES, Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rlrun.league.ratings import Outcomes
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
+    from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.rollout.worker_set import WorkerSet
     from rlrun.training.acting import ActingPolicy
 
@@ -189,48 +190,71 @@ class Training:
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
-        """Returns how games of a policy against an opponent ended in this world, by the side that the policy played.
+        """Returns how games against an opponent ended in this world, by the side that one's own policy played.
 
         Sides are `first` and `second`: those of the agents that the mapping tells apart. A policy plays those that the
-        mapping gives it, in as many games each.
+        mapping gives it.
 
         Args:
             opponent: Another training, or package.module:Name of a scripted opponent.
-            episodes: How many games; rounded up to an even number where the policy plays both sides.
+            episodes: How many games, as many on each side; rounded up to an even number where there are two.
             seed: Seed of the games.
             explore: Whether policies draw their actions. In a world without chance two that do not play the same game
                 again and again.
-            policy: Which policy plays; "" for the first.
-            opponent_policy: Which policy of the other training plays; "" for the first that plays another side.
+            policy: Which policy plays; "" for the first of each side that learns.
+            opponent_policy: Which policy of the other training plays, likewise.
 
         Raises:
             UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
         """
         matches = self._matches()
-        mine = self._acting_for(policy)
-        sides = matches.sides_of(mine.trainee.name)
-        behavior: ActsInWorld
-        if isinstance(opponent, str):
-            example = np.asarray(matches.spaces[other_side(sides[0])].action.sample())
-            behavior = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
-        else:
-            theirs = opponent._matches()
-            meets = {
-                name: tuple(side for side in sides if other_side(side) in theirs.sides_of(name))
-                for name in opponent._started().acting
-            }
-            other = opponent._acting_for(opponent_policy or next((name for name in meets if meets[name]), ""))
-            if not meets[other.trainee.name]:
-                raise UsageError(f"policies {mine.trainee.name} and {other.trainee.name} are of one side, {sides[0]}")
-            sides = meets[other.trainee.name]
-            wanted = matches.spaces[other_side(sides[0])]
-            if other.trainee.spaces != wanted:
-                raise UsageError(
-                    f"the policies cannot play one another: against this one agents have {wanted}, and the other has "
-                    f"{other.trainee.spaces}"
-                )
-            behavior = other.behavior()
-        return matches.play(mine.behavior(), behavior, episodes, seed, sides=sides, explore=explore)
+        pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
+        theirs = matches if isinstance(opponent, str) else opponent._matches()
+        for side in SIDES:
+            mine = self._playing(side, policy, matches)
+            spaces = matches.spaces[other_side(side)]
+            other: ActsInWorld | None
+            if isinstance(opponent, str):
+                example = np.asarray(spaces.action.sample())
+                other = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+            else:
+                other = opponent._playing(other_side(side), opponent_policy, theirs, spaces)
+            if mine is not None and other is not None:
+                pairs[side] = mine, other
+        if not pairs:
+            raise UsageError("both policies are of one side, and never meet")
+        games = -(-episodes // len(pairs))
+        return {
+            side: matches.play(mine, other, games, seed, sides=(side,), explore=explore)[side]
+            for side, (mine, other) in pairs.items()
+        }
+
+    def _playing(self, side: str, policy: str, matches: Matches, spaces: Spaces | None = None) -> BehaviorPolicy | None:
+        """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.
+
+        Raises:
+            UsageError: There is no policy of this name, or its spaces are others than `spaces`.
+        """
+        named = (policy,) if policy else self.policies.trained
+        acting = next((self._acting_for(name) for name in named if side in matches.sides_of(name)), None)
+        if policy and acting is None:
+            self._acting_for(policy)  # raises where there is no such policy
+        if acting is None:
+            return None
+        if spaces is not None and acting.trainee.spaces != spaces:
+            raise UsageError(
+                f"the policies cannot play one another: one has {acting.trainee.spaces}, and agents on that side have "
+                f"{spaces}"
+            )
+        return acting.behavior()
+
+    def check_sides(self) -> None:
+        """Makes sure that there are two sides to play against one another.
+
+        Raises:
+            UsageError: The env has one agent, or its agents are not two sides.
+        """
+        self._matches()
 
     def _matches(self) -> Matches:
         """Returns what plays games in this world.
@@ -244,16 +268,16 @@ class Training:
         return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
     def _acting_for(self, policy: str) -> ActingPolicy:
-        """Returns what acts for a policy, "" for the first.
+        """Returns what acts for a policy.
 
         Raises:
             UsageError: There is no such policy.
         """
         acting = self._started().acting
-        name = policy or next(iter(acting))
-        if name not in acting:
-            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, acting)}; there are {', '.join(acting)}")
-        return acting[name]
+        if policy not in acting:
+            known = ", ".join(acting)
+            raise UsageError(f"there is no policy {policy!r}{did_you_mean(policy, acting)}; there are {known}")
+        return acting[policy]
 
     def check(self) -> None:
         """Makes the env and the policy once, and nothing else.

@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 from rlrun.functional.seeding import child_seed
-from rlrun.spec.experiment import EVALUATION_KEYS, TrialSpec
+from rlrun.league.ratings import total
+from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, EvaluationConfig, TrialSpec
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
@@ -29,8 +30,10 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     if evaluation is None:
         return {}
     if training.iteration % evaluation.every and not is_last:
-        names = [*EVALUATION_KEYS, *(_of_policy(policy) for policy in _policies(training))]
-        return {**{f"{EVALUATION}{name}": None for name in names}, "time/evaluation_s": 0.0}
+        names = [f"{EVALUATION}{name}" for name in (*EVALUATION_KEYS, *map(_of_policy, _policies(training)))]
+        if evaluation.against is not None:
+            names += [metric.name for metric in AGAINST_METRICS]
+        return {**dict.fromkeys(names), "time/evaluation_s": 0.0}
     began = time.perf_counter()
     found = training.evaluate(
         evaluation.episodes,
@@ -45,8 +48,31 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         measured[_of_policy(policy)] = own.mean if own.returns else None
     return {
         **{f"{EVALUATION}{name}": value for name, value in measured.items()},
+        **_against(training, trial, evaluation),
         "time/evaluation_s": time.perf_counter() - began,
     }
+
+
+def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:
+    """Returns what games against an opponent came to; nothing where none is wanted."""
+    if evaluation.against is None:
+        return {}
+    sides = training.versus(
+        evaluation.against,
+        evaluation.episodes,
+        seed=child_seed(trial.seed, "evaluation"),
+        explore=evaluation.stochastic,
+    )
+    values: dict[str, float | None] = dict.fromkeys(metric.name for metric in AGAINST_METRICS)
+    for prefix, own in {"": total(sides.values()), **{f"{side}/": own for side, own in sides.items()}}.items():
+        rates = {
+            "win_rate": own.wins,
+            "draw_rate": own.draws,
+            "loss_rate": own.losses,
+            "unbeaten_rate": own.wins + own.draws,
+        }
+        values |= {f"{EVALUATION}against/{prefix}{rate}": number / own.games for rate, number in rates.items()}
+    return values
 
 
 def _policies(training: Training) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.settings_action_noise import ActionNoiseSettings
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
-from rlrun.config import Fraction, Schedule, defaults
+from rlrun.config import defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
@@ -21,7 +22,6 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.policy.exploration.action_noise import NoiseKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,17 +32,11 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=1e-3)
-class DDPGConfig(OffPolicyActorCriticConfig):
+class DDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
-    exploration: NoiseKind = "gaussian"
-    """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""
-    exploration_noise: Schedule = 0.1
-    """Standard deviation of that noise, or of the process's steps, in units of half the distance of the bounds."""
-    ou_theta: Fraction = 0.15
-    """Part of an Ornstein-Uhlenbeck process's noise that a step takes back."""
 
 
 class DDPG(Algorithm[DDPGConfig]):

@@ -1,4 +1,4 @@
-"""MADDPG: an actor for all members of a team, and for each a critic of everybody's observations and actions."""
+"""MADDPG: for each member of a team an actor, and a critic of everybody's observations and actions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.settings_action_noise import ActionNoiseSettings
 from rlrun.algorithms.settings_off_policy import OffPolicyActorCriticConfig
 from rlrun.config import NonNegativeFloat, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
@@ -36,24 +37,36 @@ if TYPE_CHECKING:
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @fixed("members are given rewards of their own, step by step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
-class MADDPGConfig(OffPolicyActorCriticConfig):
-    """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team."""
+class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+    """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
+
+    Noise around actions is for those in a Box; Discrete actions are drawn.
+    """
 
     model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
-    """The networks of the actor that all members share, and of each critic."""
-    logit_penalty: NonNegativeFloat = 1e-3
-    """Weight of the mean square of the logits in the actor's loss, as in the authors' code."""
+    """The networks of each actor and of each critic."""
+    share_actor: bool = False
+    """Whether all members have one actor, which learns from the steps of all of them. What members see must then say
+    who they are, if they are to act differently."""
+    output_penalty: NonNegativeFloat = 1e-3
+    """Weight of the mean square of what an actor puts out, the logits of Discrete actions or what tanh brings between
+    the bounds of a Box, in its loss, as in the authors' code."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path == "share_actor" or super().shapes_parameters(path)
 
 
 class MADDPG(Algorithm[MADDPGConfig]):
-    """Centralised critics, decentralised actors (arXiv:1706.02275); members share the actor's parameters."""
+    """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
 
     Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
-        Metric("actor/loss", "", "Loss of the actor"),
-        GRAD_NORM.below("actor/"),
+        Metric("actors/loss", "", "Loss of the actors, added up over the members"),
+        GRAD_NORM.below("actors/"),
     )
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
@@ -68,7 +81,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """Returns an actor and a critic for each member.
 
         Raises:
-            UsageError: Agents of the world take turns, or actions are not Discrete.
+            UsageError: Agents of the world take turns, or actions are neither Discrete nor in a bounded Box.
         """
         from rlrun.policy.team_actor_critics import TeamActorCriticsPolicy
 
@@ -77,14 +90,24 @@ class MADDPG(Algorithm[MADDPGConfig]):
                 "maddpg learns for teams that act at once, and agents of this world take turns: use ppo, or set "
                 "`clock: parallel` if all agents act in each step"
             )
-        return TeamActorCriticsPolicy(spaces, world.slots, self.config.model, seed=seed)
+        config = self.config
+        return TeamActorCriticsPolicy(
+            spaces,
+            world.slots,
+            config.model,
+            seed=seed,
+            share_actor=config.share_actor,
+            uniform_steps=config.learning_starts,
+            noise=config.exploration,
+            theta=config.ou_theta,
+        )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the critics' error and, behind it, what the actor climbs."""
+        """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", max_grad_norm=bound),
+            Objective("actors", self.actors_loss, parameters="actors.", max_grad_norm=bound),
         ]
 
     def critics_loss(
@@ -94,10 +117,10 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
         A member is compared with what it was given itself; the value of the next actions counts while it lives.
         """
-        from rlrun.policy.team_actor_critics import NEXT_NOISE
+        from rlrun.policy.member_actions import NEXT_NOISE
 
-        actions = outputs.one_hot(batch["actions"])
-        following = outputs.target_actions(batch["next_obs"], batch[NEXT_NOISE])
+        actions = outputs.policy.actions.recorded(batch["actions"])
+        following = outputs.target_actions(batch["next_obs"], batch.get(NEXT_NOISE))
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
         lives = batch["next_obs"]["present"].float() * self.config.gamma
         total, distance, value_sum = (batch["rewards"].new_zeros(()) for _ in range(3))
@@ -118,19 +141,25 @@ class MADDPG(Algorithm[MADDPGConfig]):
         }
         return Loss(total, statistics, priorities=(distance / members).squeeze(-1))
 
-    def actor_loss(
+    def actors_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
     ) -> Loss:
-        """What each member's critic says of its own new action beside the others' old ones (eq. 5), to be climbed."""
-        from rlrun.policy.team_actor_critics import NOISE
+        """What each member's critic says of its own new action beside the others' old ones, to be climbed.
 
-        taken, logits = outputs.one_hot(batch["actions"]), outputs.logits(batch["obs"])
-        drawn = outputs.drawn(logits, batch[NOISE])
+        Added up over the members, of which each moves its own actor alone (arXiv:1706.02275, eqs. 4 and 5).
+        """
+        from rlrun.policy.member_actions import NOISE
+
+        policy, noise = outputs.policy, batch.get(NOISE)
+        taken = policy.actions.recorded(batch["actions"])
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
-        loss = self.config.logit_penalty * masked_mean((logits * (logits > LEAST_LOGIT)).square().mean(-1), acting)
-        for member in range(outputs.policy.num_members):
-            others = [taken[:, :, :member], drawn[:, :, member : member + 1], taken[:, :, member + 1 :]]
-            loss = loss - masked_mean(outputs.value(member, batch["obs"], joined(others)), acting[:, :, member])
+        loss = batch["rewards"].new_zeros(())
+        for member in range(policy.num_members):
+            own = outputs.actor_outputs(member, batch["obs"])
+            new = policy.actions.made(own, None if noise is None else noise[:, :, member])
+            values = outputs.value(member, batch["obs"], with_action(taken, member, new))
+            penalty = (own * (own > LEAST_LOGIT)).square().mean(-1)
+            loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])
         return Loss(loss, {"loss": loss})
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
@@ -163,8 +192,8 @@ LEAST_LOGIT = -1e3
 """Logits of forbidden actions lie below it, and are not to count."""
 
 
-def joined(parts: list[Tensor]) -> Tensor:
-    """Returns members' actions side by side, [S, L, K, A]."""
+def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:
+    """Returns all members' actions [S, L, K, A] with another one [S, L, A] in the place of a member's."""
     import torch
 
-    return torch.cat(parts, dim=2)
+    return torch.cat([actions[:, :, :member], action.unsqueeze(2), actions[:, :, member + 1 :]], dim=2)

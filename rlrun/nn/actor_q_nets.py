@@ -79,3 +79,38 @@ class ActorQNets(nn.Module):
         actors = [] if self.actor is None else [self.actor]
         initialize([*actors, *critics], self, orthogonal=model.orthogonal_init, seed=seed)
         self.log_alpha = None if initial_alpha is None else nn.Parameter(torch.tensor([initial_alpha]).log())
+
+
+class TeamActorQNets(nn.Module):
+    """Critics of a team's members side by side, and behind them their actors, which share nothing with them.
+
+    Args:
+        critic: What each critic is.
+        num_members: K, one critic for each.
+        actor: What each actor is.
+        num_actors: One for each member, or 1 that all share.
+        model: Settings of all of them.
+        seed: Seed of the first weights.
+
+    Attributes:
+        critics: The members' critics.
+        actors: The members' actors, or the one that they share.
+    """
+
+    def __init__(
+        self,
+        critic: NetworkSpec,
+        num_members: int,
+        actor: NetworkSpec,
+        num_actors: int,
+        model: ModelConfig,
+        *,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        with seeded(seed):
+            critics = [NetworkModule(critic) for _ in range(num_members)]
+            actors = [NetworkModule(actor) for _ in range(num_actors)]
+        self.critics = nn.ModuleList(critics)
+        self.actors = nn.ModuleList(actors)
+        initialize([*actors, *critics], self, orthogonal=model.orthogonal_init, seed=seed)

@@ -32,7 +32,8 @@ class LoopWorlds:
     type.
 
     A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it.
-    An agent whose first observation would be its last never acts, and gets no slot.
+    An agent whose first observation would be its last never acts, and gets no slot. Possible agents have a slot each,
+    which they are given whenever it is free; whom nobody knew before gets the lowest free one.
 
     Args:
         world_id: What messages call the worlds.
@@ -63,8 +64,9 @@ class LoopWorlds:
         self.spaces: Mapping[str, Spaces] = {policy: of_policy for policy, (_, of_policy) in spaces.items()}
         self.slots: Mapping[str, int] = {policy: self.num_worlds * slots[policy] for policy in spaces}
         self._id = world_id
+        homes = _homes(self.possible_agents, mapping)
         self._policies = {
-            policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy])
+            policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy], homes.get(policy, {}))
             for policy, (agent, of_policy) in spaces.items()
         }
         self._copies = {policy: _row_copier(of_policy.action) for policy, of_policy in self.spaces.items()}
@@ -237,6 +239,14 @@ class LoopWorlds:
             infos=infos,
             missing_finals=sum(world.missing_finals for world in self._worlds),
         )
+
+
+def _homes(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, Mapping[str, int]]:
+    """Returns by policy a slot for each of the possible agents that are always its; none where seats change."""
+    seatings = mapping.seatings(agents)
+    if len(seatings) > 1:
+        return {}
+    return {policy: {agent: slot for slot, agent in enumerate(own)} for policy, own in seatings[0].items()}
 
 
 def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:

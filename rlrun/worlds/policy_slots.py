@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class PolicySlots:
         spaces: Observation and action space of its agents.
         num_worlds: W.
         per_world: K.
+        homes: Slots in each world, below K, that agents are given as long as they are free, by agent.
 
     Attributes:
         example: One of the policy's agents.
@@ -54,7 +55,9 @@ class PolicySlots:
         owners: Who owns each slot or owned it last, [B]; "" before the first.
     """
 
-    def __init__(self, policy: str, example: str, spaces: Spaces, num_worlds: int, per_world: int) -> None:
+    def __init__(
+        self, policy: str, example: str, spaces: Spaces, num_worlds: int, per_world: int, homes: Mapping[str, int]
+    ) -> None:
         size = num_worlds * per_world
         self.example = example
         self.spaces = spaces
@@ -70,6 +73,7 @@ class PolicySlots:
         )
         self.owners = [""] * size
         self._policy = policy
+        self._homes = homes
         self._free = [list(range(per_world)) for _ in range(num_worlds)]
         self._write = row_writer(spaces.observation, self.rows.observations)
         # Single numbers are written into a memoryview in half the time that they take through the array.
@@ -81,10 +85,16 @@ class PolicySlots:
         return slice(world * self.per_world, (world + 1) * self.per_world)
 
     def take(self, world: int, agent: str) -> Seat | None:
-        """Gives an agent the lowest free slot of a world; None if there is none."""
-        if not self._free[world]:
+        """Gives an agent its home in a world, or the lowest slot where that is not free; None if none is free."""
+        free = self._free[world]
+        if not free:
             return None
-        index = heappop(self._free[world])
+        index = self._homes.get(agent, free[0])
+        if index == free[0] or index not in free:
+            index = heappop(free)
+        else:
+            free.remove(index)
+            heapify(free)
         slot = world * self.per_world + index
         self.owners[slot] = agent
         self.rows.starts[slot] = self.rows.living[slot] = True

@@ -112,9 +112,11 @@ class PadSpaces(WrappedWorld):
     """Gives all agents the same spaces, so that one policy can act for agents of different kinds.
 
     Observations are Boxes with as many axes, padded with zeros to the widest, or Dicts of such with the same keys; an
-    action mask may be among them. Actions are Discrete, padded to the most. Where agents have different numbers of
-    actions, an action mask forbids those that an agent has not. Observations that are no Dicts become {observation,
-    action_mask} then. Spaces are those of `possible_agents`.
+    action mask may be among them. Spaces are those of `possible_agents`.
+
+    Actions are Discrete, padded to the most. Where agents have different numbers of actions, an action mask forbids
+    those that an agent has not. Observations that are no Dicts become {observation, action_mask} then. Or actions are
+    Boxes with as many axes, padded to the widest: of an action the world is given the numbers that the agent has.
 
     Raises:
         EnvironmentUnusable: If spaces are of other kinds.
@@ -123,11 +125,24 @@ class PadSpaces(WrappedWorld):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         spaces = [world.spaces(agent) for agent in world.possible_agents]
-        if not all(isinstance(action, Discrete) and action.start == 0 for _, action in spaces):
-            raise EnvironmentUnusable("padded actions are Discrete and start at 0; those of an agent are not")
-        self._num_actions = max(int(action.n) for _, action in spaces)
+        actions = [action for _, action in spaces]
+        self._cuts_actions = all(isinstance(action, Box) for action in actions)
+        if self._cuts_actions:
+            padded_action: Space[Any] = _widest_action(actions)
+        elif all(isinstance(action, Discrete) and action.start == 0 for action in actions):
+            padded_action = Discrete(max(int(action.n) for action in actions))
+        else:
+            raise EnvironmentUnusable(
+                "padded actions are all Discrete from 0 on, or all Boxes; those of the world's agents are "
+                f"{', '.join(dict.fromkeys(map(str, actions)))}"
+            )
         observations = [observation for observation, _ in spaces]
-        self._masks = has_action_mask(observations[0]) or any(action.n < self._num_actions for _, action in spaces)
+        # How many actions there are in all, where some are forbidden.
+        self._num_actions = 0
+        if isinstance(padded_action, Discrete) and (
+            has_action_mask(observations[0]) or any(action.n < padded_action.n for action in actions)
+        ):
+            self._num_actions = int(padded_action.n)
         if isinstance(observations[0], Dict):
             keys = set(observations[0].spaces) - {ACTION_MASK}
             if any(not isinstance(part, Dict) or set(part.spaces) - {ACTION_MASK} != keys for part in observations):
@@ -138,13 +153,19 @@ class PadSpaces(WrappedWorld):
             self._is_dict = False
             parts = {OBSERVATION: _widest(observations)}
         self._parts = parts
-        mask = {ACTION_MASK: MultiBinary(self._num_actions)} if self._masks else {}
-        padded = Dict({**parts, **mask}) if self._is_dict or self._masks else parts[OBSERVATION]
-        self._padded = Spaces(padded, Discrete(self._num_actions))
+        mask = {ACTION_MASK: MultiBinary(self._num_actions)} if self._num_actions else {}
+        padded = Dict({**parts, **mask}) if self._is_dict or mask else parts[OBSERVATION]
+        self._padded = Spaces(padded, padded_action)
 
     def spaces(self, agent: str) -> Spaces:
         """Returns the spaces that all agents have."""
         return self._padded
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes a step, with as much of each action as its agent has."""
+        if self._cuts_actions:
+            actions = {agent: action[_within(self.world.spaces(agent).action)] for agent, action in actions.items()}
+        return super().step(actions)
 
     def shown(self, agent: str, observation: Any) -> Any:
         """Returns a padded observation."""
@@ -153,7 +174,7 @@ class PadSpaces(WrappedWorld):
         for key, part in self._parts.items():
             padded[key] = np.zeros(part.shape, part.dtype)
             padded[key][tuple(slice(size) for size in given[key].shape)] = given[key]
-        if not self._masks:
+        if not self._num_actions:
             return padded if self._is_dict else padded[OBSERVATION]
         own = int(self.world.spaces(agent).action.n)
         mask = np.zeros(self._num_actions, np.int8)
@@ -339,3 +360,27 @@ def _widest(spaces: Sequence[Space[Any]]) -> Box:
     low = np.min([np.pad(space.low, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
     high = np.max([np.pad(space.high, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
     return Box(low, high, dtype=spaces[0].dtype)
+
+
+def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
+    """Returns a Box whose first numbers along every axis are the actions of each space.
+
+    Bounds of a number are those of the agents that have it, which must be the same: units of the bounds, in which
+    policies act, would mean something else for each of them.
+    """
+    boxes = [space for space in spaces if isinstance(space, Box)]
+    widest = _widest(boxes)
+    low, high = np.zeros(widest.shape, widest.dtype), np.zeros(widest.shape, widest.dtype)
+    for box in boxes:
+        low[_within(box)], high[_within(box)] = box.low, box.high
+    if any((low[_within(box)] != box.low).any() or (high[_within(box)] != box.high).any() for box in boxes):
+        raise EnvironmentUnusable(
+            "padded actions have the same bounds for all agents that have them; those of the world's agents are "
+            f"{', '.join(dict.fromkeys(map(str, boxes)))}"
+        )
+    return Box(low, high, dtype=widest.dtype)
+
+
+def _within(space: Space[Any]) -> tuple[slice, ...]:
+    """Returns where an element of a Box stands in a padded one."""
+    return tuple(slice(size) for size in space.shape or ())

@@ -89,18 +89,36 @@ def shown(rows: WorldRows) -> list[float]:
     return rows.policies["p"].observations[:, 0].tolist()  # type: ignore[no-any-return]
 
 
-def test_agents_act_in_the_lowest_free_slots_of_their_own_world() -> None:
+def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
     first, second = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4))), Scripted(seen(b=5), gives(seen(b=6)))
     worlds = looped(first, second)
     rows = worlds.reset()
     assert worlds.slots == {"p": 4}
-    assert shown(rows) == [1, 2, 5, 0]
-    assert flags(rows, "acts") == flags(rows, "starts") == flags(rows, "living") == [0, 1, 2]
-    rows = acted(worlds, 7, 8, 9, 0)
+    assert shown(rows) == [1, 2, 0, 5]
+    assert flags(rows, "acts") == flags(rows, "starts") == flags(rows, "living") == [0, 1, 3]
+    rows = acted(worlds, 7, 8, 0, 9)
     assert (first.actions, second.actions) == ([{"a": 7, "b": 8}], [{"b": 9}])
-    assert shown(rows) == [3, 4, 6, 0]
+    assert shown(rows) == [3, 4, 0, 6]
     assert flags(rows, "starts") == []
-    assert worlds.owners("p") == ["a", "b", "b", ""]
+    assert worlds.owners("p") == ["a", "b", "", "b"]
+
+
+def test_who_comes_back_is_given_its_own_slot_and_strangers_the_lowest_free_one() -> None:
+    world = Scripted(
+        seen(b=1, stranger=2),
+        gives(seen(a=3, stranger=4, b=5), terminated=["b"]),
+        gives(seen(a=6, stranger=7)),
+        gives(seen(a=8, stranger=9, b=10)),
+    )
+    worlds = looped(world, slots=3)
+    worlds.reset()
+    assert worlds.owners("p") == ["stranger", "b", ""]
+    acted(worlds, 0, 0, 0)
+    assert worlds.owners("p") == ["stranger", "b", "a"]
+    acted(worlds, 0, 0, 0)
+    rows = acted(worlds, 0, 0, 0)
+    assert worlds.owners("p") == ["stranger", "b", "a"]
+    assert shown(rows) == [9, 10, 8]
 
 
 def test_a_slot_shows_the_final_observation_and_is_free_one_step_later() -> None:

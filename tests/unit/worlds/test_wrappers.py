@@ -112,6 +112,51 @@ def test_a_padded_mask_forbids_what_the_own_mask_forbids() -> None:
     assert world.spaces("x") == TicTacToe().spaces("x")
 
 
+class Pushes(World):
+    """Two agents whose actions are Boxes of different widths; keeps what it was given."""
+
+    possible_agents = ("small", "large")
+
+    def __init__(self, *, top: float = 2.0) -> None:
+        self.own_spaces = {
+            "small": Spaces(Box(0.0, 9.0, (2,)), Box(np.float32([0, -1]), np.float32([1, top]))),
+            "large": Spaces(Box(0.0, 9.0, (3,)), Box(np.float32([0, -1, 4]), np.float32([1, 2, 8]))),
+        }
+
+    def spaces(self, agent: str) -> Spaces:
+        return self.own_spaces[agent]
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        return {agent: np.ones(WIDTHS[agent], np.float32) for agent in self.possible_agents}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        self.given = actions
+        return WorldStep(self.reset(0), {}, {}, {}, {}, False)
+
+
+def test_actions_in_boxes_are_padded_and_the_world_is_given_what_an_agent_has() -> None:
+    world = PadSpaces(Pushes())
+    action = Box(np.float32([0, -1, 4]), np.float32([1, 2, 8]))
+    assert world.spaces("small") == world.spaces("large") == Spaces(Box(0.0, 9.0, (3,)), action)
+    assert world.reset(0)["small"].tolist() == [1, 1, 0]
+    world.step({"small": np.float32([0.5, 1, 7]), "large": np.float32([0.25, -1, 6])})
+    inner = world.world
+    assert isinstance(inner, Pushes)
+    assert {agent: action.tolist() for agent, action in inner.given.items()} == {
+        "small": [0.5, 1],
+        "large": [0.25, -1, 6],
+    }
+
+
+def test_actions_of_several_kinds_or_bounds_are_not_padded() -> None:
+    with pytest.raises(EnvironmentUnusable, match="same bounds for all agents"):
+        PadSpaces(Pushes(top=3.0))
+    mixed = Pushes()
+    mixed.own_spaces["small"] = Spaces(Box(0.0, 9.0, (2,)), Discrete(2))
+    with pytest.raises(EnvironmentUnusable, match="all Discrete from 0 on, or all Boxes"):
+        PadSpaces(mixed)
+
+
 def test_the_dead_are_shown_zeros_until_the_world_ends() -> None:
     world = BlackDeath(Countdown())
     world.reset(0)

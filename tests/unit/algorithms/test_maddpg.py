@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from rlrun.algorithms.maddpg import MADDPG, MADDPGConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.flow.operators.team import GIVEN
+from rlrun.learner.execution import flattened_arguments, traceable
+from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
+from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.policy.action_spaces.box_scale import BoxScale
 from rlrun.policy.member_actions import NEXT_NOISE, NOISE
 from rlrun.policy.weights import Weights
@@ -280,3 +284,26 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
             found.append(training.trainee.learner.flat())
     assert np.abs(found[0] - first).max() > 1e-3
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+@KINDS
+def test_the_graph_that_would_be_compiled_does_what_the_update_does(spaces: Spaces) -> None:
+    algorithm, outputs, batch = made(spaces, model={"hiddens": [4]})
+    policy = outputs.policy
+    flat = policy.parameters.gather(policy.module)
+    objectives = algorithm.objectives(policy)
+    states = [
+        fresh_state(objective.optimizer, policy.parameters.range_under(objective.parameters)[1])
+        for objective in objectives
+    ]
+    update = Update(policy, objectives)
+    scheduled = {"lr": torch.tensor(1e-2), "critic_lr": torch.tensor(1e-2)}
+    arguments = flattened_arguments(Parameters(flat, flat * 0.5), states, batch, scheduled)
+    function = traceable(update, states, batch, scheduled, has_target=True)
+    graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
+    turn_narrow_products(graph)
+    eager, traced = ([argument.clone() for argument in arguments] for _ in range(2))
+    for _ in range(3):
+        torch.testing.assert_close(graph(*traced), function(*eager), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(traced[0], eager[0], rtol=1e-5, atol=1e-5)
+    assert not torch.equal(eager[0], flat)

@@ -61,3 +61,30 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     image, rest = 84 * 84 + 1, 8 + 4 + 4  # beside each image how far its stack goes on
     assert trial.last_result["replay/gigabytes"] < 1.1 * 1000 * (image + rest) / 1e9
     assert trial.checkpoint is not None
+
+
+ON_POLICY = {"compile": False, "num_epochs": 1, "train_batch_size": 100, "minibatch_size": 50}
+OFF_POLICY = {"compile": False, "learning_starts": 50, "minibatch_size": 16}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "policies", "config"),
+    [
+        ("mappo", ["speaker", "listener"], ON_POLICY),
+        ("ippo", ["speaker", "listener"], ON_POLICY),
+        ("ddpg", ["speaker", "listener"], OFF_POLICY),
+        ("maddpg", ["team"], OFF_POLICY),
+    ],
+)
+def test_two_iterations_of_speaker_and_listener_run(algorithm, policies, config, tmp_path):
+    short = ["stop.iteration=2", "seeds=1", "config.min_env_steps_per_iteration=100", "config.num_envs_per_worker=2"]
+    learning = [f"policies.{policy}.config.{key}={value}" for policy in policies for key, value in config.items()]
+    (trial,) = rlrun.run(
+        CONFIGS / "worlds" / f"speaker_listener_{algorithm}.yaml",
+        overrides=[*short, *learning, *ONE_EPISODE],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["agent_steps"] == 2 * trial.last_result["env_steps"] >= 400
+    assert all(trial.last_result[f"policies/{policy}/sgd_steps"] > 0 for policy in policies)
+    assert trial.last_result["evaluation/episode_len_mean"] == 25

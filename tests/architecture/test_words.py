@@ -53,3 +53,18 @@ def test_no_constructor_says_what_it_takes() -> None:
         if (ast.get_docstring(node) or "").startswith("Takes ")
     ]
     assert not found, "arguments that need words have them under `Args:` of the class"
+
+
+PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"]
+LONGEST_LINE = 120
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_of_prose_is_longer_than_a_screen(page: Path) -> None:
+    """Rows of tables and code are as long as they have to be."""
+    is_code, long = False, []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if len(line) > LONGEST_LINE and not is_code and not line.lstrip().startswith("|"):
+            long.append(number)
+    assert not long

@@ -15,11 +15,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import local_replay, local_sequence_replay
+from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.row_priorities import row_priorities
+from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import ActorQModelConfig
@@ -122,10 +122,13 @@ class DDPG(Algorithm[DDPGConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
-        if config.model.core is None:
-            replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
-        else:
-            replay = local_sequence_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = transitions_or_sequences(
+            config.replay,
+            trainee,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            is_recurrent=config.model.core is not None,
+        )
         updates = (
             replay_minibatches(
                 replay,

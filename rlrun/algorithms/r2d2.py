@@ -17,8 +17,8 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.row_priorities import row_priorities
 from rlrun.functional.seeding import child_seed
+from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.functional.value_rescaling import rescaled, unrescaled
 from rlrun.learner.objective import Loss
 from rlrun.nn.recurrent_model import RecurrentModelConfig
@@ -74,8 +74,8 @@ class R2D2(Algorithm[R2D2Config]):
         own = values[:, :length].gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
         best = outputs.allowed_argmax(values.detach(), batch["obs"], self.config.replay.burn_in).unsqueeze(-1)
         worth = unrescaled(target_values.gather(-1, best).squeeze(-1))
-        behind = batch["steps"] + batch["steps"].new_ones(length).cumsum(0) - 1
-        targets = rescaled(batch["rewards"] + batch["discounts"] * worth.gather(1, behind))
+        following = worth.gather(1, following_steps(batch["steps"]))
+        targets = rescaled(batch["rewards"] + batch["discounts"] * following)
         errors = own - targets
         distance = errors.abs() * valid
         loss = masked_mean(0.5 * errors.square() * batch["weights"], valid)

@@ -17,11 +17,11 @@ from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.team import Team, TeamReward
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import local_replay, local_sequence_replay
+from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.row_priorities import row_priorities
+from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam, RMSProp
 from rlrun.nn.model_config import TeamQModelConfig
@@ -134,8 +134,7 @@ class VDN(Algorithm[VDNConfig]):
         values, target_values = outputs.unrolled(batch, burn_in)
         best = outputs.best(values.detach() if self.config.double else target_values, seen)
         worth = outputs.target_mixed(target_values, seen, best)
-        behind = batch["steps"] + batch["steps"].new_ones(length).cumsum(0) - 1
-        targets = batch["rewards"] + batch["discounts"] * worth.gather(1, behind)
+        targets = batch["rewards"] + batch["discounts"] * worth.gather(1, following_steps(batch["steps"]))
         own = outputs.mixed(values[:, :length], now, batch["actions"])
         errors = own - targets
         loss = masked_mean(errors.square() * batch["weights"], valid)
@@ -150,8 +149,13 @@ class VDN(Algorithm[VDNConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config
-        make_replay = local_replay if config.model.core is None else local_sequence_replay
-        replay = make_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = transitions_or_sequences(
+            config.replay,
+            trainee,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            is_recurrent=config.model.core is not None,
+        )
         updates = (
             replay_minibatches(
                 replay,

@@ -88,7 +88,7 @@ def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
     )
     rows = packed.rows(len(packed["valid"]))
     if state is not None:
-        rows["state"] = packing.pack(state)[0]
+        rows["state"] = packing.first(state)
     return rows, packing
 
 

@@ -122,6 +122,18 @@ class Packing:
         packed[~filled] = 0
         return packed
 
+    def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
+        """Returns the first row of a packed column [T, B, ...], [B, ...]."""
+        if self._filled is None:
+            row: NDArray[Any] = leaf[0]
+            return row
+        row, holds = leaf[0], self._filled[0]
+        if self._order is not None:
+            first = self._order[0]
+            row, holds = leaf[first.clip(max=self._length - 1), self._slots], holds & (first < self._length)
+        kept: NDArray[Any] = zeroed(row[None], holds[None])[0]
+        return kept
+
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
         """Returns a packed column [T, B, ...] with its rows back where they came from; zeros in rows that moved."""
         if self._order is None or self._filled is None:

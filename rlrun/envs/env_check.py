@@ -271,18 +271,32 @@ def _seeds(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFinding
         if not repeated.seeds_episodes:
             yield EnvFinding("seeds", "note", "single episodes cannot be seeded here", "a resume begins new episodes")
             return
-        step = _first_difference(repeated, played)
-        if step is not None:
-            found = f"the same seeds and actions came to something else after {step} steps"
-            advice = "draw all randomness from self.np_random, which reset(seed=...) seeds"
-            yield EnvFinding("seeds", "wrong", found, "runs can neither be repeated nor resumed exactly", advice)
-        elif _first_difference(other, played) is None:
-            yield EnvFinding("seeds", "ok", "other seeds come to the same episodes: the env is deterministic")
-        else:
-            yield EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+        yield seed_finding(
+            _first_difference(repeated, played),
+            partial(_first_difference, other, played),
+            kind="env",
+            advice="draw all randomness from self.np_random, which reset(seed=...) seeds",
+        )
     finally:
         repeated.close()
         other.close()
+
+
+def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, kind: str, advice: str) -> EnvFinding:
+    """Says what is found of seeds.
+
+    Args:
+        step: After how many steps the same seeds and actions came to something else; None for never.
+        of_other_seeds: Returns the same of other seeds.
+        kind: What has them, such as "env".
+        advice: Where its randomness is to come from.
+    """
+    if step is not None:
+        found = f"the same seeds and actions came to something else after {step} steps"
+        return EnvFinding("seeds", "wrong", found, "runs can neither be repeated nor resumed exactly", advice)
+    if of_other_seeds() is None:
+        return EnvFinding("seeds", "ok", f"other seeds come to the same episodes: the {kind} is deterministic")
+    return EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
 
 
 def _first_difference(world: VectorEnv, played: _Played) -> int | None:

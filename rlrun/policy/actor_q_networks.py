@@ -12,6 +12,7 @@ from torch import Tensor
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.functional.sequence_rows import following_steps
 from rlrun.nn.actor_q_nets import ActorQNets
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.torch_network import TorchNetwork
@@ -69,7 +70,7 @@ class ActorQNetworks:
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> Sequences:
         assert self.burn_in is not None
-        steps = ahead + ahead.new_ones(ahead.shape[1]).cumsum(0) - 1
+        steps = following_steps(ahead)
         return Sequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rlrun.envs.env_check import (
     EnvFinding,
     observation_findings,
     reward_findings,
+    seed_finding,
     space_findings,
 )
 from rlrun.envs.random_actions import RandomActions
@@ -315,15 +317,12 @@ class _LifeBook:
 
 def _seeds(repeated: VectorWorld, other: VectorWorld, played: _Played) -> Iterator[EnvFinding]:
     try:
-        step = _first_difference(repeated, played)
-        if step is not None:
-            found = f"the same seeds and actions came to something else after {step} steps"
-            advice = "draw all randomness from a generator that reset(seed) makes"
-            yield EnvFinding("seeds", "wrong", found, "runs can neither be repeated nor resumed exactly", advice)
-        elif _first_difference(other, played) is None:
-            yield EnvFinding("seeds", "ok", "other seeds come to the same episodes: the world is deterministic")
-        else:
-            yield EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+        yield seed_finding(
+            _first_difference(repeated, played),
+            partial(_first_difference, other, played),
+            kind="world",
+            advice="draw all randomness from a generator that reset(seed) makes",
+        )
     finally:
         repeated.close()
         other.close()

@@ -77,7 +77,7 @@ def sigint_reaches_children() -> Iterator[None]:
 def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
     spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"
-    for seconds in (0.5, 5, 50, 500):  # until both have delivered: a3c waits for nobody in particular
+    for seconds in (0.5, 5, 50, 500):  # until both are in the table: a3c waits for nobody in particular
         done = CliRunner().invoke(
             cli,
             ["profile", "-f", str(spec), "--seconds", str(seconds), "--json", "--trace", str(trace)],
@@ -85,7 +85,7 @@ def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, alg
         )
         assert done.exit_code == 0, done.stderr
         data = json.loads(done.stdout)
-        if all(worker["fragments"] for worker in data["workers"]):
+        if len(data["workers"]) == 2:
             break
     assert [worker["worker"] for worker in data["workers"]] == [1, 2]
     on_workers = ["env_step", "inference", "recording", "postprocess", *(["sgd"] if algorithm == "a3c" else [])]

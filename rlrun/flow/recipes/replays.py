@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rlrun.functional.seeding import child_seed
@@ -25,27 +27,29 @@ def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: 
         n_step: Steps whose rewards are added up before the value of the next observation counts.
         gamma: Discount.
     """
-    workers = trainee.workers.indices
-    buffer = ReplayBuffer(
-        config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
-    )
-    return LocalReplay(buffer, workers)
+    return _kept_here(partial(ReplayBuffer, config, n_step=n_step, gamma=gamma), trainee)
 
 
-def local_sequence_replay(config: SequenceReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> LocalReplay:
-    """Returns an empty replay of sequences in this process, for recurrent networks.
+def transitions_or_sequences(
+    config: SequenceReplayConfig, trainee: Trainee, *, n_step: int, gamma: float, is_recurrent: bool
+) -> LocalReplay:
+    """Returns an empty replay in this process: of sequences for a recurrent network, else as `local_replay` does.
 
     Args:
         config: Its settings.
         trainee: Whose fragments it stores.
         n_step: Steps whose rewards are added up before the value of the next observation counts.
         gamma: Discount.
+        is_recurrent: Whether the network has a core.
     """
+    if not is_recurrent:
+        return local_replay(config, trainee, n_step=n_step, gamma=gamma)
+    return _kept_here(partial(SequenceReplay, config, n_step=n_step, gamma=gamma), trainee)
+
+
+def _kept_here(make: Callable[..., ReplayBuffer | SequenceReplay], trainee: Trainee) -> LocalReplay:
     workers = trainee.workers.indices
-    replay = SequenceReplay(
-        config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
-    )
-    return LocalReplay(replay, workers)
+    return LocalReplay(make(num_workers=len(workers), seed=child_seed(trainee.seed, "replay")), workers)
 
 
 def distributed_replay(

@@ -1,4 +1,4 @@
-"""How often rows of a replay are to be sampled, by the errors of their steps (torch)."""
+"""Rows of consecutive steps out of a replay: which step follows which, and how often to sample a row (torch)."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
     counted = distance * valid
     mean = counted.sum(1) / valid.sum(1).clamp(min=1.0)
     return MAX_SHARE * counted.amax(1) + (1 - MAX_SHARE) * mean
+
+
+def following_steps(steps: Tensor) -> Tensor:
+    """Returns which steps of their rows stand behind n-step transitions, [S, L].
+
+    Args:
+        steps: How many steps each transition takes, [S, L]; of 0 the step itself follows.
+    """
+    # A sum of ones in place of arange: it takes type and device along.
+    return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, PositiveInt, defaults, fixed
+from rlrun.config import ConfigModel, NonEmptyText, PositiveInt, defaults, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
@@ -14,15 +14,24 @@ Conv = Literal["nature", "impala"]
 
 CoreKind = Literal["lstm", "gru", "gtrxl"]
 
-Encoding = Literal["vector", "one_hot", "image"]
+Encoding = Literal["vector", "one_hot", "embedding", "image", "entities"]
+
+Pooling = Literal["attention", "mean", "max"]
 
 
 class ObservationConfig(ConfigModel):
-    """How one Box of an observation enters the network; what is left out follows from the space."""
+    """How one part of an observation enters the network; what is left out follows from the space."""
 
     encode_as: Encoding | None = None
-    """As numbers side by side, as a one-hot vector for each integer, or through convolutions: `vector`, `one_hot` or
-    `image`. null takes what is likely by shape, type and bounds."""
+    """As numbers side by side (`vector`); as a one-hot vector for each integer (`one_hot`), or a learned one, the same
+    wherever the integer stands (`embedding`); through convolutions (`image`); as a set whose order does not matter
+    (`entities`, a Box [entities, features]). null takes what is likely by shape, type and bounds."""
+    pooling: Pooling = "attention"
+    """How entities become one vector of fixed width: by attention of four heads, or as the mean or the maximum of what
+    a net makes of each."""
+    mask: NonEmptyText | None = None
+    """Key beside the entities, in the same Dict, of a part [entities] with 1 for each that is there, 0 for the others,
+    which count nowhere. null if all are there."""
     bounds: tuple[float, float] | None = None
     """The least and the greatest number that occurs, where the space's bounds are not the true ones. They come to 0 and
     1, or are the first and the last of the one-hot values. [0, 1] leaves numbers as they are; null takes the space's
@@ -32,6 +41,12 @@ class ObservationConfig(ConfigModel):
     def _bounds_ascend(self) -> ObservationConfig:
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
             raise ValueError(f"bounds must ascend, not {list(self.bounds)}")
+        return self
+
+    @model_validator(mode="after")
+    def _only_entities_are_pooled(self) -> ObservationConfig:
+        if self.encode_as != "entities" and (self.mask is not None or self.pooling != "attention"):
+            raise ValueError("pooling and mask are for what is encoded as entities")
         return self
 
 
@@ -66,11 +81,15 @@ class ModelConfig(ConfigModel):
     observations: dict[str, ObservationConfig] = Field(default_factory=dict)
     """How parts of an observation enter the network where the default is not right, by key: `image`, or `inner/0` in a
     nested one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints how each part does."""
-    conv: Conv = "nature"
-    """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561)."""
+    encoders: dict[str, str] = Field(default_factory=dict)
+    """Encoders of one's own for parts of an observation, by key as in `observations`, each as `package.module:Class`:
+    an nn.Module made from the part's space that returns features [N, D] of float32 for what the env shows, [N, ...]."""
+    conv: Conv | None = None
+    """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
+    null takes `impala` for images of less than 36 pixels along a side, else `nature`."""
     shared_value: bool | None = None
     """Whether the value net shares the policy's layers up to its own head; null shares them where an image is
-    observed."""
+    observed, or there is an encoder of one's own."""
     orthogonal_init: bool = True
     """Whether weights start orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's own way."""
     log_std_init: float = 0.0
@@ -110,6 +129,12 @@ class ModelConfig(ConfigModel):
     def _observations_of_own_layers(self) -> ModelConfig:
         if self.observations and self.module is not None:
             raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
+        if self.encoders and self.module is not None:
+            raise ValueError("a network of one's own encodes observations itself; leave out encoders, or module")
+        if both := sorted(self.observations.keys() & self.encoders.keys()):
+            raise ValueError(
+                f"an encoder of one's own takes observations as they are; {both[0]!r} is in observations and encoders"
+            )
         return self
 
 

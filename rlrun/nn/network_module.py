@@ -27,7 +27,7 @@ class NetworkModule(nn.Module):
         super().__init__()
         self.spec = spec
         for tower in spec.towers:
-            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves, spec.conv))
+            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves))
             self.add_module(f"{tower.prefix}trunk", mlp(spec.inputs, spec.hiddens, spec.activation))
             if spec.core is not None:
                 for name, layer in zip(

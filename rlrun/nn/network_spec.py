@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlrun.data.tree import leaves, named_leaves
-from rlrun.nn.model_config import Activation, Conv, CoreKind, ModelConfig
-from rlrun.nn.observation_leaves import ObservationLeaf, ObservationTree, encoded_leaves
-
-IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
-"""Numbers that each encoder of images puts out."""
-
+from rlrun.nn.model_config import Activation, CoreKind, ModelConfig
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
 
 VARIANCE_FLOOR = 1e-6
 """What is added to a variance that depends on features, all of which may be 0."""
@@ -132,7 +129,6 @@ class NetworkSpec:
         towers: What there is behind it; towers share nothing but the inputs.
         hiddens: Widths of the trunk's dense layers.
         activation: What follows each of them.
-        conv: How images are encoded.
         vectors: Further inputs, by name and width: a critic's `actions`. They are put beside the encoded observation,
             or beside what the core puts out, so that the recurrent state is one of observations alone.
         core: The recurrent layer between trunk and heads; None for none.
@@ -142,21 +138,20 @@ class NetworkSpec:
     towers: tuple[Tower, ...]
     hiddens: tuple[int, ...]
     activation: Activation
-    conv: Conv
     vectors: tuple[tuple[str, int], ...] = ()
     core: Core | None = None
 
     @property
     def is_dense(self) -> bool:
-        """Whether there are neither images nor attention, so that NumPy can act."""
+        """Whether no observation has an encoder with parameters, and nothing attends, so that NumPy can act."""
         attends = self.core is not None and self.core.kind == "gtrxl"
-        return not attends and all(leaf.kind != "image" for leaf in leaves(self.leaves))
+        return not attends and all(leaf.is_dense for leaf in leaves(self.leaves))
 
     @property
     def inputs(self) -> int:
         """Numbers that the trunk takes."""
-        encoded = [IMAGE_FEATURES[self.conv] if leaf.kind == "image" else leaf.width for leaf in leaves(self.leaves)]
-        return sum(encoded) + (self.vector_width if self.core is None else 0)
+        encoded: int = sum(leaf.width for leaf in leaves(self.leaves))
+        return encoded + (self.vector_width if self.core is None else 0)
 
     @property
     def vector_width(self) -> int:
@@ -217,7 +212,7 @@ def network_spec(
         core: The recurrent layer.
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
-    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, model.conv, vectors, core)
+    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core)
 
 
 def core_of(model: ModelConfig) -> Core | None:
@@ -244,14 +239,16 @@ def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, 
 
 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
-    """Whether the value net shares the policy's layers; unless that is set, where an image is observed.
+    """Whether the value net shares the policy's layers.
+
+    Unless that is set it does where an image is observed, or something for which there is an encoder of one's own.
 
     Args:
         model: The settings.
         leaves_of: The tree of `ObservationLeaf`.
     """
     if model.shared_value is None:
-        return any(leaf.kind == "image" for leaf in _seen(leaves_of))
+        return any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
     return model.shared_value
 
 

@@ -1,4 +1,4 @@
-"""A network acting one step at a time (NumPy): the same as `rlrun.nn.network_module`, for specs without images."""
+"""A network acting one step at a time (NumPy): the same as `rlrun.nn.network_module`, for dense specs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NumpyNetwork:
     It is plain data until parameters are loaded, so it travels to workers that never import torch.
 
     Args:
-        spec: The description, without images.
+        spec: The description, a dense one.
         slots: Where its parameters lie in the vector that is loaded, by their names in the network.
 
     Attributes:

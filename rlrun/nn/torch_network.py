@@ -71,7 +71,7 @@ class TorchNetwork:
 
 
 class TorchActingNetwork:
-    """A network acting in torch on the CPU, one step at a time: for images, and for custom modules.
+    """A network acting in torch on the CPU, one step at a time: for encoders with parameters and custom modules.
 
     Args:
         network: What acts; a copy of it is made.

@@ -36,10 +36,17 @@ def policy_leaves(
     """Returns the tree of `ObservationLeaf` of what a policy observes, in which an action mask is one of its actions.
 
     Raises:
-        UsageError: If a part of an observation cannot enter a network, or a mask is not one of the actions.
+        UsageError: If a part of an observation cannot enter a network, an encoder does not fit its part, or a mask is
+            not one of the actions.
     """
     check_action_mask(observation_space, action_space)
-    return observation_leaves(observation_space, model.observations, normalize=normalize_observations)
+    return observation_leaves(
+        observation_space,
+        model.observations,
+        normalize=normalize_observations,
+        encoders=model.encoders,
+        conv=model.conv,
+    )
 
 
 def masked(outputs: Floats, mask: ActionMask) -> Floats:

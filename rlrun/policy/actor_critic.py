@@ -137,7 +137,7 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
     """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
 
     Raises:
-        UsageError: If images are to be explored by state-dependent noise.
+        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention.
     """
     log_stds = None
     if isinstance(actions, GaussianBoxActions):
@@ -150,5 +150,8 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
         towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]
     spec = network_spec(leaves, model, *towers, core=core_of(model))
     if model.use_sde and not spec.is_dense:
-        raise UsageError("model.use_sde: noise as a function of images or attention is not supported; leave it out")
+        raise UsageError(
+            "model.use_sde: noise as a function of encoders with parameters, as of images, or of attention is not "
+            "supported; leave it out"
+        )
     return spec

@@ -217,7 +217,10 @@ class SoftPolicy(Policy):
             raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {action_space}")
         self.actor_spec = actor_spec(self.leaves, model, self.action_space.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
-            raise UsageError("model.use_sde: only continuous actions are explored that way, not of images or attention")
+            raise UsageError(
+                "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
+                "parameters, as of images, or of attention"
+            )
         self.module = ActorQNets(critic, NUM_CRITICS, self.actor_spec, model, seed=seed, initial_alpha=initial_alpha)
         self.parameters = FlatParameters(self.module)
         self.critics, self.actor = networks_of(self.module)

@@ -77,7 +77,9 @@ class StateValuePolicy(Policy):
         self.is_recurrent = model.core is not None
         self.sees_state = state_space is not None
         self.sees_observation = sees_observation
-        seen = {} if state_space is None else {"state": observation_leaves(state_space, {}, normalize=False)}
+        seen = {}
+        if state_space is not None:
+            seen["state"] = observation_leaves(state_space, {}, normalize=False, conv=model.conv)
         if sees_observation:
             seen["observation"] = encoded_leaves(self.leaves)
         value_spec = network_spec(seen, model, Tower((Head("value", "value_head", 1),), "value_"))

@@ -117,7 +117,8 @@ class AlgorithmLearnerFactory:
     def _identity(self) -> str | None:
         """Returns what determines the learner's updates, or None if code outside of rlrun takes part in them."""
         algorithm, config = self.algorithm, self.algorithm.config
-        named = [algorithm.name(), algorithm.policy_family, config.model.module or ""]
+        own_modules = [config.model.module or "", *config.model.encoders.values()]
+        named = [algorithm.name(), algorithm.policy_family, *own_modules]
         if any(":" in name for name in named):
             return None
         scheduled = config.scheduled_fields()  # their values come in with each update
@@ -184,7 +185,8 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
 def is_dense(config: AlgorithmConfig) -> bool:
     """Whether networks may consist of dense layers alone, in float32 on the CPU; what an env shows is not looked at."""
     model = config.model
-    return model.core is None and model.module is None and config.precision == "float32" and not config.num_gpus
+    is_own = model.module is None and not model.encoders
+    return model.core is None and is_own and config.precision == "float32" and not config.num_gpus
 
 
 def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:

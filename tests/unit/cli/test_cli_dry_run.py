@@ -184,7 +184,7 @@ def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path) -> None:
     assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:] == [
         "preset atari: clip_rewards 1.0, model.conv nature, replay.frame_stack 4; in evaluations episodic_life False",
         "model: hiddens []",
-        "observations: image 4x84x84, scaled by 1/255",
+        "observations: image 4x84x84 through nature, scaled by 1/255",
     ]
 
 

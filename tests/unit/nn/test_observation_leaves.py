@@ -21,7 +21,7 @@ def leaf_of(space, setting=None, *, normalize=False):
 def both_sides(tree, observations):
     """Returns what a dense layer gets, after both sides were found to agree."""
     numbers = dense_inputs(tree, observations)
-    encoded = ObservationEncoder(tree, "nature")(map_tree(torch.as_tensor, observations))
+    encoded = ObservationEncoder(tree)(map_tree(torch.as_tensor, observations))
     np.testing.assert_array_equal(encoded.numpy(), numbers)
     assert numbers.dtype == np.float32
     return numbers
@@ -43,16 +43,16 @@ def both_sides(tree, observations):
         (Box(0, 24, (7,), np.uint8), {"encode_as": "one_hot"}, "7, one-hot of 25 values (0 to 24)"),
         (Box(0, 10, (7,), np.uint8), {"encode_as": "vector"}, "vector of 7, scaled by 1/10"),
         (Box(-(2**63), 2**63 - 1, (2,), np.int64), None, "vector of 2, as it is"),
-        (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4, scaled by 1/255"),
-        (Box(0, 1, (36, 36, 3), np.uint8), None, "image 36x36x3, as it is"),
-        (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3, scaled by 1/10"),
-        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3, as it is"),
-        (Box(0, 255, (36, 36, 3)), None, "image 36x36x3, scaled by 1/255"),
-        (Box(-np.inf, np.inf, (36, 36, 3)), None, "image 36x36x3, as it is"),
-        (Box(0, 255, (36, 36), np.uint8), None, "image 36x36, scaled by 1/255"),
+        (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4 through nature, scaled by 1/255"),
+        (Box(0, 1, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, scaled by 1/10"),
+        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 255, (36, 36, 3)), None, "image 36x36x3 through nature, scaled by 1/255"),
+        (Box(-np.inf, np.inf, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 255, (36, 36), np.uint8), None, "image 36x36 through nature, scaled by 1/255"),
         (Box(0, 1, (36, 36)), None, "vector of 36x36, as it is"),
-        (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36, as it is"),
-        (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3, scaled by 1/255"),
+        (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36 through nature, as it is"),
+        (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
         (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
         (Discrete(5, start=2), None, "one-hot of 5 values"),
         (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),
@@ -168,7 +168,7 @@ def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set()
 def test_images_of_any_form_reach_the_convolutions_channels_first(shape, channels):
     tree = leaf_of(Box(0, 255, shape, np.uint8))
     assert tree.channels_height_width == (channels, 36, 40)
-    (encoder,) = ObservationEncoder(tree, "nature").parts
+    (encoder,) = ObservationEncoder(tree).parts
     seen = []
     encoder.layers.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     images = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
@@ -180,7 +180,7 @@ def test_images_of_any_form_reach_the_convolutions_channels_first(shape, channel
 
 def test_an_image_s_bounds_are_its_own():
     tree = leaf_of(Box(10, 30, (36, 36, 1), np.uint8))
-    (encoder,) = ObservationEncoder(tree, "nature").parts
+    (encoder,) = ObservationEncoder(tree).parts
     seen = []
     encoder.layers.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     encoder(torch.full((1, 36, 36, 1), 20, dtype=torch.uint8))

@@ -116,16 +116,6 @@ def test_the_same_seed_gives_the_same_parameters_and_leaves_torch_s_own_generato
     torch.testing.assert_close(first.parameters.gather(first.module), second.parameters.gather(second.module))
 
 
-@pytest.mark.parametrize("conv", ["nature", "impala"])
-def test_an_image_that_the_convolutions_would_shrink_to_nothing_is_refused_with_what_would_do(conv):
-    space = Dict({"camera": Box(0, 255, (24, 40, 3), np.uint8)})
-    if conv == "impala":
-        assert policy_for(space, conv=conv).parameters.size > 0
-    else:
-        with pytest.raises(UsageError, match=r"24 x 40 .* nature, .* 36 x 36 .* impala"):
-            policy_for(space, conv=conv)
-
-
 def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
     space = Dict({"speed": Box(-1, 1, (2,)), "image": IMAGE, "wind": Box(-1, 1, (2,))})
     policy = policy_for(space, hiddens=(8,))

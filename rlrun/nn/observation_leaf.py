@@ -1,0 +1,164 @@
+"""One part of an observation: in which form it enters a network, and how many numbers it comes to there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.nn.model_config import Conv, Pooling
+
+IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
+"""Numbers that each encoder of images puts out."""
+
+ENTITY_FEATURES = 64
+"""Numbers that a set of entities comes to."""
+
+EMBEDDING_FEATURES = 8
+"""Numbers of the vector that is learned for each value of an integer."""
+
+MASKS = ("mask", "entity_mask")
+"""Kinds of parts that say what of the others counts, and enter no network themselves."""
+
+
+@dataclass(frozen=True)
+class OwnEncoder:
+    """An encoder from outside of rlrun.
+
+    Attributes:
+        path: Its class as `package.module:Class`.
+        space: The space of what it encodes, from which it is made.
+        width: Numbers that it puts out.
+    """
+
+    path: str
+    space: gymnasium.Space[Any]
+    width: int
+
+
+@dataclass(frozen=True)
+class ObservationLeaf:
+    """One part of an observation.
+
+    Attributes:
+        kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
+            `one_hot` for those of a Box, `embedding` for integers of either with a learned vector for each value,
+            `image` for convolutions, `entities` for a set, `own` for an encoder from outside of rlrun, `entity_mask`
+            for which entities there are, `mask` for the action mask.
+        shape: Its shape as the env gives it.
+        sizes: How many values each integer takes: of each choice, or of all integers alike, (n,).
+        starts: Each integer's smallest value; as `sizes`.
+        is_normalized: Whether its numbers are normalised by running moments before they enter.
+        scale: Factor that brings the numbers of a vector, an image or entities into 0..1.
+        low: What is taken off before: the least that they can be.
+        conv: The convolutions of an image.
+        pooling: How entities become one vector.
+        mask: Key of the part beside entities that says which are there; "" if all are.
+        own: The encoder from outside of rlrun.
+    """
+
+    kind: Literal["vector", "choices", "one_hot", "embedding", "image", "entities", "own", "entity_mask", "mask"]
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    is_normalized: bool = False
+    scale: float = 1.0
+    low: float = 0.0
+    conv: Conv | None = None
+    pooling: Pooling | None = None
+    mask: str = ""
+    own: OwnEncoder | None = None
+
+    @property
+    def width(self) -> int:
+        """Numbers that a dense layer gets from it."""
+        if self.conv is not None:
+            return IMAGE_FEATURES[self.conv]
+        if self.own is not None:
+            return self.own.width
+        match self.kind:
+            case "choices":
+                return sum(self.sizes)
+            case "one_hot":
+                return math.prod(self.shape) * self.sizes[0]
+            case "embedding":
+                return math.prod(self.shape) * EMBEDDING_FEATURES
+            case "entities":
+                return ENTITY_FEATURES
+        return 0 if self.kind in MASKS else math.prod(self.shape)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it enters without parameters of its own, so that NumPy can encode it."""
+        return self.kind in ("vector", "choices", "one_hot")
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether its numbers are brought into 0..1."""
+        return self.scale != 1.0 or self.low != 0.0
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether an image's last axis holds its channels."""
+        return len(self.shape) > 2 and self.shape[-1] <= self.shape[-3]
+
+    @property
+    def channels_height_width(self) -> tuple[int, int, int]:
+        """An image's form as the convolutions get it: the images of a stack are channels."""
+        *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
+        channels, height, width = (third, first, second) if self.channels_last else (first, second, third)
+        return math.prod(stack) * channels, height, width
+
+    def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns the numbers that a dense layer gets, [B, width]."""
+        if self.kind == "vector":
+            numbers = observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
+            return (numbers - self.low) * self.scale if self.is_scaled else numbers
+        if self.kind == "one_hot":
+            values = np.arange(self.starts[0], self.starts[0] + self.sizes[0])
+            found = observations.reshape(len(observations), math.prod(self.shape), 1) == values
+            one_hot: NDArray[np.float32] = found.reshape(len(observations), self.width).astype(np.float32)
+            return one_hot
+        indices = observations.reshape(len(observations), -1) - np.asarray(self.starts)
+        encoded = np.zeros((len(observations), self.width), np.float32)
+        firsts = np.cumsum((0, *self.sizes[:-1]))
+        np.put_along_axis(encoded, indices + firsts, 1.0, -1)
+        return encoded
+
+    def describe(self) -> str:
+        """Says in a few words how it enters the network."""
+        shape = "x".join(map(str, self.shape)) or "1"
+        match self.kind:
+            case "mask":
+                return "action mask, which the network does not see"
+            case "entity_mask":
+                return f"mask of {shape} entities"
+            case "choices" if len(self.shape) > 1:
+                return f"{shape}, one-hot of {self.width:,} values in all"
+            case "choices":
+                return f"one-hot of {', '.join(map(str, self.sizes))} values"
+            case "one_hot":
+                return f"{shape}, one-hot of {self._values()}"
+            case "embedding":
+                return f"{shape}, a learned vector of {EMBEDDING_FEATURES} numbers for each of {self._values()}"
+            case "entities":
+                masked = f"those that {self.mask} says" if self.mask else "all of them"
+                return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
+            case "image":
+                return f"image {shape} through {self.conv}, {self._scaling()}"
+        if self.own is not None:
+            return f"{shape} through {self.own.path}, {self.width} numbers"
+        return f"vector of {shape}, {'normalised by running moments' if self.is_normalized else self._scaling()}"
+
+    def _values(self) -> str:
+        return f"{self.sizes[0]} values ({self.starts[0]} to {self.starts[0] + self.sizes[0] - 1})"
+
+    def _scaling(self) -> str:
+        if not self.is_scaled:
+            return "as it is"
+        below = f"{self.low:g} subtracted, " if self.low else ""
+        return f"{below}scaled by {f'1/{1 / self.scale:g}' if self.scale < 1 else f'{self.scale:g}'}"

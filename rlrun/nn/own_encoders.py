@@ -1,0 +1,75 @@
+"""Encoders of parts of observations from outside of rlrun, by import path (torch)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlrun.errors import UsageError
+from rlrun.nn.custom_modules import tried_module
+from rlrun.nn.observation_leaf import OwnEncoder
+from rlrun.registry import load_object
+
+WHAT = "encoder"
+
+
+class OwnModule(nn.Module):
+    """An encoder from outside of rlrun, which is given what the env shows as it is.
+
+    Args:
+        own: The encoder.
+    """
+
+    def __init__(self, own: OwnEncoder) -> None:
+        super().__init__()
+        self.width = own.width
+        self.module: nn.Module = load_object(own.path, what=WHAT)(own.space)
+        with torch.no_grad():
+            self.module(_two_of(own.space))  # layers may come into being as they are first run
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Encodes [N, *shape] as [N, width]."""
+        features: Tensor = self.module(observations)
+        return features
+
+
+def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
+    """Makes an encoder and tries it on two observations.
+
+    Args:
+        path: What makes it of the space, as `package.module:Class`.
+        space: The space of what it is to encode.
+        part: Key of that in the observation, for messages.
+
+    Returns:
+        D, the numbers that it puts out.
+
+    Raises:
+        UsageError: It does not exist or is no nn.Module, it puts out something else than features [N, D] of float32,
+            or that depends on more than its parameters.
+    """
+    _, returned = tried_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
+    found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__
+    is_right = isinstance(returned, Tensor) and returned.ndim == 2 and len(returned) == 2 and returned.shape[1] > 0
+    if not is_right or returned.dtype != torch.float32:
+        raise UsageError(
+            f"model.encoders: {part!r}: the encoder {path} must return features [N, D] of torch.float32; for N = 2 it "
+            f"returned {found}"
+        )
+    return int(returned.shape[1])
+
+
+def _form(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def _two_of(space: gymnasium.Space[Any]) -> Tensor:
+    """Returns two observations, [2, *shape], always the same."""
+    own = copy.deepcopy(space)
+    own.seed(0)
+    return torch.as_tensor(np.stack([own.sample(), own.sample()]))

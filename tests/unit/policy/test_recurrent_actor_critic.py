@@ -181,9 +181,7 @@ def test_the_width_of_a_transformer_is_divided_by_its_heads() -> None:
 
 
 def test_noise_as_a_function_of_attention_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match="noise as a function of encoders with parameters"
-    ):
+    with pytest.raises(UsageError, match="noise as a function of encoders with parameters"):
         policy_of("gtrxl", True, Box(-1, 1, (2,)), use_sde=True)
 
 

@@ -19,6 +19,8 @@ OWN_ENVS = frozenset(
         "rlrun.envs.masked_worlds:MaskedGrid",
         "rlrun.envs.masked_worlds:MaskedMatch",
         "rlrun.envs.memory_tasks:RepeatAfterMe",
+        "rlrun.envs.observation_worlds:HighestEntity",
+        "rlrun.envs.observation_worlds:TwoCameras",
         "rlrun.envs.sparse_mountain_car:SparseMountainCar",
         "rlrun.envs.worlds:ActionReward",
         "rlrun.envs.worlds:AsymmetricBox",

@@ -1,0 +1,144 @@
+"""Algorithms on sets of entities, several images and encoders of one's own: they act, learn, and resume exactly."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import rlrun
+from rlrun.cli.main import cli
+from rlrun.errors import CheckpointRefused
+from rlrun.python_api import TrainedAlgorithm
+
+ENTITIES = "rlrun.envs.observation_worlds:HighestEntity"
+CAMERAS = "rlrun.envs.observation_worlds:TwoCameras"
+AS_ENTITIES = {"observations": {"entities": {"encode_as": "entities", "mask": "entity_mask"}}}
+OWN_FRONT = {"encoders": {"front": "rich_nets:Halves"}}
+
+COMMON: dict[str, Any] = {"compile": False, "num_envs_per_worker": 8}
+ON_POLICY = {**COMMON, "train_batch_size": 64, "min_env_steps_per_iteration": 64}
+PPO = {**ON_POLICY, "minibatch_size": 32, "num_epochs": 1}
+OFF_POLICY = {
+    **COMMON,
+    "min_env_steps_per_iteration": 64,
+    "learning_starts": 64,
+    "training_intensity": 0.1,
+    "rollout_fragment_length": 8,
+    "minibatch_size": 16,
+}
+R2D2 = {**OFF_POLICY, "minibatch_size": 4, "replay": {"capacity": 400, "length": 4, "burn_in": 2, "stride": 2}}
+GRU = {"core": "gru", "core_width": 8}
+CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any], dict[str, Any]]] = {
+    "ppo": (rlrun.PPO, PPO, {}),
+    "ppo gru": (rlrun.PPO, {**PPO, "seq_len": 4}, GRU),
+    "impala": (rlrun.Impala, {**COMMON, "train_batch_size": 64, "min_env_steps_per_iteration": 64}, {}),
+    "dqn": (rlrun.DQN, {**OFF_POLICY, "dueling": True}, {}),
+    "sac": (rlrun.SAC, OFF_POLICY, {}),
+    "r2d2": (rlrun.R2D2, R2D2, GRU),
+}
+HALVES = """
+import torch
+from torch import nn
+
+class Halves(nn.Module):
+    def __init__(self, space):
+        super().__init__()
+        self.layer = nn.Linear(2, 4)
+
+    def forward(self, images):
+        middle = images.shape[2] // 2
+        halves = images[:, :, :middle].float(), images[:, :, middle:].float()
+        return self.layer(torch.stack([half.mean((1, 2, 3)) / 255 for half in halves], -1))
+"""
+
+
+@pytest.fixture
+def rich_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rich_nets.py").write_text(HALVES)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def made(name: str, env: str, model: dict[str, Any]) -> TrainedAlgorithm:
+    cls, settings, own = CASES[name]
+    return cls(env, {**settings, "model": {"hiddens": [16], **own, **model}}, seed=3)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("env", "model"), [(ENTITIES, AS_ENTITIES), (CAMERAS, OWN_FRONT)], ids=["entities", "own"])
+@pytest.mark.usefixtures("rich_nets")
+def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: dict[str, Any]) -> None:
+    with made(name, env, model) as algorithm:
+        while algorithm.train()["env_steps"] < 130:
+            pass
+        before = algorithm.training.trainee.learner.flat()
+        algorithm.train()
+        after = algorithm.training.trainee.learner.flat()
+        assert algorithm.evaluate(2).mean >= 0
+    assert np.isfinite(after).all()
+    parameters = algorithm.training.trainee.learner.policy.parameters
+    for slot in parameters.slots:
+        if "encoder" in slot.name:
+            part = slice(slot.offset, slot.offset + slot.size)
+            assert (before[part] != after[part]).any(), slot.name
+
+
+@pytest.mark.parametrize("name", ["ppo gru", "dqn"])
+@pytest.mark.usefixtures("rich_nets")
+def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
+    with made(name, CAMERAS, OWN_FRONT) as one:
+        one.train()
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()["episode_return_mean"]
+        weights = one.training.trainee.learner.flat()
+    with pytest.raises(CheckpointRefused, match=r"config\.model\.encoders\.front is 'rich_nets:Halves', which may name"):
+        type(one).restore(checkpoint)
+    with type(one).restore(checkpoint, trust=True) as other:
+        assert other.train()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+
+
+SPEC = """\
+one:
+  algorithm: ppo
+  env: rlrun.envs.observation_worlds:TwoCameras
+  stop: {{env_steps: 100}}
+  config: {{model: {model}}}
+"""
+
+
+@pytest.mark.parametrize("command", ["plan", "train"])
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{encoders: {fornt: rich_nets:Halves}}", "'fornt' is no part of an observation.*did you mean 'front'"),
+        ("{encoders: {front: rich_nets:Halfs}}", "has no 'Halfs'; did you mean 'Halves'"),
+        ("{observations: {turned: {encode_as: entities}}}", "'turned' of shape .* are no entities"),
+    ],
+)
+@pytest.mark.usefixtures("rich_nets")
+def test_mistakes_end_with_2_before_anything_starts(command: str, model: str, message: str, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.format(model=model))
+    more = ["--runs-dir", str(tmp_path / "runs")] if command == "train" else []
+    done = CliRunner().invoke(cli, [command, "-f", str(spec), *more])
+    assert done.exit_code == 2
+    assert re.search(message, " ".join(done.stderr.split()))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("rich_nets")
+def test_a_plan_says_how_each_part_enters(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.format(model="{encoders: {front: rich_nets:Halves}}"))
+    assert CliRunner().invoke(cli, ["plan", "-f", str(spec)]).stdout.splitlines()[-4:] == [
+        "model: hiddens [64, 64], shared_value True",
+        "observations front: 24x20x3 through rich_nets:Halves, 4 numbers",
+        "observations rear: image 36x40x1 through nature, scaled by 1/255",
+        "observations turned: vector of 1, as it is",
+    ]

@@ -76,6 +76,8 @@ class ObservationLeaf:
     @property
     def width(self) -> int:
         """Numbers that a dense layer gets from it."""
+        if self.kind == "vector":
+            return math.prod(self.shape)
         if self.conv is not None:
             return IMAGE_FEATURES[self.conv]
         if self.own is not None:
@@ -89,7 +91,7 @@ class ObservationLeaf:
                 return math.prod(self.shape) * EMBEDDING_FEATURES
             case "entities":
                 return ENTITY_FEATURES
-        return 0 if self.kind in MASKS else math.prod(self.shape)
+        return 0  # of a mask
 
     @property
     def is_dense(self) -> bool:

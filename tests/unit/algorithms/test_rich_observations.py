@@ -96,7 +96,9 @@ def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> Non
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = one.train()["episode_return_mean"]
         weights = one.training.trainee.learner.flat()
-    with pytest.raises(CheckpointRefused, match=r"config\.model\.encoders\.front is 'rich_nets:Halves', which may name"):
+    with pytest.raises(
+        CheckpointRefused, match=r"config\.model\.encoders\.front is 'rich_nets:Halves', which may name"
+    ):
         type(one).restore(checkpoint)
     with type(one).restore(checkpoint, trust=True) as other:
         assert other.train()["episode_return_mean"] == expected
@@ -129,7 +131,7 @@ def test_mistakes_end_with_2_before_anything_starts(command: str, model: str, me
     done = CliRunner().invoke(cli, [command, "-f", str(spec), *more])
     assert done.exit_code == 2
     assert re.search(message, " ".join(done.stderr.split()))
-    assert not (tmp_path / "runs").exists()
+    assert not list(tmp_path.glob("runs/*"))
 
 
 @pytest.mark.usefixtures("rich_nets")
@@ -142,3 +144,23 @@ def test_a_plan_says_how_each_part_enters(tmp_path: Path) -> None:
         "observations rear: image 36x40x1 through nature, scaled by 1/255",
         "observations turned: vector of 1, as it is",
     ]
+
+
+def test_agents_of_a_world_see_entities_and_so_does_the_value_of_all(tmp_path: Path) -> None:
+    spec = {
+        "algorithm": "ippo",
+        "env": {"world": "rlrun.worlds.foraging:Foraging"},
+        "stop": {"iteration": 2},
+        "config": {
+            "num_envs_per_worker": 2,
+            "train_batch_size": 128,
+            "minibatch_size": 64,
+            "num_epochs": 1,
+            "min_env_steps_per_iteration": 32,
+            "compile": False,
+            "model": {"hiddens": [16], **AS_ENTITIES},
+        },
+    }
+    (trial,) = rlrun.run({"foraging": spec}, runs_dir=tmp_path)
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["policies/default/sgd_steps"] > 0

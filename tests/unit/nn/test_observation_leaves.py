@@ -13,6 +13,8 @@ from rlrun.nn.model_config import ModelConfig, ObservationConfig
 from rlrun.nn.observation_leaves import dense_inputs, described_leaves, observation_leaves
 from rlrun.policy.observation_filter import ObservationFilter
 
+SET = Dict(others=Box(-1, 1, (4, 3)), mask=MultiBinary(4), wide=MultiBinary(5), one=Discrete(4))
+
 
 def leaf_of(space, setting=None, *, normalize=False):
     return observation_leaves(space, {} if setting is None else {"": ObservationConfig(**setting)}, normalize=normalize)
@@ -54,7 +56,29 @@ def both_sides(tree, observations):
         (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36 through nature, as it is"),
         (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
         (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
+        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through impala, scaled by 1/255"),
+        (
+            Box(0, 24, (7,), np.uint8),
+            {"encode_as": "embedding"},
+            "7, a learned vector of 8 numbers for each of 25 values (0 to 24)",
+        ),
+        (
+            Box(-1, 1, (5, 3)),
+            {"encode_as": "entities"},
+            "entities 5x3, as it is, attention over all of them, 64 numbers",
+        ),
+        (
+            Box(0, 9, (5, 3), np.int8),
+            {"encode_as": "entities", "pooling": "mean"},
+            "entities 5x3, scaled by 1/9, mean over all of them, 64 numbers",
+        ),
         (Discrete(5, start=2), None, "one-hot of 5 values"),
+        (
+            Discrete(5, start=2),
+            {"encode_as": "embedding"},
+            "1, a learned vector of 8 numbers for each of 5 values (2 to 6)",
+        ),
+        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in all"),
         (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),
         (MultiBinary(3), None, "vector of 3, as it is"),
     ],
@@ -113,6 +137,24 @@ def test_nested_parts_are_set_by_their_paths():
         (Box(-1, 1, (2,)), {"speed": {}}, "'speed' is no part .* there are ''"),
         (Dict(speed=Box(-1, 1, (2,))), {"": {}}, "there are 'speed'"),
         (Dict(kind=Discrete(3)), {"kind": {"bounds": [0, 2]}}, "only of a Box"),
+        (Dict(kind=Discrete(3)), {"kind": {"encode_as": "vector"}}, "only of a Box"),
+        (Dict(bits=MultiBinary(3)), {"bits": {"encode_as": "image"}}, "nothing to set"),
+        (Dict(camera=Box(-1, 1, (2,))), {"camra": {}}, "there are 'camera'; did you mean 'camera'"),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "embedding"}}, "learned vectors are made of whole numbers"),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "entities"}}, r"those are \[entities, features\]"),
+        (
+            SET,
+            {"others": {"encode_as": "entities", "mask": "maks"}},
+            "'maks'; there is 'mask', .*; did you mean 'mask'",
+        ),
+        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "no part beside it: 'others'"),
+        (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"not a Box or MultiBinary of shape \(4,\)"),
+        (SET, {"others": {"encode_as": "entities", "mask": "one"}}, r"Discrete\(4\), not a Box or MultiBinary"),
+        (
+            SET,
+            {"others": {"encode_as": "entities", "mask": "mask"}, "mask": {}},
+            "'mask' is no part .* there are 'others'",
+        ),
         (Box(-1, 1, (2,)), {"": {"encode_as": "one_hot"}}, "whole numbers"),
         (Box(-(2**63), 2**63 - 1, (2,), np.int64), {"": {"encode_as": "one_hot"}}, "set its bounds"),
         (Box(0, 9, (2,), np.int64), {"": {"encode_as": "one_hot", "bounds": [0, 0.5]}}, "whole numbers"),
@@ -190,3 +232,18 @@ def test_an_image_s_bounds_are_its_own():
 def test_spaces_of_other_kinds_are_refused():
     with pytest.raises(UsageError, match="no network takes"):
         leaf_of(gymnasium.spaces.Text(3))
+
+
+def test_entities_and_integers_with_learned_vectors_are_not_normalised():
+    settings = {
+        "others": ObservationConfig(encode_as="entities", mask="mask"),
+        "one": ObservationConfig(encode_as="embedding"),
+    }
+    tree = observation_leaves(SET, settings, normalize=True)
+    assert not any(leaf.is_normalized for leaf in tree.values())
+    assert {key: leaf.width for key, leaf in tree.items()} == {"mask": 0, "one": 8, "others": 64, "wide": 5}
+    assert {key: leaf.is_dense for key, leaf in tree.items() if key != "mask"} == {
+        "one": False,
+        "others": False,
+        "wide": True,
+    }

@@ -1,4 +1,4 @@
-"""A network of one's own, for algorithms with a policy and a value."""
+"""A network of one's own, for algorithms with a policy and a value, and an encoder of images for any algorithm."""
 
 from __future__ import annotations
 
@@ -38,3 +38,30 @@ class ResidualNet(nn.Module):
         for block in self.blocks:
             features = features + block(features)
         return self.policy(features), self.value(features).squeeze(-1)
+
+
+class Camera(nn.Module):
+    """Convolutions over an image of any size, whose features are pooled to 4 x 4.
+
+    It is named by `model: {encoders: {camera: my_lab.nets:Camera}}`.
+
+    Args:
+        space: What is to be encoded, a Box [height, width, channels] of bytes.
+    """
+
+    def __init__(self, space: Any) -> None:
+        super().__init__()
+        channels = space.shape[-1]
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 16, 5, stride=2),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(256, 64),
+            nn.ReLU(),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns features [N, 64] of images [N, height, width, channels] of bytes."""
+        features: Tensor = self.layers(images.movedim(-1, 1) / 255)
+        return features

@@ -104,7 +104,7 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
 
     def _image(self, shape: tuple[int, int, int], on_the_right: bool) -> NDArray[np.uint8]:
         half = shape[1] // 2
-        image = self.np_random.integers(0, 100, shape, np.uint8)
+        image: NDArray[np.uint8] = self.np_random.integers(0, 100, shape, np.uint8)
         bright = image[:, half:] if on_the_right else image[:, :half]
         bright += np.uint8(155)
         return image

@@ -209,6 +209,21 @@ def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     assert trial["last_result"]["episode_return_mean"] > -120
 
 
+def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
+    spec = lab / "cameras.yaml"
+    spec.write_text(
+        "cameras: {algorithm: ppo, env: 'rlrun.envs.observation_worlds:TwoCameras', stop: {iteration: 1}, config: "
+        "{num_envs_per_worker: 4, train_batch_size: 64, minibatch_size: 32, num_epochs: 1, compile: false, "
+        "min_env_steps_per_iteration: 32, model: {encoders: {front: 'my_lab.nets:Camera'}}}}"
+    )
+    done = rlrun("train", "-f", spec, "--json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    (trial,) = json.loads(done.stdout)
+    assert trial["last_result"]["sgd_steps"] > 0
+    shown = rlrun("show", tmp_path / "runs" / "cameras", cwd=tmp_path).stdout
+    assert "observations front: 24x20x3 through my_lab.nets:Camera, 64 numbers" in shown
+
+
 def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_lab: Path, tmp_path: Path) -> None:
     demonstrate(tmp_path, episodes=20)
     done = rlrun("train", "-f", importable_lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)

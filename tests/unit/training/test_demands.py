@@ -23,6 +23,10 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
     [
         ({"algorithm": "my_lab.awr:AWR"}, "algorithm my_lab.awr:AWR is code that would be run"),
         ({"config": {"model": {"module": "rlrun.nn.encoders:Encoder"}}}, "config.model.module is 'rlrun.nn.encoders:"),
+        (
+            {"config": {"model": {"encoders": {"front": "os:system"}}}},
+            "config.model.encoders.front is 'os:system', which",
+        ),
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),

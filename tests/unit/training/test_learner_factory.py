@@ -57,7 +57,13 @@ def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"model": {"core": "gru"}}, {"model": {"module": "a:B"}}, {"precision": "bfloat16"}, {"compile": False}],
+    [
+        {"model": {"core": "gru"}},
+        {"model": {"module": "a:B"}},
+        {"model": {"encoders": {"camera": "a:B"}}},
+        {"precision": "bfloat16"},
+        {"compile": False},
+    ],
 )
 def test_what_numpy_is_not_for_stays_eager(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"

@@ -72,19 +72,29 @@ def made(name: str, env: str, model: dict[str, Any]) -> TrainedAlgorithm:
 @pytest.mark.parametrize(("env", "model"), [(ENTITIES, AS_ENTITIES), (CAMERAS, OWN_FRONT)], ids=["entities", "own"])
 @pytest.mark.usefixtures("rich_nets")
 def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: dict[str, Any]) -> None:
-    with made(name, env, model) as algorithm:
+    assert_encoders_learn(made(name, env, model))
+
+
+def test_learned_vectors_of_integers_learn() -> None:
+    as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
+    assert_encoders_learn(made("ppo", "rlrun.envs.worlds:MultiDiscreteMatch", as_vectors))
+
+
+def assert_encoders_learn(algorithm: TrainedAlgorithm) -> None:
+    with algorithm:
         while algorithm.train()["env_steps"] < 130:
             pass
-        before = algorithm.training.trainee.learner.flat()
+        learner = algorithm.training.trainee.learner
+        before = learner.flat()
         algorithm.train()
-        after = algorithm.training.trainee.learner.flat()
+        after = learner.flat()
         assert algorithm.evaluate(2).mean >= 0
     assert np.isfinite(after).all()
-    parameters = algorithm.training.trainee.learner.policy.parameters
-    for slot in parameters.slots:
-        if "encoder" in slot.name:
-            part = slice(slot.offset, slot.offset + slot.size)
-            assert (before[part] != after[part]).any(), slot.name
+    encoders = [slot for slot in learner.policy.parameters.slots if "encoder" in slot.name]
+    assert encoders
+    for slot in encoders:
+        part = slice(slot.offset, slot.offset + slot.size)
+        assert (before[part] != after[part]).any(), slot.name
 
 
 @pytest.mark.parametrize("name", ["ppo gru", "dqn"])

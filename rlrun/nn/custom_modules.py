@@ -33,6 +33,8 @@ def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, 
         UsageError: It is not an nn.Module, or what it returns depends on more than parameters and observations.
     """
     named = load_object(path, what=what)
+    if isinstance(named, nn.Module) or not callable(named):
+        raise UsageError(f"the {what} {path} is {type(named).__name__}; name a class, or a function, that makes one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = make(named)

@@ -68,6 +68,9 @@ def dropout(space):
 
 def no_module(space):
     return 3
+
+number = 3
+made = nn.Linear(2, 2)
 """
 SPACE = Dict(
     {"camera": Box(0, 255, (4, 6, 3), np.uint8), "radar": Box(0, 255, (2, 2), np.uint8), "speed": Box(-1, 1, (2,))}
@@ -128,6 +131,8 @@ def test_any_part_may_have_one_and_so_may_an_observation_without_parts() -> None
         ({"camera": "own_encodrs:Camera"}, "'own_encodrs' is not found"),
         ({"camera": "Camera"}, "the encoder 'Camera' is no import path"),
         ({"camera": "own_encoders:no_module"}, r"own_encoders:no_module makes int, not a torch\.nn\.Module"),
+        ({"camera": "own_encoders:number"}, "own_encoders:number is int; name a class, or a function, that makes one"),
+        ({"camera": "own_encoders:made"}, "own_encoders:made is Linear; name a class"),
         ({"camera": "own_encoders:flat"}, r"features \[N, D\] of torch.float32; .* returned \(2,\) of torch.float32"),
         ({"camera": "own_encoders:single"}, r"for N = 2 it returned \(1, 5\) of torch.float32"),
         ({"camera": "own_encoders:double"}, r"for N = 2 it returned \(2, 5\) of torch.float64"),

@@ -32,10 +32,12 @@ def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, 
     Raises:
         UsageError: It is not an nn.Module, or what it returns depends on more than parameters and observations.
     """
-    named = load_object(path, what=what)
-    if isinstance(named, nn.Module) or not callable(named):
-        raise UsageError(f"the {what} {path} is {type(named).__name__}; name a class, or a function, that makes one")
     with torch.random.fork_rng(devices=[]):
+        named = load_object(path, what=what)
+        if isinstance(named, nn.Module) or not callable(named):
+            raise UsageError(
+                f"the {what} {path} is {type(named).__name__}; name a class, or a function, that makes one"
+            )
         torch.manual_seed(seed)
         module = make(named)
         if not isinstance(module, nn.Module):

@@ -27,6 +27,7 @@ __all__ = ["Algorithm", "AlgorithmConfig"]
 C = TypeVar("C", bound=AlgorithmConfig)
 
 POLICY_FAMILIES = {
+    "actor": "rlrun.policy.actor:ActorPolicy",
     "actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy",
     "q": "rlrun.policy.q:QPolicy",
     "recurrent_q": "rlrun.policy.recurrent_q:RecurrentQPolicy",

@@ -41,6 +41,11 @@ class NumpyNetwork:
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
 
+    @property
+    def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
+        """The head's name, and (name, activation) of each layer, where dense layers are all there is; else None."""
+        return None if self._plain is None else (self._plain[0], self._plain[1].layers)
+
     def load(self, flat: Floats) -> None:
         """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
 

@@ -14,6 +14,7 @@ from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.nn.population_network import PopulationNetwork
 from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
@@ -123,6 +124,18 @@ class BehaviorPolicy:
             self.parameter_noise.load(weights)
         self.exploration.load(weights)
         self.weights_version = weights.version
+
+    def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
+        """Returns a policy like this one in which each env slot has parameters of its own, and its networks.
+
+        Args:
+            size: How many env slots.
+        """
+        bare = self.network.network if isinstance(self.network, MaskedOutputs) else self.network
+        networks = PopulationNetwork(bare, size)
+        policy = copy.copy(self)
+        policy.network = policy._collecting = MaskedOutputs(networks) if self._is_masked else networks
+        return policy, networks
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""

@@ -63,6 +63,17 @@ class ObservationFilter:
         np.maximum(normalized, -CLIP, out=normalized)
         return normalized.astype(np.float32, copy=False)
 
+    def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
+        """Returns the parts of raw observations that statistics are of, by name."""
+        found: dict[str, NDArray[Any]] = {}
+
+        def put(name: str, column: NDArray[Any]) -> None:
+            if name:
+                found[name] = column
+
+        map_tree(put, self.names, observations)
+        return found
+
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Returns the statistics of a fragment's observations [T, B, ...], where rows are filled [T, B], by name."""
         found: dict[str, Moments] = {}

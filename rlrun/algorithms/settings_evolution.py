@@ -1,0 +1,19 @@
+"""Settings that all algorithms of evolution share."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import PositiveInt, fixed
+
+
+@fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=0.99)
+@fixed("returns of whole episodes are compared as they are", normalize_rewards=False, clip_rewards=None)
+@fixed("candidates play whole episodes, one after the other", rollout_fragment_length=None)
+@fixed("no loss is differentiated", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32")
+@fixed("parameters are moved in the trial's process, by numbers that take no time", num_learners=0)
+@fixed("there are no learners", num_parameter_servers=0, num_gpus=0.0)
+class EvolutionConfig(AlgorithmConfig):
+    """Settings of algorithms that compare candidates by the returns of whole episodes."""
+
+    episodes_per_candidate: PositiveInt = 1
+    """Episodes with each candidate of a generation, whose mean return counts."""

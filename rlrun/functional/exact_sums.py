@@ -1,0 +1,106 @@
+"""Sums of numbers and of their squares without any rounding, so that neither order nor grouping matters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.moments import Moments
+
+UNIT = -149
+"""The binary exponent of the smallest number of float32; each is a multiple of 2**-149."""
+
+_DIGITS, _HALF = 24, 12
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """What rows of float32 add up to, and their squares, in whole numbers of any size.
+
+    Added up in floating point, parts that are grouped otherwise differ in their last digits.
+
+    Attributes:
+        shape: Shape of what a row holds, D numbers in all.
+        count: How many rows went in.
+        sums: The columns' sums in units of 2**-149, [D].
+        squares: The columns' sums of squares in units of 2**-298, [D].
+    """
+
+    shape: tuple[int, ...]
+    count: int
+    sums: tuple[int, ...]
+    squares: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> ExactSums:
+        """Returns the sums of rows [N, *shape], read as float32; of at most 2**29 rows.
+
+        Raises:
+            ValueError: If a number is not finite.
+        """
+        numbers = rows.astype(np.float32, copy=False).reshape(len(rows), math.prod(rows.shape[1:]))
+        if not np.isfinite(numbers).all():
+            raise ValueError("NaN and infinity have no sums")
+        # Each is a whole number below 2**24 times a power of two; those with one power add up exactly in float64.
+        mantissas, exponents = np.frexp(numbers.astype(np.float64))
+        whole = np.ldexp(mantissas, _DIGITS)
+        lowest = int(exponents.min(initial=0))
+        powers = int(exponents.max(initial=0)) - lowest + 1
+        width = numbers.shape[1]
+        places = (np.arange(width) * powers + (exponents - lowest)).ravel()
+
+        def by_power(values: NDArray[np.float64]) -> list[list[int]]:
+            totals = np.bincount(places, values.ravel(), minlength=width * powers)
+            return [[int(total) for total in column] for column in totals.reshape(width, powers)]
+
+        # A square has 48 digits: those of the upper and the lower half of the number are added up apart.
+        upper = np.trunc(np.ldexp(whole, -_HALF))
+        lower = whole - np.ldexp(upper, _HALF)
+        parts = zip(by_power(upper * upper), by_power(2 * upper * lower), by_power(lower * lower), strict=True)
+        shifts = [lowest + power - _DIGITS - UNIT for power in range(powers)]
+        return cls(
+            rows.shape[1:],
+            len(numbers),
+            tuple(
+                sum(_shifted(total, s) for total, s in zip(column, shifts, strict=True)) for column in by_power(whole)
+            ),
+            tuple(
+                sum(
+                    _shifted((high << 2 * _HALF) + (middle << _HALF) + low, 2 * s)
+                    for high, middle, low, s in zip(*three, shifts, strict=True)
+                )
+                for three in parts
+            ),
+        )
+
+    def merged(self, other: ExactSums) -> ExactSums:
+        """Returns the sums of both."""
+        return ExactSums(
+            self.shape,
+            self.count + other.count,
+            tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
+            tuple(a + b for a, b in zip(self.squares, other.squares, strict=True)),
+        )
+
+    def moments(self) -> Moments:
+        """Returns count, mean and summed squared deviations, each rounded once."""
+        if not self.count:
+            return Moments.empty(self.shape)
+        means = [Fraction(total, self.count) for total in self.sums]
+        deviations = [square - total * mean for square, total, mean in zip(self.squares, self.sums, means, strict=True)]
+        unit = Fraction(2) ** UNIT
+        return Moments(
+            float(self.count),
+            np.array([float(mean * unit) for mean in means]).reshape(self.shape),
+            np.array([float(deviation * unit**2) for deviation in deviations]).reshape(self.shape),
+        )
+
+
+def _shifted(number: int, by: int) -> int:
+    """Returns a whole number times a power of two; below 1 what is shifted out is 0."""
+    return number << by if by >= 0 else number >> -by

@@ -1,0 +1,107 @@
+"""Many networks of one description, each of which acts in an env slot of its own (NumPy)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.nn.acting import ActingNetwork, Floats, Heads
+from rlrun.nn.dense_net import ACTIVATIONS
+from rlrun.nn.model_config import Activation
+from rlrun.nn.numpy_network import NumpyNetwork
+from rlrun.nn.observation_leaves import dense_inputs
+
+
+class PopulationNetwork:
+    """Runs row b of its inputs through network b.
+
+    Networks of dense layers alone take one batched product a layer; of others each runs by itself.
+
+    Args:
+        network: The network that all are like; its own parameters do not matter.
+        size: N, how many there are.
+
+    Attributes:
+        state_size: Numbers of recurrent state of each.
+    """
+
+    def __init__(self, network: ActingNetwork, size: int) -> None:
+        self.size = size
+        self.state_size = network.state_size
+        plain = network.plain_layers if isinstance(network, NumpyNetwork) else None
+        self._dense: _DenseNetworks | None = None
+        self._single: list[ActingNetwork] = []
+        if isinstance(network, NumpyNetwork) and plain is not None:
+            self._dense = _DenseNetworks(network, *plain, size)
+        else:
+            self._single = [copy.deepcopy(network) for _ in range(size)]
+
+    def load(self, flat: Floats) -> None:
+        """Gives all networks the same parameters [A]."""
+        for which in range(self.size):
+            self.load_one(which, flat)
+
+    def load_one(self, which: int, flat: Floats) -> None:
+        """Gives one network new parameters [A]."""
+        if self._dense is None:
+            self._single[which].load(flat)
+        else:
+            self._dense.load_one(which, flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Takes one step with each network; see `ActingNetwork`, with B = N."""
+        if self._dense is not None:
+            return self._dense(inputs["obs"]), None
+        found = [
+            network(
+                map_tree(lambda leaf, row=row: leaf[row : row + 1], dict(inputs)),
+                None if state is None else state[row : row + 1],
+                None if episode_starts is None else episode_starts[row : row + 1],
+                None if noise is None else noise[row : row + 1],
+            )
+            for row, network in enumerate(self._single)
+        ]
+        heads = {name: np.concatenate([own[name] for own, _ in found]) for name in found[0][0]}
+        after = [own for _, own in found if own is not None]
+        return heads, np.concatenate(after) if after else None
+
+
+class _DenseNetworks:
+    """Chains of dense layers, side by side."""
+
+    def __init__(
+        self, network: NumpyNetwork, head: str, layers: Sequence[tuple[str, Activation | None]], size: int
+    ) -> None:
+        self._leaves, self._head = network.spec.leaves, head
+        slots = network.slots
+        self._layers = [
+            (slots[f"{name}.weight"], slots[f"{name}.bias"], None if activation is None else ACTIVATIONS[activation])
+            for name, activation in layers
+        ]
+        self._weights = [np.zeros((size, *weight.shape), np.float32) for weight, _, _ in self._layers]
+        self._biases = [np.zeros((size, bias.size), np.float32) for _, bias, _ in self._layers]
+
+    def load_one(self, which: int, flat: Floats) -> None:
+        for (weight, bias, _), weights, biases in zip(self._layers, self._weights, self._biases, strict=True):
+            weights[which] = flat[weight.offset : weight.offset + weight.size].reshape(weight.shape)
+            biases[which] = flat[bias.offset : bias.offset + bias.size]
+
+    def __call__(self, observations: Any) -> Heads:
+        x = dense_inputs(self._leaves, observations)
+        for (_, _, activation), weights, biases in zip(self._layers, self._weights, self._biases, strict=True):
+            x = np.matmul(weights, x[:, :, None])[:, :, 0]
+            x += biases
+            if activation is not None:
+                x = activation(x)
+        return {self._head: x}

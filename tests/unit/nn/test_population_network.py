@@ -1,0 +1,48 @@
+"""Many networks side by side: each row is that of its own network, wherever it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor import ActorPolicy
+
+SPACE = spaces.Box(-1.0, 1.0, (5,))
+
+
+@pytest.mark.parametrize("model", [{"hiddens": ()}, {"hiddens": (16, 8)}, {"hiddens": (8,), "core": "gru"}])
+def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object]) -> None:
+    policy = ActorPolicy(SPACE, spaces.Discrete(3), ModelConfig.parse(model), normalize_observations=False, seed=0)
+    generator = np.random.default_rng(0)
+    parameters = generator.standard_normal((4, policy.num_parameters), np.float32)
+    observations = generator.standard_normal((2, 4, 5), np.float32)
+    together, networks = policy.behavior().with_networks(4)
+    for slot in range(4):
+        networks.load_one(slot, parameters[slot])
+    found = [together.outputs(observations[t]) for t in range(2)]
+    for slot in range(4):
+        alone = policy.behavior()
+        alone.network.load(parameters[slot])
+        for t in range(2):
+            expected = alone.outputs(observations[t, slot : slot + 1])
+            np.testing.assert_allclose(found[t][slot : slot + 1], expected, atol=1e-6)
+
+
+def test_what_a_network_puts_out_does_not_depend_on_its_slot_or_neighbours() -> None:
+    policy = ActorPolicy(SPACE, SPACE, ModelConfig(hiddens=(64, 64)), normalize_observations=False, seed=0)
+    generator = np.random.default_rng(1)
+    parameters = generator.standard_normal((7, policy.num_parameters), np.float32)
+    observations = generator.standard_normal((7, 5), np.float32)
+
+    def outputs(order: list[int]) -> dict[int, bytes]:
+        behavior, networks = policy.behavior().with_networks(len(order))
+        for slot, which in enumerate(order):
+            networks.load_one(slot, parameters[which])
+        found = behavior.outputs(observations[order])
+        return {which: found[slot].tobytes() for slot, which in enumerate(order)}
+
+    everyone = outputs([0, 1, 2, 3, 4, 5, 6])
+    assert outputs([6, 2, 4, 0, 5, 1, 3]) == everyone
+    assert outputs([3]).items() <= everyone.items()

@@ -193,10 +193,22 @@ class APPO(TrainedAlgorithm):
     algorithm = "appo"
 
 
+class ARS(TrainedAlgorithm):
+    """Augmented random search."""
+
+    algorithm = "ars"
+
+
 class AsyncDQN(TrainedAlgorithm):
     """Asynchronous n-step Q-learning."""
 
     algorithm = "async_dqn"
+
+
+class CMAES(TrainedAlgorithm):
+    """Covariance matrix adaptation."""
+
+    algorithm = "cmaes"
 
 
 class DDPG(TrainedAlgorithm):
@@ -215,6 +227,12 @@ class DQN(TrainedAlgorithm):
     """Deep Q-network, up to Rainbow."""
 
     algorithm = "dqn"
+
+
+class ES(TrainedAlgorithm):
+    """Evolution strategies."""
+
+    algorithm = "es"
 
 
 class Gorila(TrainedAlgorithm):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings_evolution import EvolutionConfig
 from rlrun.config import PositiveInt, Schedule, defaults
 from rlrun.evolution.candidates import MirroredPairs
-from rlrun.evolution.evaluation_worker import EvaluationConfig, Returns
+from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.evolution.generations import MergeObservations, ReportReturns, joined_returns
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.flow.flow import Flow, Operator
@@ -21,8 +21,10 @@ from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
 from rlrun.learner.optimizers import SGD
 from rlrun.metric import Metric
-from rlrun.policy.policy import Policy
 from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
 
 
 @defaults(lr=0.02, normalize_observations=True, model={"hiddens": ()})

@@ -16,7 +16,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.evolution.candidates import ListedCandidates
 from rlrun.evolution.cma import CovarianceAdaptation
-from rlrun.evolution.evaluation_worker import EvaluationConfig, Returns
+from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.evolution.generations import MergeObservations, ReportReturns, joined_returns
 from rlrun.flow.flow import Flow, StatefulOperator
 from rlrun.flow.operators.gather import GatherWorkers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings_evolution import EvolutionConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults
 from rlrun.evolution.candidates import MirroredPairs
-from rlrun.evolution.evaluation_worker import EvaluationConfig, Returns
+from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.evolution.generations import MergeObservations, ReportReturns, centred_ranks, joined_returns
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.flow.flow import Flow, Operator
@@ -18,8 +18,10 @@ from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.metric import Metric
-from rlrun.policy.policy import Policy
 from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
 
 
 @defaults(lr=0.03, model={"hiddens": (64, 64)})

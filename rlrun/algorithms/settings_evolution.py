@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
+from rlrun.nn.model_config import ActorModelConfig
 
 
-@fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=0.99)
+@fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=1.0)
 @fixed("returns of whole episodes are compared as they are", normalize_rewards=False, clip_rewards=None)
 @fixed("candidates play whole episodes, one after the other", rollout_fragment_length=None)
 @fixed("no loss is differentiated", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32")
@@ -15,5 +16,7 @@ from rlrun.config import PositiveInt, fixed
 class EvolutionConfig(AlgorithmConfig):
     """Settings of algorithms that compare candidates by the returns of whole episodes."""
 
+    model: ActorModelConfig = ActorModelConfig()
+    """The network."""
     episodes_per_candidate: PositiveInt = 1
     """Episodes with each candidate of a generation, whose mean return counts."""

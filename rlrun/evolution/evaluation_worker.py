@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds
-from rlrun.evolution.candidates import Candidates
+from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed
@@ -24,40 +23,10 @@ from rlrun.rollout.episode_sums import numbers_in
 from rlrun.rollout.evaluation import LONGEST_EPISODE
 from rlrun.rollout.rollout import Episode, Rollout
 from rlrun.rollout.step_watch import StepWatch
-from rlrun.rollout.worker_config import LOCAL_INDEX, WorkerConfig
+from rlrun.rollout.worker_config import LOCAL_INDEX
 
 SUMMED_AT_ONCE = 1024
 """Steps of the env slots whose observations are kept until they are added to the sums."""
-
-
-@dataclass(frozen=True)
-class EvaluationConfig(WorkerConfig):
-    """What an evaluation worker is made from.
-
-    Attributes:
-        candidates: What it evaluates; None never stands where a worker is made.
-        episodes: Episodes with each candidate.
-    """
-
-    candidates: Candidates | None = None
-    episodes: int = 1
-
-
-@dataclass(frozen=True)
-class Returns:
-    """What a worker found out about its share of a generation.
-
-    Attributes:
-        generation: Which generation, from 0.
-        candidates: Which candidates, [n].
-        returns: Mean raw return of each, [n].
-        seen: Sums of the raw observations that were acted on, by the names of the observation filter.
-    """
-
-    generation: int
-    candidates: NDArray[np.int32]
-    returns: NDArray[np.float64]
-    seen: dict[str, ExactSums] = field(default_factory=dict)
 
 
 class EvaluationWorker:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.evolution.evaluation_worker import Returns
+from rlrun.evolution.evaluation import Returns
 from rlrun.flow.flow import Operator
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.exact_sums import ExactSums

@@ -138,7 +138,9 @@ class ModelConfig(ConfigModel):
         return self
 
 
-WHO_IS_RECURRENT = "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn and qmix have recurrent networks"
+WHO_IS_RECURRENT = (
+    "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars and cmaes have recurrent networks"
+)
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -186,6 +188,13 @@ class ActorQModelConfig(ModelConfig):
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class ActionValueModelConfig(ActorQModelConfig):
     """The network that takes observations and actions, and that of a deterministic actor, without a recurrent core."""
+
+
+@fixed("it has no value network beside it", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("networks of candidates are built by rlrun", module=None)
+class ActorModelConfig(ModelConfig):
+    """The network between observations and actions."""
 
 
 @defaults(log_std_init=-3.0)

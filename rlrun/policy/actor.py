@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, Tower, core_of, network_spec
@@ -59,7 +58,7 @@ class ActorPolicy(Policy):
         num_parameters: A, the network's parameters.
 
     Raises:
-        UsageError: If a space is of a kind that no network or policy takes, or the model is a custom network.
+        UsageError: If a space is of a kind that no network or policy takes.
     """
 
     module: ActorAndCandidates
@@ -74,8 +73,6 @@ class ActorPolicy(Policy):
         seed: int,
         num_candidates: int = 0,
     ) -> None:
-        if model.module is not None:
-            raise UsageError("model.module: the network of an actor alone is built by rlrun; leave it null")
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
         )

@@ -17,7 +17,8 @@ from rlrun.config import SpecError
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.evolution.candidates import MirroredPairs, perturbation
-from rlrun.evolution.evaluation_worker import EvaluationConfig, EvaluationWorker, Returns
+from rlrun.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.evolution.evaluation_worker import EvaluationWorker
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.training.training import Training

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from rlrun.evolution.candidates import ListedCandidates, MirroredPairs, perturbation
-from rlrun.evolution.evaluation_worker import Returns
+from rlrun.evolution.evaluation import Returns
 from rlrun.evolution.generations import centred_ranks, joined_returns
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.functional.exact_sums import ExactSums

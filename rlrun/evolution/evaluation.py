@@ -1,0 +1,42 @@
+"""What a worker is to evaluate, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.evolution.candidates import Candidates
+from rlrun.functional.exact_sums import ExactSums
+from rlrun.rollout.worker_config import WorkerConfig
+
+
+@dataclass(frozen=True)
+class EvaluationConfig(WorkerConfig):
+    """What an evaluation worker is made from.
+
+    Attributes:
+        candidates: What it evaluates; None never stands where a worker is made.
+        episodes: Episodes with each candidate.
+    """
+
+    candidates: Candidates | None = None
+    episodes: int = 1
+
+
+@dataclass(frozen=True)
+class Returns:
+    """What a worker found out about its share of a generation.
+
+    Attributes:
+        generation: Which generation, from 0.
+        candidates: Which candidates, [n].
+        returns: Mean raw return of each, [n].
+        seen: Sums of the raw observations that were acted on, by the names of the observation filter.
+    """
+
+    generation: int
+    candidates: NDArray[np.int32]
+    returns: NDArray[np.float64]
+    seen: dict[str, ExactSums] = field(default_factory=dict)

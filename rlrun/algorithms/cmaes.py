@@ -132,6 +132,8 @@ class AdaptDistribution(StatefulOperator):
         search.update(np.stack(candidates), item.returns)
         noise = candidate_noise(self.trainee.seed, item.generation + 1, size, len(mean))
         learner.load_flat(np.append(search.mean.astype(np.float32), search.candidates(noise)))
+        learner.sgd_steps += 1
+        learner.weights_version += 1
         return item
 
     @property

@@ -52,6 +52,19 @@ def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_is_evaluated_is_the_present_policy(name: str, tmp_path: Path) -> None:
+    training = training_of(name)
+    for _ in range(3):
+        training.step()
+        found = training.evaluate(3)
+    training.save(tmp_path / "checkpoint")
+    training.close()
+    restored = Training.restore(tmp_path / "checkpoint")
+    assert restored.evaluate(3).returns == found.returns
+    restored.close()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, tmp_path: Path) -> None:
     training = training_of(name)
     parameters(training, 2)

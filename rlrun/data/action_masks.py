@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun.errors import UsageError
 
@@ -24,15 +24,32 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
     """Returns the number of actions of each choice that a mask is about, side by side in the mask.
 
+    Of a Tuple or Dict those are the choices of its Discrete and MultiDiscrete parts, in the space's order; a mask says
+    nothing about the others.
+
     Raises:
         UsageError: If actions of this kind cannot be masked.
     """
-    match action_space:
+    choices = _choices(action_space)
+    if not choices:
+        raise UsageError(
+            f"an action mask is for Discrete and MultiDiscrete actions, alone or in a Tuple or Dict, not for "
+            f"{action_space}"
+        )
+    return choices
+
+
+def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
+    match space:
         case Discrete():
-            return (int(action_space.n),)
+            return (int(space.n),)
         case MultiDiscrete():
-            return tuple(int(n) for n in action_space.nvec.ravel())
-    raise UsageError(f"an action mask is for Discrete and MultiDiscrete actions, not for {action_space}")
+            return tuple(int(n) for n in space.nvec.ravel())
+        case Tuple():
+            return tuple(number for part in space for number in _choices(part))
+        case Dict():
+            return tuple(number for part in space.values() for number in _choices(part))
+    return ()
 
 
 def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
@@ -47,7 +64,7 @@ def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gym
     if not isinstance(space, Box | MultiBinary) or space.shape != (width,):
         raise UsageError(
             f"the observation's {ACTION_MASK} is {space}, but {action_space} needs a Box or MultiBinary of shape "
-            f"({width},): a number for each action, 1 where it is allowed and else 0"
+            f"({width},): a number for each action of each choice, 1 where it is allowed and else 0"
         )
     if len(observation_space.spaces) == 1:
         raise UsageError(

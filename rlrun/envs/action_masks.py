@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,15 @@ Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 METHOD = "action_masks"
 """What an env's method is called that returns the mask of its present state, as in sb3-contrib."""
+
+
+@runtime_checkable
+class OffersActionMasks(Protocol):
+    """A vector env that says which actions are allowed in the present states of all its env slots."""
+
+    def action_masks(self) -> NDArray[Any]:
+        """Returns the masks, [B, A]."""
+        ...
 
 
 class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, Any]):  # type: ignore[misc]
@@ -47,6 +56,39 @@ def with_action_masks(env: Env) -> Env:
     if has_action_mask(env.observation_space) or not env.has_wrapper_attr(METHOD):
         return env
     return ActionMaskObservation(env)
+
+
+class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  # type: ignore[misc]
+    """Shows what a vector env's method `action_masks` returns, as `ActionMaskObservation` does of a single env.
+
+    Raises:
+        UsageError: If actions of the env's kind cannot be masked.
+    """
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], masks: OffersActionMasks) -> None:
+        width = sum(masked_choices(env.single_action_space))
+        super().__init__(env)
+        self.single_observation_space = gymnasium.spaces.Dict(
+            {"observation": env.single_observation_space, ACTION_MASK: gymnasium.spaces.MultiBinary(width)}
+        )
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, env.num_envs)
+        self._masks = masks
+
+    def observations(self, observations: Any) -> dict[str, Any]:
+        """Returns both."""
+        return {"observation": observations, ACTION_MASK: np.asarray(self._masks.action_masks(), np.int8)}
+
+
+def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Any:
+    """Returns a vector env whose observations hold the masks that its method `action_masks` returns, if it has one.
+
+    Raises:
+        UsageError: If it has one, and actions of its kind cannot be masked.
+    """
+    own = env.unwrapped
+    if has_action_mask(env.single_observation_space) or not isinstance(own, OffersActionMasks):
+        return env
+    return VectorActionMaskObservation(env, own)
 
 
 class MaskedVectorEnv:

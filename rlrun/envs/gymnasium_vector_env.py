@@ -12,6 +12,7 @@ from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
 from rlrun.data.tree import named_leaves
+from rlrun.envs.action_masks import with_vector_action_masks
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.episode_ledger import EpisodeLedger
@@ -165,8 +166,9 @@ def make_gymnasium(
         raise EnvironmentUnusable(
             f"env {config.id}: its vector form does not declare that it autoresets on the next step; use backend loop"
         )
+    check_spaces(config.id, env.single_observation_space, env.single_action_space)
+    env = with_vector_action_masks(env)
     spaces = env.single_observation_space, env.single_action_space
-    check_spaces(config.id, *spaces)
 
     def start(slot_seeds: list[int]) -> tuple[gymnasium.vector.VectorEnv[Any, Any, Any], Tree]:
         observations, _ = env.reset(seed=slot_seeds[0])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import MultiDiscrete
+from gymnasium.spaces import Dict, Discrete, MultiDiscrete, Tuple
+from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK, has_action_mask
+from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import leaves
 from rlrun.envs.spaces import Spaces, empty_batch, row_writer
 
@@ -30,6 +32,7 @@ class RandomActions:
         self._space: gymnasium.Space[Any] = copy.deepcopy(spaces.action)
         self._space.seed(seed)
         self._is_masked = has_action_mask(spaces.observation)
+        self._cuts = np.cumsum(masked_choices(spaces.action))[:-1] if self._is_masked else ()
 
     def draw(self, observations: Tree) -> Tree:
         """Returns actions for the env, leaves [B, ...], for observations [B, ...]."""
@@ -49,7 +52,23 @@ class RandomActions:
 
     def _as_mask(self, allowed: Any) -> Any:
         """Returns a mask as Gymnasium's spaces take it."""
-        mask = np.asarray(allowed, np.int8)
-        if isinstance(self._space, MultiDiscrete):
-            return tuple(np.split(mask, np.cumsum(self._space.nvec)[:-1]))
-        return mask
+        return _space_mask(self._space, iter(np.split(np.asarray(allowed, np.int8), self._cuts)))
+
+
+def _space_mask(space: gymnasium.Space[Any], choices: Iterator[NDArray[np.int8]]) -> Any:
+    """Returns the masks of a space's choices as Gymnasium's spaces take them; None for parts that have none."""
+    match space:
+        case Discrete():
+            return next(choices)
+        case MultiDiscrete():
+            return _masks_of(space.nvec, choices)
+        case Tuple():
+            return tuple(_space_mask(part, choices) for part in space)
+        case Dict():
+            return {key: _space_mask(part, choices) for key, part in space.items()}
+    return None
+
+
+def _masks_of(sizes: NDArray[Any], choices: Iterator[NDArray[np.int8]]) -> Any:
+    """Returns the masks of choices with so many values, in tuples of the sizes' shape."""
+    return tuple(_masks_of(part, choices) for part in sizes) if np.ndim(sizes) else next(choices)

@@ -198,9 +198,9 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Returns means [B, D] with log standard deviations, [B, D] or [D] for all, behind them, [B, 2 * D]."""
+    """Returns means [B, D] with log standard deviations, [B, S] or [S] for all, behind them, [B, D + S]."""
     size = means.shape[1]
-    both = np.empty((len(means), 2 * size), np.float32)
+    both = np.empty((len(means), size + log_stds.shape[-1]), np.float32)
     both[:, :size], both[:, size:] = means, log_stds
     return both
 

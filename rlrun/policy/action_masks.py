@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ActionMask = NDArray[Any]
-"""Which actions are allowed, [B, A] of 0 and 1; of several choices side by side."""
+"""Which actions are allowed, [B, A] of 0 and 1; of several choices side by side.
+
+The first A of a network's outputs [B, K] are about them. An action that is a Tuple or Dict may have others behind.
+"""
 
 
 def policy_leaves(
@@ -50,13 +53,22 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, mask: ActionMask) -> Floats:
-    """Returns outputs [..., A], with -1e9 where an action is forbidden (NumPy)."""
-    return np.where(mask, outputs, np.float32(FORBIDDEN))
+    """Returns outputs [..., K], with -1e9 where an action is forbidden (NumPy)."""
+    width = mask.shape[-1]
+    if width == outputs.shape[-1]:
+        return np.where(mask, outputs, np.float32(FORBIDDEN))
+    return np.concatenate([np.where(mask, outputs[..., :width], np.float32(FORBIDDEN)), outputs[..., width:]], -1)
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Returns outputs [..., A], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
-    return outputs.masked_fill(observations[ACTION_MASK] == 0, FORBIDDEN)
+    """Returns outputs [..., K], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
+    import torch
+
+    forbidden = observations[ACTION_MASK] == 0
+    width = forbidden.shape[-1]
+    if width == outputs.shape[-1]:
+        return outputs.masked_fill(forbidden, FORBIDDEN)
+    return torch.cat([outputs[..., :width].masked_fill(forbidden, FORBIDDEN), outputs[..., width:]], -1)
 
 
 def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:

@@ -140,8 +140,8 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
         UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention.
     """
     log_stds = None
-    if isinstance(actions, GaussianBoxActions):
-        log_stds = LogStds(actions.size, model.log_std_init, state_dependent=model.use_sde)
+    if actions.num_log_stds:
+        log_stds = LogStds(actions.num_log_stds, model.log_std_init, state_dependent=model.use_sde)
     policy = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
     value = Head("value", "value_head", 1)
     if shares_value(model, leaves):

@@ -27,11 +27,13 @@ class ActionSpace(ABC):
 
     Attributes:
         num_outputs: K, numbers that describe one distribution or action.
+        num_log_stds: How many of them, the last ones, are log standard deviations that no observation decides.
         action_shape: Shape of one of the policy's own actions.
         action_dtype: Their type.
     """
 
     num_outputs: int
+    num_log_stds: int = 0
     action_shape: tuple[int, ...]
     action_dtype: type[np.generic]
 
@@ -40,11 +42,11 @@ class ActionSpace(ABC):
         """Returns the likeliest of the policy's own actions, [B, *action_shape]."""
 
     @abstractmethod
-    def to_env(self, actions: Actions) -> Actions:
+    def to_env(self, actions: Actions) -> Any:
         """Turns the policy's own actions [N, *action_shape] into elements of the env's action space."""
 
     @abstractmethod
-    def from_env(self, actions: Actions) -> Actions:
+    def from_env(self, actions: Any) -> Actions:
         """Turns elements of the env's action space, [N, ...], into the policy's own actions: the inverse of `to_env`.
 
         What `to_env` clips is not brought back.
@@ -57,6 +59,11 @@ class StochasticActions(Protocol):
     @property
     def num_outputs(self) -> int:
         """K, numbers that describe one distribution."""
+        ...
+
+    @property
+    def num_noise(self) -> int:
+        """Numbers of noise that one action is drawn by."""
         ...
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -38,7 +38,7 @@ class DiscreteActions(ActionSpace):
     action_dtype = np.int64
 
     def __init__(self, space: gymnasium.spaces.Discrete) -> None:
-        self.num_outputs = int(space.n)
+        self.num_outputs = self.num_noise = int(space.n)
         self.start = int(space.start)
         self.space_dtype = space.dtype
 

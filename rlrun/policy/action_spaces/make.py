@@ -12,8 +12,9 @@ from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.multi_binary import MultiBinaryActions
 from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
+from rlrun.policy.action_spaces.product import PartActions, ProductActions
 
-AnyActions = DiscreteActions | MultiDiscreteActions | MultiBinaryActions | GaussianBoxActions
+AnyActions = PartActions | ProductActions
 
 
 def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
@@ -22,6 +23,22 @@ def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
     Raises:
         UsageError: If there are none.
     """
+    if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+        return ProductActions(_tree_of(space))
+    return _part_actions(space)
+
+
+def _tree_of(space: gymnasium.Space[Any]) -> Any:
+    """Returns the actions of a space's parts, in a tree of its structure."""
+    match space:
+        case gymnasium.spaces.Dict():
+            return {key: _tree_of(part) for key, part in space.items()}
+        case gymnasium.spaces.Tuple():
+            return tuple(_tree_of(part) for part in space)
+    return _part_actions(space)
+
+
+def _part_actions(space: gymnasium.Space[Any]) -> PartActions:
     match space:
         case gymnasium.spaces.Discrete():
             return DiscreteActions(space)
@@ -31,7 +48,10 @@ def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
             return MultiBinaryActions(space)
         case gymnasium.spaces.Box() if np.issubdtype(space.dtype, np.floating):
             return GaussianBoxActions(space)
-    raise UsageError(f"no policy acts in {space}: action spaces are Discrete, MultiDiscrete, MultiBinary and float Box")
+    raise UsageError(
+        f"no policy acts in {space}: action spaces are Discrete, MultiDiscrete, MultiBinary, float Box, and Tuple and "
+        "Dict of these"
+    )
 
 
 def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:

@@ -25,7 +25,7 @@ class MultiBinaryActions(ActionSpace):
 
     def __init__(self, space: gymnasium.spaces.MultiBinary) -> None:
         self.space_shape = space.shape
-        self.num_outputs = math.prod(space.shape)
+        self.num_outputs = self.num_noise = math.prod(space.shape)
         self.action_shape = (self.num_outputs,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -28,7 +28,7 @@ class MultiDiscreteActions(ActionSpace):
         self.sizes = [int(n) for n in space.nvec.ravel()]
         self.starts = space.start.ravel().astype(np.int64)
         self.space_shape, self.space_dtype = space.shape, space.dtype
-        self.num_outputs = sum(self.sizes)
+        self.num_outputs = self.num_noise = sum(self.sizes)
         self.action_shape = (len(self.sizes),)
         self.cuts = np.cumsum(self.sizes)[:-1]
 

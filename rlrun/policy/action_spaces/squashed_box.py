@@ -37,7 +37,7 @@ class SquashedBoxActions(ActionSpace):
     def __init__(self, scale: BoxScale) -> None:
         self.scale = scale
         self.size = scale.size
-        self.num_outputs = 2 * self.size
+        self.num_outputs = self.num_noise = 2 * self.size
         self.action_shape = (self.size,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -8,12 +8,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from gymnasium.vector import AutoresetMode
 
+from rlrun.envs.action_masks import MaskedVectorEnv
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.gymnasium_vector_env import slot_info
-from rlrun.envs.make import make_vector_env
+from rlrun.envs.make import make_vector_env, spaces_of
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
 from rlrun.errors import EnvironmentUnusable
 
@@ -70,6 +71,13 @@ class NoNumber(Native):
     reward = float("nan")
 
 
+class Masked(Native):
+    """Forbids one action in each env slot, in turns."""
+
+    def action_masks(self) -> list[list[bool]]:
+        return [[(self.elapsed + slot) % 2 == action for action in range(2)] for slot in range(self.num_envs)]
+
+
 class Raising(Native):
     def step(self, actions: Any) -> Any:
         raise RuntimeError("the simulator is gone")
@@ -103,6 +111,16 @@ def test_another_autoreset_rule_is_refused(made: type[Native]) -> None:
     with pytest.raises(EnvironmentUnusable, match="does not declare that it autoresets on the next step; use backend"):
         make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
     del gymnasium.registry[ENV_ID]
+
+
+@pytest.mark.parametrize("registered", [Masked], indirect=True)
+def test_masks_of_the_method_action_masks_stand_beside_its_observations(registered: VectorEnv) -> None:
+    assert isinstance(registered, MaskedVectorEnv)
+    assert registered.observation_space["action_mask"] == MultiBinary(2)
+    assert spaces_of(EnvConfig(id=ENV_ID)).observation == registered.observation_space
+    shown = [registered.reset(), registered.step(np.array([0, 1]))[0]]
+    assert [seen["action_mask"].tolist() for seen in shown] == [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    assert shown[0]["observation"].keys() == {"a", "b"}
 
 
 @pytest.mark.parametrize("registered", [WrongShape], indirect=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.envs.random_actions import RandomActions
@@ -40,3 +40,13 @@ def test_forbidden_actions_are_not_drawn(space: Space, allowed: set[tuple[int, .
     mask = np.tile(np.array([0, 1, 1, 0], np.int8), (200, 1))
     drawn = RandomActions(Spaces(seen, space), 0).draw({"x": observations(200), ACTION_MASK: mask})
     assert {tuple(np.ravel(action).tolist()) for action in drawn} == allowed
+
+
+def test_forbidden_choices_of_nested_actions_are_not_drawn_and_other_parts_are_free() -> None:
+    space = Tuple([MultiBinary(2), Dict({"b": MultiDiscrete([[2, 2]]), "a": Discrete(2)})])
+    seen = Dict({"x": SEEN, ACTION_MASK: MultiBinary(6)})
+    mask = np.tile(np.array([0, 1, 1, 0, 0, 1], np.int8), (100, 1))  # a, then both choices of b
+    bits, choices = RandomActions(Spaces(seen, space), 0).draw({"x": observations(100), ACTION_MASK: mask})
+    assert len(np.unique(bits, axis=0)) == 4
+    assert (choices["a"] == 1).all()
+    assert (choices["b"] == [[0, 1]]).all()

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from torch import nn
 
 from rlrun.data.sample_batch import SampleBatch
@@ -119,6 +119,22 @@ def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torc
     flat_actions = taken.reshape(ROWS, -1) + np.cumsum([0, *sizes[:-1]])
     assert np.take_along_axis(observations["action_mask"], flat_actions, 1).all()
     assert len(np.unique(flat_actions)) == sum(sizes)
+
+
+def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():
+    actions = Tuple([BOX, Dict({"b": MultiDiscrete([2, 4]), "a": Discrete(3)}), MultiBinary(2)])
+    policy, observations = actor_critic(masked_space(9), actions), observations_of(sizes=(3, 2, 4))
+    behavior = loaded(policy)
+    record, (numbers, choices, bits) = fragment_of(behavior, observations)
+    behavior.postprocess(record)
+    outputs, _ = outputs_of(policy, observations)
+    logp = outputs.distribution.log_prob(torch.from_numpy(record["actions"][0])[:, None])[:, 0]
+    np.testing.assert_allclose(record["logp"][0], logp.detach(), rtol=1e-5, atol=1e-5)
+    taken = np.column_stack([choices["a"], choices["b"]]) + [0, 3, 5]
+    assert np.take_along_axis(observations["action_mask"], taken, 1).all()
+    assert len(np.unique(taken)) == 9
+    assert len(np.unique(bits, axis=0)) == 4
+    assert numbers.std() > 0
 
 
 def test_the_entropy_of_m_equal_allowed_logits_is_log_m():
@@ -332,6 +348,8 @@ def test_what_allows_nothing_is_finite_in_targets():
         (MultiBinary(3), CHOICES, r"shape \(9,\)"),
         (MultiBinary(2), Box(-1, 1, (2,)), "not for Box"),
         (MultiBinary(2), MultiBinary(2), "not for MultiBinary"),
+        (MultiBinary(2), Tuple([BOX, MultiBinary(2)]), "not for Tuple"),
+        (MultiBinary(5), Tuple([ACTIONS, CHOICES, BOX]), r"shape \(14,\)"),
     ],
 )
 def test_a_mask_that_is_none_of_the_actions_is_refused(mask, actions, reason):

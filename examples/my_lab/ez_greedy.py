@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask, uniform_allowed
 from rlrun.policy.action_spaces.action_space import Actions, Floats
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 EXPLORES, ACTION, DURATION = range(3)
@@ -66,8 +66,9 @@ class EZGreedy(Exploration):
         self._repeated = repeated if acts is None else np.where(acts, repeated, self._repeated)
         return np.where(left > 0, repeated, run()["outputs"].argmax(-1))
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores for one step at a time: nothing is remembered outside of training."""
+        outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         return np.where(noise[:, EXPLORES] < self.epsilon, self._drawn(noise, mask), outputs.argmax(-1))
 

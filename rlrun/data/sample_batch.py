@@ -93,8 +93,12 @@ class SampleBatch(dict[str, Any]):
 
 
 def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
-    """Returns the columns of a batch that a network is run on: observations and recurrent state, and `valid`."""
-    return SampleBatch({name: batch[name] for name in ("obs", "valid", "state", "episode_starts") if name in batch})
+    """Returns the columns of a batch that a network is run on, and `valid`.
+
+    Those are observations and recurrent state, and the actions that an autoregressive one is given.
+    """
+    names = ("obs", "valid", "state", "episode_starts", "actions")
+    return SampleBatch({name: batch[name] for name in names if name in batch})
 
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:

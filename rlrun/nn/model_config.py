@@ -103,6 +103,14 @@ class ModelConfig(ConfigModel):
     sde_sample_freq: PositiveInt | None = None
     """Steps of each env after which that function is drawn anew, whatever the length of fragments; null for once in a
     fragment, or in a few short ones that together come to 32 steps."""
+    autoregressive: bool = False
+    """Whether the parts of a MultiDiscrete, Tuple or Dict action are drawn one after the other, each by a head that
+    reads what was drawn before it; a policy draws them independently of each other else. For policies that draw their
+    actions."""
+    action_embeddings: NonEmptyText | None = None
+    """Key of the observation's part with features of the actions that can be taken, a Box [K, F] beside Discrete(K)
+    actions: the logit or value of an action is the scaled dot product of its embedding with that of the observation's
+    other parts. null for a head with an output for each action."""
     module: str | None = None
     """A network of one's own as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
     that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
@@ -112,6 +120,20 @@ class ModelConfig(ConfigModel):
     def dense_widths(self) -> tuple[int, ...]:
         """`hiddens`, or [64, 64] where that is left open."""
         return (64, 64) if self.hiddens is None else self.hiddens
+
+    @property
+    def decoder_width(self) -> int:
+        """Width of embeddings of actions, and of the layers between an action's parts: that of the last dense layer."""
+        return self.dense_widths[-1] if self.dense_widths else 64
+
+    @model_validator(mode="after")
+    def _decodes_own_heads(self) -> ModelConfig:
+        if self.module is not None and (self.autoregressive or self.action_embeddings is not None):
+            raise ValueError(
+                "a network of one's own puts all outputs out by itself; leave out autoregressive and "
+                "action_embeddings, or module"
+            )
+        return self
 
     @model_validator(mode="after")
     def _core_behind_own_layers(self) -> ModelConfig:
@@ -138,6 +160,11 @@ class ModelConfig(ConfigModel):
         return self
 
 
+WHO_DRAWS_IN_ORDER = "on-policy algorithms draw the parts of an action one after the other"
+
+WHO_EMBEDS_ACTIONS = "on-policy algorithms, dqn and those derived from it embed actions"
+
+
 WHO_IS_RECURRENT = (
     "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars and cmaes have recurrent networks"
 )
@@ -162,12 +189,15 @@ class NormalizedValueModelConfig(StateValueModelConfig):
     """The networks of a policy and of a value that see the same, without a recurrent core."""
 
 
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):
     """The network between observations and the values of all actions."""
 
 
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks of teams are built by rlrun", module=None)
@@ -175,6 +205,8 @@ class TeamQModelConfig(ModelConfig):
     """The network between observations and action values that the members of a team share."""
 
 
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks that take actions are built by rlrun", module=None)
@@ -192,12 +224,16 @@ class ActionValueModelConfig(ActorQModelConfig):
 
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("networks of candidates are built by rlrun", module=None)
 class ActorModelConfig(ModelConfig):
     """The network between observations and actions."""
 
 
 @defaults(log_std_init=-3.0)
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("networks that take actions are built by rlrun", module=None)
 class SoftModelConfig(ModelConfig):

@@ -187,9 +187,9 @@ class NetworkSpec:
         second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
-    def only(self, name: str) -> NetworkSpec:
-        """Returns the part of the network that one head needs."""
-        towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name == name)) for tower in self.towers]
+    def only(self, *names: str) -> NetworkSpec:
+        """Returns the part of the network that some heads need."""
+        towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
 

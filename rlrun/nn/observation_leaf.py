@@ -25,6 +25,10 @@ MASKS = ("mask", "entity_mask")
 """Kinds of parts that say what of the others counts, and enter no network themselves."""
 
 
+APART = ("mask", "actions")
+"""Kinds of parts at the top level of an observation that are not among those a network encodes."""
+
+
 @dataclass(frozen=True)
 class OwnEncoder:
     """An encoder from outside of rlrun.
@@ -48,7 +52,8 @@ class ObservationLeaf:
         kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
             `one_hot` for those of a Box, `embedding` for integers of either with a learned vector for each value,
             `image` for convolutions, `entities` for a set, `own` for an encoder from outside of rlrun, `entity_mask`
-            for which entities there are, `mask` for the action mask.
+            for which entities there are, `mask` for the action mask, `actions` for features of the actions that can
+            be taken, which are embedded on their own.
         shape: Its shape as the env gives it.
         sizes: How many values each integer takes: of each choice, or of all integers alike, (n,).
         starts: Each integer's smallest value; as `sizes`.
@@ -61,7 +66,9 @@ class ObservationLeaf:
         own: The encoder from outside of rlrun.
     """
 
-    kind: Literal["vector", "choices", "one_hot", "embedding", "image", "entities", "own", "entity_mask", "mask"]
+    kind: Literal[
+        "vector", "choices", "one_hot", "embedding", "image", "entities", "own", "entity_mask", "mask", "actions"
+    ]
     shape: tuple[int, ...]
     sizes: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -137,6 +144,8 @@ class ObservationLeaf:
         match self.kind:
             case "mask":
                 return "action mask, which the network does not see"
+            case "actions":
+                return f"{self.shape[1]} features of each of {self.shape[0]} actions, embedded"
             case "entity_mask":
                 return f"mask of {shape} entities"
             case "choices" if len(self.shape) > 1:

@@ -17,7 +17,7 @@ from rlrun.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.nn.model_config import Conv, Encoding, ObservationConfig
-from rlrun.nn.observation_leaf import MASKS, ObservationLeaf, OwnEncoder
+from rlrun.nn.observation_leaf import APART, MASKS, ObservationLeaf, OwnEncoder
 
 IMAGE_MIN_PIXELS = 20
 """Side from which a Box is taken for an image: what is smaller is more likely a grid or a table."""
@@ -255,8 +255,11 @@ def is_masked(tree: ObservationTree) -> bool:
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:
-    """Returns the parts of an observation that a network sees: all but the action mask."""
-    return {key: part for key, part in tree.items() if key != ACTION_MASK} if is_masked(tree) else tree
+    """Returns the parts of an observation that are encoded: all but the action mask and the actions' features."""
+    if not isinstance(tree, dict):
+        return tree
+    apart = [key for key, part in tree.items() if isinstance(part, ObservationLeaf) and part.kind in APART]
+    return {key: part for key, part in tree.items() if key not in apart} if apart else tree
 
 
 def dense_inputs(tree: Any, observations: Any) -> NDArray[np.float32]:

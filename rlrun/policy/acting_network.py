@@ -12,7 +12,7 @@ from rlrun.policy.flat_parameters import FlatParameters
 
 
 def acting_network(
-    network: TorchNetwork, table: FlatParameters, *, start: int = 0, head: str | None = None
+    network: TorchNetwork, table: FlatParameters, *, start: int = 0, heads: tuple[str, ...] = ()
 ) -> ActingNetwork:
     """Returns what acts like a network, without weights.
 
@@ -20,7 +20,7 @@ def acting_network(
         network: The network.
         table: Where the policy's parameters lie in its flat vector.
         start: Where the slice of it begins that acts.
-        head: The one head that is needed; None for all. In torch all of them are there.
+        heads: The heads that are needed; none for all. In torch all of them are there.
     """
     spec = dense_spec(network)
     if spec is None:
@@ -30,7 +30,7 @@ def acting_network(
             network, offset - start, module.spec.state_size if isinstance(module, NetworkModule) else 0
         )
     prefix = f"{network.prefix}net." if isinstance(network.module, NoisyNet) else network.prefix
-    return NumpyNetwork(spec if head is None else spec.only(head), table.slots_of(prefix, start))
+    return NumpyNetwork(spec.only(*heads) if heads else spec, table.slots_of(prefix, start))
 
 
 def dense_spec(network: TorchNetwork) -> NetworkSpec | None:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
 from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.policy.action_embeddings import check_action_embeddings
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 
 if TYPE_CHECKING:
@@ -39,17 +41,22 @@ def policy_leaves(
     """Returns the tree of `ObservationLeaf` of what a policy observes, in which an action mask is one of its actions.
 
     Raises:
-        UsageError: If a part of an observation cannot enter a network, an encoder does not fit its part, or a mask is
-            not one of the actions.
+        UsageError: If a part of an observation cannot enter a network, an encoder does not fit its part, or a mask, or
+            what is to list the actions' features, is not one of the actions.
     """
     check_action_mask(observation_space, action_space)
-    return observation_leaves(
+    leaves = observation_leaves(
         observation_space,
         model.observations,
         normalize=normalize_observations,
         encoders=model.encoders,
         conv=model.conv,
     )
+    key = model.action_embeddings
+    if key is None:
+        return leaves
+    check_action_embeddings(observation_space, action_space, key)
+    return {**leaves, key: ObservationLeaf("actions", leaves[key].shape)}
 
 
 def masked(outputs: Floats, mask: ActionMask) -> Floats:

@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec, shares_value
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -23,8 +23,11 @@ from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
-from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
+from rlrun.policy.decoder import Decoding
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.make_decoder import make_decoder, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.recordings import LogProbsAndValues
 
@@ -66,6 +69,7 @@ class ActorCriticPolicy(Policy):
         self.action_space = make_action_space(action_space)
         self.normalize_observations = normalize_observations
         self.model = model
+        self.decoding: Decoding | None = None
         is_continuous = isinstance(self.action_space, GaussianBoxActions)
         if model.use_sde and (not is_continuous or model.module is not None):
             raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
@@ -73,9 +77,15 @@ class ActorCriticPolicy(Policy):
             spec = policy_value_spec(self.leaves, self.action_space, model)
             with seeded(seed):
                 own = NetworkModule(spec)
+                decoder = make_decoder(self.leaves, self.action_space, model, seed)
             initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
-            self.module: nn.Module = own
-            self.network = TorchNetwork(own)
+            if decoder is None:
+                self.module: nn.Module = own
+                self.network = TorchNetwork(own)
+            else:
+                self.module = nn.ModuleDict({"network": own, "decoder": decoder})
+                self.network = TorchNetwork(own, prefix="network.")
+                self.decoding = Decoding(decoder, "decoder.")
         else:
             num_outputs = self.action_space.num_outputs
             self.module, returned = load_custom_network(model, observation_space, num_outputs, seed)
@@ -97,7 +107,11 @@ class ActorCriticPolicy(Policy):
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
-        outputs = masked_tensor(heads["outputs"], batch["obs"]) if self.is_masked else heads["outputs"]
+        outputs = heads["outputs"]
+        if self.decoding is not None:
+            outputs = self.decoding.outputs(views, heads, batch)
+        if self.is_masked:
+            outputs = masked_tensor(outputs, batch["obs"])
         return ActorCriticOutputs(self.action_space.distribution(outputs), heads["value"].squeeze(-1))
 
     def behavior(self) -> BehaviorPolicy:
@@ -106,22 +120,29 @@ class ActorCriticPolicy(Policy):
         Where NumPy acts only the policy's layers run at each step, unless values need the recurrent state.
         """
         space = self.action_space
-        head, value_network = None, None
+        beside: tuple[str, ...] = ("value",)
+        value_network = None
         if not self._is_recurrent:
-            head, value_network = "outputs", acting_network(self.network, self.parameters, head="value")
-        exploration = (
-            StateDependentNoise(space, self._features, space.size, self.model.sde_sample_freq)
-            if self.model.use_sde and isinstance(space, GaussianBoxActions)
-            else SampleActions(space)
+            beside, value_network = (), acting_network(self.network, self.parameters, heads=("value",))
+        network = (
+            acting_network(self.network, self.parameters, heads=("outputs", *beside))
+            if self.decoding is None
+            else self.decoding.acting(self.network, self.parameters, *beside)
         )
         return BehaviorPolicy(
-            acting_network(self.network, self.parameters, head=head),
+            network,
             space,
-            exploration,
+            self._exploration(),
             self.leaves,
             normalize_observations=self.normalize_observations,
             recording=LogProbsAndValues(space, value_network),
         )
+
+    def _exploration(self) -> Exploration:
+        space = self.action_space
+        if self.model.use_sde and isinstance(space, GaussianBoxActions):
+            return StateDependentNoise(space, self._features, space.size, self.model.sde_sample_freq)
+        return SampleInOrder(space) if self.model.autoregressive else SampleActions(space)
 
     @property
     def _is_recurrent(self) -> bool:
@@ -137,17 +158,15 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
     """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
 
     Raises:
-        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention.
+        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention, or the only
+            part of an action is to be drawn in order.
     """
-    log_stds = None
-    if actions.num_log_stds:
-        log_stds = LogStds(actions.num_log_stds, model.log_std_init, state_dependent=model.use_sde)
-    policy = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
+    policy = policy_heads(actions, model)
     value = Head("value", "value_head", 1)
     if shares_value(model, leaves):
-        towers = [Tower((policy, value), "policy_")]
+        towers = [Tower((*policy, value), "policy_")]
     else:
-        towers = [Tower((policy,), "policy_"), Tower((value,), "value_")]
+        towers = [Tower(policy, "policy_"), Tower((value,), "value_")]
     spec = network_spec(leaves, model, *towers, core=core_of(model))
     if model.use_sde and not spec.is_dense:
         raise UsageError(

@@ -258,22 +258,27 @@ class BehaviorPolicy:
             generator: What is drawn from; None for the likeliest actions.
             acts: Which slots act, [B]: recurrent state of the others stays. None for all.
         """
-        outputs = self.outputs(observations, acts)
         if generator is None:
-            return self.action_space.to_env(self.action_space.mode(outputs))
+            return self.action_space.to_env(self.action_space.mode(self.outputs(observations, acts)))
+        slots = len(leaves(observations)[0])
+        heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
         mask = observations[ACTION_MASK] if self._is_masked else None
-        return self.action_space.to_env(self.exploration.sample(outputs, generator, mask))
+        return self.action_space.to_env(self.exploration.sample(heads, generator, mask))
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Returns what the network puts out for raw observations [B, ...], masked, [B, K].
 
         Recurrent state moves, of the slots that act.
         """
+        return self._heads(observations, None, acts)["outputs"]
+
+    def _heads(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
+        """Runs the network on raw observations [B, ...], and moves the recurrent state of the slots that act."""
         state = self._state_before(observations)
-        heads, after = self.network({"obs": self.filtered(observations)}, state)
+        heads, after = self.network({"obs": self.filtered(observations)}, state, None, noise)
         if after is not None:
             self._state = after if acts is None or state is None else np.where(acts[:, None], after, state)
-        return heads["outputs"]
+        return heads
 
     def closing_heads(self, observations: Any) -> Heads:
         """Returns what the network that collects puts out for the raw observations behind its last step, [B, ...].

@@ -25,6 +25,7 @@ from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
+from rlrun.policy.decoder import Decoding
 from rlrun.policy.expected_returns import ExpectedReturns
 from rlrun.policy.exploration.epsilon_greedy import (
     EpsilonGreedy,
@@ -36,6 +37,7 @@ from rlrun.policy.exploration.epsilon_greedy import (
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.make_decoder import embedding_decoder
 from rlrun.policy.policy import Policy
 from rlrun.policy.recordings import QValues
 from rlrun.policy.return_model import ReturnModel
@@ -111,6 +113,8 @@ class QNetworks:
             views = module.drawn(views, self.noise[which])
         heads, _ = self.policy.network(views, {"obs": observations})
         outputs = heads["outputs"]
+        if self.policy.decoding is not None:
+            outputs = self.policy.decoding.outputs(views, heads, {"obs": observations})
         return outputs.view(*outputs.shape[:2], self.policy.action_space.num_outputs, -1)
 
 
@@ -159,12 +163,22 @@ class QPolicy(Policy):
         self.exploration: QExploration | QExplorationFactory = exploration
         self.epsilon_spread = epsilon_spread
         self.records_values = records_values
+        self.decoding: Decoding | None = None
         num_actions, number = self.action_space.num_outputs, self.returns.numbers_per_action
         if model.module is None:
+            spec = q_spec(self.leaves, model, num_actions, number, dueling=dueling)
             with seeded(seed):
-                own = NetworkModule(q_spec(self.leaves, model, num_actions, number, dueling=dueling))
+                own = NetworkModule(spec)
+                decoder = embedding_decoder(self.leaves, model, seed)
             initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
             net: nn.Module = own
+            if decoder is not None:
+                if dueling or noisy_sigma is not None or self.returns.kind != "none":
+                    raise UsageError(
+                        "model.action_embeddings: the value of an embedded action is one number, without a stream for "
+                        "the observation's own; leave out dueling, noisy and distribution"
+                    )
+                self.decoding = Decoding(decoder, "decoder.")
         else:
             net, returned = load_custom_network(model, observation_space, num_actions * number, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
@@ -174,8 +188,11 @@ class QPolicy(Policy):
                     f"N = 2 it returned {found}"
                 )
         self.module: nn.Module = net if noisy_sigma is None else NoisyNet(net, noisy_sigma)
-        self.parameters = FlatParameters(self.module)
         self.network = TorchNetwork(self.module, custom_heads=() if model.module is None else ("outputs",))
+        if self.decoding is not None:
+            self.module = nn.ModuleDict({"network": net, "decoder": self.decoding.decoder})
+            self.network = TorchNetwork(net, prefix="network.")
+        self.parameters = FlatParameters(self.module)
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
@@ -192,7 +209,11 @@ class QPolicy(Policy):
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights."""
-        network = acting_network(self.network, self.parameters)
+        network = (
+            acting_network(self.network, self.parameters)
+            if self.decoding is None
+            else self.decoding.acting(self.network, self.parameters)
+        )
         return BehaviorPolicy(
             network if self.returns.kind == "none" else ExpectedReturns(network, self.returns),
             self.action_space,
@@ -246,6 +267,8 @@ def q_spec(
         dueling: Whether there are two streams.
     """
     outputs = num_actions * numbers_per_action
+    if model.action_embeddings is not None:
+        return network_spec(leaves, model, Tower((Head("outputs", "stream", model.decoder_width),)))
     if not dueling:
         return network_spec(leaves, model, Tower((Head("outputs", "stream", outputs, hiddens=()),)))
     widths = hidden_widths(model, leaves)

@@ -21,8 +21,10 @@ from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.actor_critic import ActorCriticOutputs, policy_value_spec
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.sampling import SampleActions
+from rlrun.policy.decoder import Decoding
+from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
 from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.make_decoder import make_decoder
 from rlrun.policy.policy import Policy
 from rlrun.policy.recordings import LogProbsAndStateValues, value_inputs
 from rlrun.policy.value_norm import NUM_MOMENTS
@@ -83,8 +85,15 @@ class StateValuePolicy(Policy):
         if sees_observation:
             seen["observation"] = encoded_leaves(self.leaves)
         value_spec = network_spec(seen, model, Tower((Head("value", "value_head", 1),), "value_"))
-        policy_spec = policy_value_spec(self.leaves, self.action_space, model).only("outputs")
-        self.module: nn.Module = _StateValueNets(policy_spec, value_spec, model, seed)
+        spec = policy_value_spec(self.leaves, self.action_space, model)
+        policy_spec = spec.only(*(head.name for head in spec.heads if head.name != "value"))
+        self.module = _StateValueNets(policy_spec, value_spec, model, seed)
+        with seeded(seed):
+            decoder = make_decoder(self.leaves, self.action_space, model, seed)
+        if decoder is not None:
+            self.module.networks["decoder"] = decoder
+        self.decoding = None if decoder is None else Decoding(decoder, f"{NETWORKS}decoder.")
+        self.autoregressive = model.autoregressive
         self.parameters = FlatParameters(self.module)
         self.policy_network = TorchNetwork(self.module.networks["policy"], prefix=f"{NETWORKS}policy.")
         self.value_network = TorchNetwork(self.module.networks["value"], prefix=f"{NETWORKS}value.")
@@ -95,7 +104,11 @@ class StateValuePolicy(Policy):
         """Runs both networks on rows [S, L, ...]; a policy with a core starts from `state` [S, state_size]."""
         state, starts = (batch["state"], batch["episode_starts"]) if self.is_recurrent else (None, None)
         heads, _ = self.policy_network(views, {"obs": batch["obs"]}, state, starts)
-        outputs = masked_tensor(heads["outputs"], batch["obs"]) if self.is_masked else heads["outputs"]
+        outputs = heads["outputs"]
+        if self.decoding is not None:
+            outputs = self.decoding.outputs(views, heads, batch)
+        if self.is_masked:
+            outputs = masked_tensor(outputs, batch["obs"])
         seen = value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
         values, _ = self.value_network(views, {"obs": seen})
         return StateValueOutputs(
@@ -106,15 +119,20 @@ class StateValuePolicy(Policy):
         """Returns the acting side, without weights; workers run the value network too, once for each fragment."""
         recording = LogProbsAndStateValues(
             self.action_space,
-            acting_network(self.value_network, self.parameters, head="value"),
+            acting_network(self.value_network, self.parameters, heads=("value",)),
             moments_at=self.parameters.slot(MOMENTS).offset,
             sees_state=self.sees_state,
             sees_observation=self.sees_observation,
         )
+        network = (
+            acting_network(self.policy_network, self.parameters, heads=("outputs",))
+            if self.decoding is None
+            else self.decoding.acting(self.policy_network, self.parameters)
+        )
         return BehaviorPolicy(
-            acting_network(self.policy_network, self.parameters, head="outputs"),
+            network,
             self.action_space,
-            SampleActions(self.action_space),
+            SampleInOrder(self.action_space) if self.autoregressive else SampleActions(self.action_space),
             self.leaves,
             normalize_observations=self.normalize_observations,
             recording=recording,

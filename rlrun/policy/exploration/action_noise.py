@@ -11,7 +11,7 @@ from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
@@ -69,8 +69,9 @@ class ActionNoise(Exploration):
         self._correlated = after if acts is None else np.where(acts[:, None], after, last)
         return self.actions.shifted(outputs, after)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Shifts actions by normal noise, whatever the kind."""
+        outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise[:, : outputs.shape[1]])
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask, uniform_allowed
 from rlrun.policy.action_spaces.action_space import Actions, Floats
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 _EXPLORES, _CHOICE = 0, 1
@@ -91,8 +91,9 @@ class EpsilonGreedy(Exploration):
         best = run()["outputs"].argmax(-1)
         return np.where(explores, self._any(noise, mask), best) if exploring else best
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
+        outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
@@ -155,8 +156,9 @@ class SoftQ(Exploration):
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
+        outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)

@@ -13,7 +13,10 @@ from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.weights import Weights
 
-RunNetwork = Callable[[], Mapping[str, Floats]]
+Heads = Mapping[str, Floats]
+"""What the heads of a network put out, [B, K], by name."""
+
+RunNetwork = Callable[[], Heads]
 """Runs the network on a step's observations and returns what its heads put out, [B, K], by name."""
 
 
@@ -61,12 +64,16 @@ class Exploration(ABC):
                 what `run` returns looks at it.
         """
 
+    def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
+        """Draws the network's own noise of a step outside of training, [B, network_noise]; None for none."""
+        return None
+
     @abstractmethod
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns explored actions [B, ...] outside of training, where nothing is remembered.
 
         Args:
-            outputs: What the network puts out, [B, K], masked already.
+            heads: What the network's heads put out, [B, K], by name; `outputs` are masked already.
             generator: What is drawn from.
             mask: Which actions are allowed, [B, A]; None for all.
         """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.policy.action_masks import ActionMask, masked
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 
@@ -38,9 +38,45 @@ class SampleActions(Exploration):
         """Draws the actions of a step."""
         return self.actions.sample(run()["outputs"], noise)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions."""
+        outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
+
+
+class SampleInOrder(Exploration):
+    """Takes the actions that an autoregressive network draws: all noise is the network's own.
+
+    Args:
+        actions: The distributions.
+    """
+
+    def __init__(self, actions: StochasticActions) -> None:
+        self.actions = actions
+        self.network_noise = actions.num_noise
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]."""
+        return self.actions.noise(generator, (length, slots))
+
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Returns the actions of a step."""
+        return run()["actions"]
+
+    def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
+        """Draws the noise of a step."""
+        return self.actions.noise(generator, (slots,))
+
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Returns the actions that were drawn."""
+        return heads["actions"]
 
 
 class StateDependentNoise(Exploration):
@@ -86,8 +122,9 @@ class StateDependentNoise(Exploration):
         heads = run()
         return self.actions.sample(heads["outputs"], heads["noise"])
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions by noise of their own."""
+        outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
 
@@ -142,9 +179,9 @@ class UniformUntil(Exploration):
             return self.actions.uniform(noise if mask is None else masked(noise, mask))
         return self.inner.explore(run, noise, episode_starts, acts, mask)
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores in the other way."""
-        return self.inner.sample(outputs, generator, mask)
+        return self.inner.sample(heads, generator, mask)
 
     def state(self) -> dict[str, Any]:
         """Returns what the other way remembers."""

@@ -95,7 +95,7 @@ def test_envs_that_show_a_mask_or_offer_none_stay_as_they_are() -> None:
 
 def test_masks_of_actions_without_choices_are_refused() -> None:
     with pytest.raises(
-        UsageError, match="an action mask is for Discrete and MultiDiscrete actions, alone .*, not for Box"
+        UsageError, match=r"an action mask is for Discrete and MultiDiscrete actions, alone .*, not for Box"
     ):
         make_env(EnvConfig(id=f"{__name__}:TakesNumbers"))
 

@@ -130,7 +130,7 @@ def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():
     outputs, _ = outputs_of(policy, observations)
     logp = outputs.distribution.log_prob(torch.from_numpy(record["actions"][0])[:, None])[:, 0]
     np.testing.assert_allclose(record["logp"][0], logp.detach(), rtol=1e-5, atol=1e-5)
-    taken = np.column_stack([choices["a"], choices["b"]]) + [0, 3, 5]
+    taken = np.column_stack([choices["a"], 3 + choices["b"][:, 0], 5 + choices["b"][:, 1]])
     assert np.take_along_axis(observations["action_mask"], taken, 1).all()
     assert len(np.unique(taken)) == 9
     assert len(np.unique(bits, axis=0)) == 4

@@ -1,0 +1,83 @@
+"""Actions that are described by features: what an action is worth is how well it fits the observation (NumPy).
+
+The observation lists the actions that can be taken, each by F features. Network and list are embedded in the same D
+numbers, and an action's logit or value is the scaled dot product of both, sum_d q_d k_d / sqrt(D). So actions that
+follow each other in another order have the same numbers in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.errors import UsageError
+from rlrun.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.nn.dense_net import DenseNet
+from rlrun.nn.model_config import Activation
+from rlrun.nn.parameter_slot import ParameterSlot
+from rlrun.policy.action_spaces.action_space import Floats
+
+
+def check_action_embeddings(
+    observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], key: str
+) -> None:
+    """Checks that a part of the observation lists features of the actions that there are.
+
+    Raises:
+        UsageError: If it does not, or observations hold nothing else.
+    """
+    if not isinstance(action_space, Discrete):
+        raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")
+    parts = observation_space.spaces if isinstance(observation_space, Dict) else {}
+    space, number = parts.get(key), int(action_space.n)
+    if not isinstance(space, Box) or len(space.shape) != 2 or space.shape[0] != number:
+        found = f"is {space}" if key in parts else "is not there"
+        raise UsageError(
+            f"model.action_embeddings: the observation's part {key!r} {found}, but {action_space} needs a Box of shape "
+            f"({number}, F): the features of each action, zeros for those that cannot be taken"
+        )
+    if not set(parts) - {key, ACTION_MASK}:
+        raise UsageError(
+            f"model.action_embeddings: the observation holds nothing but the actions' features {key!r}: add what it "
+            "is to see of the state"
+        )
+
+
+class EmbeddedOutputs(TransformedOutputs):
+    """A network whose outputs are the fit of each listed action.
+
+    Args:
+        network: Its head `outputs` is the embedding of the observation, [B, D].
+        key: Part of the observation with the actions' features, [B, K, F].
+        activation: What follows the hidden layer of the actions' embedding.
+        slots: Where its own parameters lie in the vector that is loaded, by name.
+    """
+
+    def __init__(
+        self, network: ActingNetwork, key: str, activation: Activation, slots: Mapping[str, ParameterSlot]
+    ) -> None:
+        super().__init__(network)
+        self.key = key
+        self.slots = dict(slots)
+        self._embed = DenseNet([("hidden", activation), ("embedding", None)])
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        super().load(flat)
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        self._embed.load(parameter)
+
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Returns the logits or values of the listed actions, [B, K]."""
+        embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))
+        fit: Floats = np.matmul(embedded, outputs[:, :, None])[:, :, 0] / np.float32(np.sqrt(outputs.shape[1]))
+        return fit

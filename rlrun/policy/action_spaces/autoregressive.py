@@ -1,0 +1,181 @@
+"""Parts of an action that are drawn one after the other, each given those before it (NumPy).
+
+The network's head `outputs` describes every part as if it stood alone. What the parts before add comes from a hidden
+layer for each part but the first, of which the head `chain` gives the share of the observation. So what a network puts
+out in the end are the outputs of the parts' conditional distributions, given the parts that were drawn: their product
+is the joint distribution, and its log-probability is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.errors import UsageError
+from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.nn.dense_net import ACTIVATIONS
+from rlrun.nn.model_config import Activation
+from rlrun.nn.parameter_slot import ParameterSlot
+from rlrun.policy.action_masks import masked
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.make import AnyActions
+from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
+from rlrun.policy.action_spaces.product import Part, ProductActions
+
+CHAIN = "chain"
+"""Head with the observation's share of the hidden layers of all parts but the first, [B, (P - 1) * H]."""
+
+
+def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
+    """Returns the parts of an action in the order in which they are drawn: the space's own.
+
+    Each choice of a MultiDiscrete is a part. The bits of a MultiBinary, or the numbers of a Box, are one together.
+
+    Raises:
+        UsageError: If there is but one part.
+    """
+    parts: list[Part] = []
+    for part in _parts_of(actions):
+        parts += _choices_of(part) if isinstance(part.actions, MultiDiscreteActions) else [part]
+    if len(parts) < 2:
+        raise UsageError(
+            "model.autoregressive: the parts of a MultiDiscrete, Tuple or Dict action are drawn one after the other, "
+            "and this action has but one; leave it out"
+        )
+    return tuple(parts)
+
+
+def _parts_of(actions: AnyActions) -> Sequence[Part]:
+    if isinstance(actions, ProductActions):
+        return actions.parts
+    outputs = actions.num_outputs - actions.num_log_stds
+    (columns,) = actions.action_shape or (1,)
+    return [
+        Part(
+            actions,
+            columns=slice(0, columns),
+            noise=slice(0, actions.num_noise),
+            outputs=slice(0, outputs),
+            log_stds=slice(outputs, actions.num_outputs),
+        )
+    ]
+
+
+def _choices_of(part: Part) -> list[Part]:
+    """Returns the choices of a MultiDiscrete part, a part each."""
+    assert isinstance(part.actions, MultiDiscreteActions)
+    found, first = [], 0
+    for number, size in enumerate(part.actions.sizes):
+        column = part.columns.start + number
+        found.append(
+            Part(
+                DiscreteActions(gymnasium.spaces.Discrete(size)),
+                columns=slice(column, column + 1),
+                noise=slice(part.noise.start + first, part.noise.start + first + size),
+                outputs=slice(part.outputs.start + first, part.outputs.start + first + size),
+                log_stds=part.log_stds,
+            )
+        )
+        first += size
+    return found
+
+
+def encoded_width(part: Part) -> int:
+    """Returns how many numbers tell the parts behind what a part is: a one-hot vector of a choice, or its own."""
+    width: int = part.columns.stop - part.columns.start
+    return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
+
+
+class AutoregressiveOutputs:
+    """A network whose outputs are those of each part given the parts before it, which are drawn on the way.
+
+    Args:
+        network: Has the heads `outputs` and `chain`.
+        parts: The parts, first to last.
+        action_shape: Shape of a row of actions, (D,).
+        action_dtype: Its type.
+        activation: What follows the hidden layers.
+        slots: Where its own parameters lie in the vector that is loaded, by name.
+        is_masked: Whether observations hold an action mask.
+    """
+
+    def __init__(
+        self,
+        network: ActingNetwork,
+        parts: Sequence[Part],
+        action_shape: tuple[int, ...],
+        action_dtype: type[np.generic],
+        activation: Activation,
+        slots: Mapping[str, ParameterSlot],
+        *,
+        is_masked: bool,
+    ) -> None:
+        self.network = network
+        self.state_size = network.state_size
+        self.parts = tuple(parts)
+        self.action_shape = action_shape
+        self.action_dtype = action_dtype
+        self.activation = activation
+        self.slots = dict(slots)
+        self.is_masked = is_masked
+        self._layers: list[tuple[Floats, Floats, Floats]] = []
+        self._widths = [encoded_width(part) for part in parts]
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.network.load(flat)
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        self._layers = [
+            (
+                np.ascontiguousarray(parameter(f"before.{i}.weight").T),
+                np.ascontiguousarray(parameter(f"given.{i}.weight").T),
+                parameter(f"given.{i}.bias"),
+            )
+            for i in range(len(self.parts) - 1)
+        ]
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Takes one step, and draws actions by noise [B, ...]; without noise it takes the likeliest of each part.
+
+        There is one head more: `actions` [B, D], those that the outputs are given.
+        """
+        heads, after = self.network(inputs, state, episode_starts)
+        chain = heads.pop(CHAIN)
+        outputs = heads["outputs"]
+        outputs = masked(outputs, inputs["obs"][ACTION_MASK]) if self.is_masked else outputs.copy()
+        actions: Actions = np.empty((len(outputs), *self.action_shape), self.action_dtype)
+        before: Floats = np.zeros((len(outputs), sum(self._widths)), np.float32)
+        activate = ACTIVATIONS[self.activation]
+        hidden = chain.reshape(len(outputs), len(self.parts) - 1, -1)
+        end = 0
+        for i, (part, width) in enumerate(zip(self.parts, self._widths, strict=True)):
+            if i:
+                weights, given, bias = self._layers[i - 1]
+                outputs[:, part.outputs] += activate(hidden[:, i - 1] + before[:, :end] @ weights) @ given + bias
+            described = part.own_outputs(outputs)
+            own = (
+                part.actions.mode(described) if noise is None else part.actions.sample(described, noise[:, part.noise])
+            )
+            actions[:, part.columns] = own.reshape(len(outputs), -1)
+            if isinstance(part.actions, DiscreteActions):
+                before[np.arange(len(outputs)), end + own] = 1.0
+            else:
+                before[:, end : end + width] = own
+            end += width
+        return {**heads, "outputs": outputs, "actions": actions}, after

@@ -1,0 +1,94 @@
+"""The learner's side of `rlrun.policy.action_spaces.autoregressive` (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.parameter_slot import ParameterSlot
+from rlrun.policy.action_spaces.autoregressive import CHAIN, AutoregressiveOutputs, encoded_width
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.make import AnyActions
+from rlrun.policy.action_spaces.product import Part
+from rlrun.policy.decoder import Decoder
+
+FIRST_GAIN = 0.01
+"""Gain of the layers that say what the parts before add: at first the parts hardly depend on each other."""
+
+
+class Autoregressive(Decoder):
+    """From the heads `outputs` and `chain` to the outputs of each part given the parts before it.
+
+    Args:
+        actions: The policy's actions.
+        parts: Their parts, first to last.
+        model: Says what follows the hidden layers, and how parameters begin.
+        hidden: H, width of each hidden layer.
+        is_masked: Whether observations hold an action mask.
+        seed: Seed of the first parameters.
+    """
+
+    heads = ("outputs", CHAIN)
+
+    def __init__(
+        self,
+        actions: AnyActions,
+        parts: Sequence[Part],
+        model: ModelConfig,
+        hidden: int,
+        *,
+        is_masked: bool,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.actions = actions
+        self.parts = tuple(parts)
+        self.model = model
+        self.is_masked = is_masked
+        widths = [encoded_width(part) for part in parts]
+        behind = range(1, len(parts))
+        self.before = nn.ModuleList(nn.Linear(sum(widths[:i]), hidden, bias=False) for i in behind)
+        self.given = nn.ModuleList(nn.Linear(hidden, parts[i].outputs.stop - parts[i].outputs.start) for i in behind)
+        if model.orthogonal_init:
+            generator = torch.Generator().manual_seed(seed)
+            initialize_orthogonally(self.before, HIDDEN_GAIN, generator)
+            initialize_orthogonally(self.given, FIRST_GAIN, generator)
+        self.activation = ACTIVATIONS[model.activation]()
+
+    def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Returns the outputs of the parts' conditional distributions, given the columns' own actions, [S, L, K]."""
+        alone, end = heads["outputs"], self.actions.num_outputs - self.actions.num_log_stds
+        hidden, actions = heads[CHAIN].chunk(len(self.parts) - 1, -1), columns["actions"]
+        before = torch.cat([_encoded(part, actions) for part in self.parts], -1)
+        outputs = {self.parts[0].outputs.start: alone[..., self.parts[0].outputs]}
+        for i, part in enumerate(self.parts[1:]):
+            seen = self.before[i](before[..., : self.before[i].in_features])
+            given = self.given[i](self.activation(hidden[i] + seen))
+            outputs[part.outputs.start] = alone[..., part.outputs] + given
+        return torch.cat([*(outputs[start] for start in sorted(outputs)), alone[..., end:]], -1)
+
+    def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
+        """Returns the acting side."""
+        return AutoregressiveOutputs(
+            network,
+            self.parts,
+            self.actions.action_shape,
+            self.actions.action_dtype,
+            self.model.activation,
+            slots,
+            is_masked=self.is_masked,
+        )
+
+
+def _encoded(part: Part, actions: Tensor) -> Tensor:
+    """Returns what tells the parts behind what a part is, [S, L, width]."""
+    own = actions[..., part.columns]
+    if isinstance(part.actions, DiscreteActions):
+        return (own == torch.arange(part.actions.num_outputs, device=own.device)).float()
+    return own.float()

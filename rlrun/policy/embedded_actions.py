@@ -1,0 +1,52 @@
+"""The learner's side of `rlrun.policy.action_embeddings` (torch)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.parameter_slot import ParameterSlot
+from rlrun.policy.action_embeddings import EmbeddedOutputs
+from rlrun.policy.decoder import Decoder
+
+
+class EmbeddedActions(Decoder):
+    """From the embedding of an observation, the head `outputs` [S, L, D], to the fit of each listed action.
+
+    Args:
+        key: Part of the observation with the actions' features, [S, L, K, F].
+        features: F.
+        model: Says what follows the hidden layer, and how parameters begin.
+        width: D, also that of the hidden layer.
+        seed: Seed of the first parameters.
+    """
+
+    heads = ("outputs",)
+
+    def __init__(self, key: str, features: int, model: ModelConfig, width: int, *, seed: int) -> None:
+        super().__init__()
+        self.key = key
+        self.model = model
+        self.width = width
+        self.hidden = nn.Linear(features, width)
+        self.embedding = nn.Linear(width, width)
+        self.activation = ACTIVATIONS[model.activation]()
+        if model.orthogonal_init:
+            initialize_orthogonally(self, HIDDEN_GAIN, torch.Generator().manual_seed(seed))
+
+    def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Returns the logits or values of the actions that the observations list, [S, L, K]."""
+        embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
+        fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
+        return fit
+
+    def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
+        """Returns the acting side."""
+        return EmbeddedOutputs(network, self.key, self.model.activation, slots)

@@ -1,0 +1,54 @@
+"""From a policy's settings to its heads, and to the decoder behind them where there is one (torch)."""
+
+from __future__ import annotations
+
+from rlrun.nn.encoders import HIDDEN_GAIN
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_spec import Head, LogStds
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.policy.action_spaces.autoregressive import CHAIN, chain_parts
+from rlrun.policy.action_spaces.make import AnyActions
+from rlrun.policy.autoregressive import Autoregressive
+from rlrun.policy.decoder import Decoder
+from rlrun.policy.embedded_actions import EmbeddedActions
+
+
+def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
+    """Returns the heads of an action distribution.
+
+    Raises:
+        UsageError: The parts of an action are to be drawn one after the other, and there is but one.
+    """
+    if model.action_embeddings is not None:
+        return (Head("outputs", "policy_head", model.decoder_width, gain=0.01),)
+    log_stds = None
+    if actions.num_log_stds:
+        log_stds = LogStds(actions.num_log_stds, model.log_std_init, state_dependent=model.use_sde)
+    alone = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
+    if not model.autoregressive:
+        return (alone,)
+    hidden = (len(chain_parts(actions)) - 1) * model.decoder_width
+    return alone, Head(CHAIN, "chain_head", hidden, gain=HIDDEN_GAIN)
+
+
+def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:
+    """Returns what stands between those heads and the distribution; None for nothing.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        actions: The policy's actions.
+        model: The settings.
+        seed: Seed of the first parameters.
+    """
+    if model.autoregressive:
+        parts, width = chain_parts(actions), model.decoder_width
+        return Autoregressive(actions, parts, model, width, is_masked=is_masked(leaves), seed=seed)
+    return embedding_decoder(leaves, model, seed)
+
+
+def embedding_decoder(leaves: ObservationTree, model: ModelConfig, seed: int) -> EmbeddedActions | None:
+    """Returns what compares an embedded observation with embedded actions; None where actions have no features."""
+    key = model.action_embeddings
+    if key is None:
+        return None
+    return EmbeddedActions(key, leaves[key].shape[1], model, model.decoder_width, seed=seed)

@@ -16,6 +16,7 @@ from rlrun.envs.env_ids import is_usable_kind, register_atari
 
 OWN_ENVS = frozenset(
     {
+        "rlrun.envs.masked_worlds:MaskedConsole",
         "rlrun.envs.masked_worlds:MaskedGrid",
         "rlrun.envs.masked_worlds:MaskedMatch",
         "rlrun.envs.memory_tasks:RepeatAfterMe",

@@ -101,3 +101,54 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
         self._allowed[:] = False
         self._allowed[drawn] = True
         return self._shown
+
+
+class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ignore[misc]
+    """A lever, two switches, a lamp and a knob: actions are a Dict with a Tuple in it, and the mask forbids choices.
+
+    Shows a number from -1 to 1 and what is allowed of the lever's three places and of the switches. It pays 1/3 each
+    for the first allowed place of the lever, the lamp on where the number is positive, and the knob (from -2 to 2)
+    within 1/2 of the number. Episodes have 10 steps, and the best return is 10.
+    """
+
+    def __init__(self) -> None:
+        """Makes the world."""
+        self.observation_space = spaces.Dict(
+            {
+                ACTION_MASK: spaces.MultiBinary(7),
+                "number": spaces.Box(-1, 1, (1,)),
+                "shown": spaces.Dict({"mask": spaces.MultiBinary(7)}),
+            }
+        )
+        rest = spaces.Tuple([spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(1), spaces.Box(-2, 2, (1,))])
+        self.action_space = spaces.Dict({"lever": spaces.Discrete(3, start=1), "rest": rest})
+        self._mask = np.zeros(7, np.int8)
+        self._number = 0.0
+        self._elapsed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Shows the first number and mask."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        return self._show(), {}
+
+    def step(self, action: dict[str, Any]) -> Step:
+        """Pays for what is right and shows the next number and mask."""
+        lever, (switches, lamp, knob) = int(action["lever"]) - 1, action["rest"]
+        if not self._mask[[lever, 3 + switches[0], 5 + switches[1]]].all():
+            raise ValueError(f"lever {lever + 1} or switches {switches.tolist()} are forbidden")
+        self._elapsed += 1
+        right = [
+            lever == self._mask[:3].argmax(),
+            bool(lamp[0]) == (self._number > 0),
+            abs(knob[0] - self._number) < 1 / 2,
+        ]
+        return self._show(), sum(right) / 3, self._elapsed >= 10, False, {}
+
+    def _show(self) -> dict[str, Any]:
+        self._mask = self.np_random.integers(0, 2, 7, np.int8)
+        for first, last in ((0, 3), (3, 5), (5, 7)):
+            self._mask[self.np_random.integers(first, last)] = 1
+        self._number = float(self.np_random.uniform(-1, 1))
+        number = np.array([self._number], np.float32)
+        return {ACTION_MASK: self._mask, "number": number, "shown": {"mask": self._mask}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlrun.envs.masked_worlds import MaskedGrid, MaskedMatch
+from rlrun.envs.masked_worlds import MaskedConsole, MaskedGrid, MaskedMatch
 
 
 def test_the_shortest_way_through_the_grid_is_the_manhattan_distance_from_anywhere() -> None:
@@ -56,4 +56,37 @@ def test_repeating_the_number_is_always_allowed_and_paid() -> None:
     assert rewards == [1.0] * 10
     forbidden = int(np.flatnonzero(~world.action_masks())[0])
     with pytest.raises(ValueError, match=f"action {forbidden} is forbidden"):
+        world.step(forbidden)
+
+
+def test_the_console_pays_a_third_each_for_lever_lamp_and_knob() -> None:
+    world = MaskedConsole()
+    seen, _ = world.reset(seed=0)
+    total, ended = 0.0, False
+    while not ended:
+        assert world.observation_space.contains(seen)
+        mask, number = seen["action_mask"], seen["number"]
+        switches = np.array([mask[3:5].argmax(), mask[5:].argmax()])
+        action = {"lever": 1 + mask[:3].argmax(), "rest": (switches, (number > 0).astype(np.int8), number)}
+        assert world.action_space.contains(action)
+        seen, reward, ended, *_ = world.step(action)
+        total += reward
+    assert total == pytest.approx(10)
+    while seen["action_mask"][2] != 1 or seen["action_mask"][:2].sum() == 0:
+        seen, _ = world.reset()
+    mask = seen["action_mask"]
+    allowed = np.array([mask[3:5].argmax(), mask[5:].argmax()])
+    wrong = {"lever": 3, "rest": (allowed, np.array([seen["number"][0] <= 0]), seen["number"] + 0.6)}
+    assert world.step(wrong)[1] == 0
+
+
+def test_the_console_refuses_what_its_mask_forbids() -> None:
+    world = MaskedConsole()
+    seen, _ = world.reset(seed=0)
+    while seen["action_mask"][:3].all():
+        seen, _ = world.reset()
+    mask = seen["action_mask"]
+    allowed = np.array([mask[3:5].argmax(), mask[5:].argmax()])
+    forbidden = {"lever": 1 + mask[:3].argmin(), "rest": (allowed, np.zeros(1, np.int8), np.zeros(1, np.float32))}
+    with pytest.raises(ValueError, match="are forbidden"):
         world.step(forbidden)

@@ -135,7 +135,7 @@ def test_a_list_needs_no_mask():
     ],
 )
 def test_what_lists_no_actions_is_refused(space, actions, reason):
-    if "action_mask" in getattr(space, "spaces", {}) and not actions == ACTIONS:
+    if "action_mask" in getattr(space, "spaces", {}) and actions != ACTIONS:
         space = Dict({key: part for key, part in space.items() if key != "action_mask"})
     with pytest.raises(UsageError, match=reason):
         actor_critic(space, actions)

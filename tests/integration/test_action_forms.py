@@ -117,9 +117,9 @@ def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: An
 
 def test_ppo_finds_the_fitting_action_wherever_it_stands_in_the_list() -> None:
     with PPO(WARES, {**PPO_LEARNS, "model": EMBEDDED}, seed=1) as learning:
-        while learning.train()["env_steps"] < 5_000:
+        while learning.train()["env_steps"] < 1_500:
             pass
-        assert learning.evaluate(20).mean > 7.5  # any allowed action is right in a third of the steps
+        assert learning.evaluate(20).mean > 8.5  # any allowed action is right in a third of the steps
 
 
 def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None:
@@ -128,8 +128,8 @@ def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None
     for autoregressive in (False, True):
         model = {"hiddens": [16], "autoregressive": autoregressive}
         with PPO(PAIRS, {**config, "model": model}, seed=1) as learning:
-            while learning.train()["env_steps"] < 5_000:
+            while learning.train()["env_steps"] < 2_500:
                 pass
             found[autoregressive] = learning.evaluate(50, explore=True).mean
-    assert found[True] > 6  # three pairs alike are paid 1 + 9 * 2 / 3 = 7
-    assert found[False] < 5
+    assert found[True] > 5.5  # three pairs alike are paid 1 + 9 * 2 / 3 = 7
+    assert found[False] < 3.5

@@ -9,12 +9,14 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
-from rlrun.nn.model_config import ModelConfig, QModelConfig, SoftModelConfig
+from rlrun.nn.model_config import ModelConfig, QModelConfig, SoftModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.q import QPolicy
 from rlrun.policy.return_model import ReturnModel
+from rlrun.policy.state_value import StateValuePolicy
 from rlrun.policy.weights import Weights
 
 NUMBER, FEATURES, ROWS = 5, 3, 40
@@ -33,11 +35,18 @@ def q_policy(space=SEEN, actions=ACTIONS, **how):
     return QPolicy(space, actions, config, normalize_observations=False, seed=3, **how)
 
 
+def mappo_policy():
+    config = StateValueModelConfig(hiddens=(8,), action_embeddings="actions")
+    spaces = Spaces(SEEN, ACTIONS)
+    return StateValuePolicy(spaces, None, config, sees_observation=True, normalize_observations=False, seed=3)
+
+
 POLICIES = {
     "actor-critic": actor_critic,
     "shared": lambda: actor_critic(shared_value=True),
     "with memory": lambda: actor_critic(core="gru", core_width=6),
     "q": q_policy,
+    "mappo": mappo_policy,
 }
 
 

@@ -10,9 +10,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
-from rlrun.nn.model_config import ModelConfig, QModelConfig
+from rlrun.nn.model_config import ModelConfig, QModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.state_value import StateValuePolicy
 from rlrun.policy.weights import Weights
 
 BOX = Box(-1, 1, (3,))
@@ -20,6 +22,14 @@ CHOICES = MultiDiscrete([3, 2, 4])
 NESTED = Dict({"c": Tuple([Discrete(3, start=1), MultiDiscrete([[2, 2]])]), "a": MultiBinary(2), "b": Box(-2, 2, (2,))})
 NESTED_CHOICES = Tuple([Discrete(2), Dict({"b": MultiDiscrete([2, 2]), "a": Discrete(3)})])
 ROWS = 300
+
+
+def mappo_policy(actions):
+    """A policy whose value stands beside it, as MAPPO and IPPO have it."""
+    config = StateValueModelConfig(hiddens=(8,), autoregressive=True)
+    return StateValuePolicy(
+        Spaces(BOX, actions), None, config, sees_observation=True, normalize_observations=False, seed=3
+    )
 
 
 def policy_for(actions, observations=BOX, **model):
@@ -60,9 +70,10 @@ def seen(rows=ROWS, seed=1):
     return np.random.default_rng(seed).uniform(-1, 1, (rows, 3)).astype(np.float32)
 
 
+@pytest.mark.parametrize("make", [policy_for, mappo_policy])
 @pytest.mark.parametrize("actions", [CHOICES, NESTED, NESTED_CHOICES], ids=str)
-def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actions):
-    policy, observations = policy_for(actions), seen()
+def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actions, make):
+    policy, observations = make(actions), seen()
     record, _ = fragment_of(loaded(policy), observations)
     own = torch.from_numpy(record["actions"][0])
     found = distribution_of(policy, observations, own).log_prob(own[:, None])[:, 0]

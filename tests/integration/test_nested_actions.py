@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.envs.masked_worlds import MaskedConsole
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.python_api import A2C, A3C, APPO, PG, PPO, Impala
 from rlrun.registry import algorithm_class
 from rlrun.trial.results import is_timing
+from rlrun.worlds.world import World, WorldStep
 
 ON_POLICY = {
     "model": {"hiddens": [32]},
@@ -92,3 +96,47 @@ def test_algorithms_that_learn_values_of_actions_refuse_nested_ones(name: str) -
     algorithm = algorithm_class(name)
     with pytest.raises(UsageError, match=r"not in Dict\("):
         algorithm(algorithm.Config()).policy(spaces_of(EnvConfig(id=CONSOLE)), 0)
+
+
+class Duet(World):
+    """Two agents, at once or in turns, who press keys of two hands; a key that the mask forbids is an error."""
+
+    possible_agents = ("left", "right")
+
+    def __init__(self, in_turns: bool) -> None:
+        self.clock = "per_agent" if in_turns else "parallel"
+
+    def spaces(self, agent: str) -> Spaces:
+        observation = Dict({"action_mask": MultiBinary(5), "seen": Box(0, 1, (2,))})
+        return Spaces(observation, Tuple([Discrete(3), Dict({"hand": MultiDiscrete([2]), "force": Box(-1, 1, (1,))})]))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.random, self.elapsed = np.random.default_rng(seed), 0
+        return self.show()
+
+    def show(self) -> Mapping[str, Any]:
+        shown = self.possible_agents if self.clock == "parallel" else [self.possible_agents[self.elapsed % 2]]
+        self.masks = {agent: np.array([1, *self.random.integers(0, 2, 3), 1], np.int8) for agent in shown}
+        return {
+            agent: {"action_mask": mask, "seen": mask[1:3].astype(np.float32)} for agent, mask in self.masks.items()
+        }
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        for agent, (key, of_hand) in actions.items():
+            assert self.masks[agent][key]
+            assert self.masks[agent][3 + of_hand["hand"][0]]
+            assert -1 <= of_hand["force"][0] <= 1
+        self.elapsed += 1
+        rewards = {agent: float(key == 0) for agent, (key, _) in actions.items()}
+        return WorldStep(self.show(), rewards, {}, {}, {}, self.elapsed >= 9)
+
+
+@pytest.mark.parametrize("autoregressive", [False, True])
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_agents_of_worlds_take_nested_actions(in_turns: bool, autoregressive: bool) -> None:
+    world = {"world": f"{__name__}:Duet", "kwargs": {"in_turns": in_turns}}
+    model = {"hiddens": [16], "autoregressive": autoregressive}
+    with PPO(world, {**ON_POLICY, "model": model}, seed=1) as learning:
+        result = learning.train()
+        assert result["sgd_steps"] > 0
+        assert np.isfinite(learning.evaluate(3).returns).all()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.python_api import A2C, APPO, DQN, PPO, R2D2, SAC, Apex, Impala
+from rlrun.python_api import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala
 
 GRID = {"id": "rlrun.envs.masked_worlds:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.envs.masked_worlds:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
@@ -46,14 +46,15 @@ RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "a2c, gru": (A2C, GRID, {**ON_POLICY, "model": GRU}),
     "impala": (Impala, GRID, ON_POLICY),
     "impala, lstm": (Impala, GRID, {**ON_POLICY, "model": LSTM}),
+    "impala, gru, two learners": (Impala, GRID, {**ON_POLICY, "model": GRU, "num_learners": 2}),
     "appo": (APPO, GRID, {**ON_POLICY, "num_epochs": 2}),
     "appo, gru": (APPO, GRID, {**ON_POLICY, "num_epochs": 2, "model": GRU}),
     "ppo, lstm": (PPO, GRID, {**EPOCHS, "model": LSTM}),
     "ppo, lstm, two learners": (PPO, GRID, {**EPOCHS, "model": LSTM, "num_learners": 2}),
     "ppo, two workers, the env's method": (PPO, MATCH, {**EPOCHS, "num_workers": 2}),
+    "ddppo, gru, two workers that learn": (DDPPO, GRID, {**EPOCHS, "model": GRU, "num_workers": 2}),
     "r2d2": (R2D2, GRID, {**SEQUENCES, "model": {"hiddens": [16], "core_width": 16}}),
     "rainbow": (DQN, GRID, RAINBOW),
-    "rainbow, a learner of its own": (DQN, GRID, {**RAINBOW, "num_learners": 1}),
     "apex, the env's method": (
         Apex,
         MATCH,

@@ -21,6 +21,11 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
     return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
 
 
+def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
+    """Whether there are choices among actions of this kind."""
+    return bool(_choices(action_space))
+
+
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
     """Returns the number of actions of each choice that a mask is about, side by side in the mask.
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, MultiBinary
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
+from rlrun.data.action_masks import ACTION_MASK, can_be_masked, has_action_mask, masked_choices
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.world import World, WorldClock, WorldStep
 
@@ -176,9 +176,9 @@ class _AgentSpaces:
         width = self._widths.get(agent)
         if width is None:
             action = self._env.action_space(agent)
-            maskable = isinstance(action, Discrete | MultiDiscrete)
             has_own = has_action_mask(self._env.observation_space(agent))
-            width = self._widths[agent] = sum(masked_choices(action)) if maskable and not has_own else 0
+            is_masked = can_be_masked(action) and not has_own
+            width = self._widths[agent] = sum(masked_choices(action)) if is_masked else 0
         return width
 
 

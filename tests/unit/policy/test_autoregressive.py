@@ -81,6 +81,16 @@ def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actio
     assert record["logp"][0].std() > 0.1
 
 
+def test_where_images_are_observed_torch_acts_and_records_the_same():
+    policy = policy_for(CHOICES, Box(0, 255, (36, 36, 3), np.uint8))
+    observations = np.random.default_rng(0).integers(0, 256, (20, 36, 36, 3), np.uint8)
+    flat = flat_of(policy, 0.1)
+    record, _ = fragment_of(loaded(policy, flat), observations)
+    own = torch.from_numpy(record["actions"][0])
+    found = distribution_of(policy, observations, own, flat).log_prob(own[:, None])[:, 0]
+    np.testing.assert_allclose(record["logp"][0], found.detach(), atol=1e-5)
+
+
 @pytest.mark.parametrize("actions", [CHOICES, NESTED_CHOICES], ids=str)
 def test_probabilities_add_up_to_one_over_all_joint_actions(actions):
     policy = policy_for(actions)
@@ -119,8 +129,9 @@ def test_a_mask_forbids_actions_of_each_part_whatever_the_parts_before():
     assert np.take_along_axis(mask, np.add(likeliest, [0, 3, 5]), 1).all()
 
 
-def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows():
-    policy, observations = policy_for(CHOICES, core="gru", core_width=6), seen(5)
+@pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
+def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows(core):
+    policy, observations = policy_for(CHOICES, core=core, core_width=8), seen(5)
     record, _ = fragment_of(loaded(policy), observations, length=4)
     rows = {
         name: torch.from_numpy(np.moveaxis(record[name][:4], 1, 0).copy())

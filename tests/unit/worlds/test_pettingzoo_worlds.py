@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
 from rlrun.envs.vector_env import EpisodeSeeds
@@ -174,6 +174,20 @@ def test_masks_in_infos_become_a_part_of_the_observation() -> None:
     shown = world.reset(0)
     assert shown["x"]["action_mask"].tolist() == [1, 0, 1]
     assert shown["real"].tolist() == [0]
+
+
+class MaskedPairs(MaskedInfos):
+    """The same with actions of several parts, of which a choice among three is masked."""
+
+    def action_space(self, agent: str) -> gymnasium.Space[Any]:
+        return Tuple([super().action_space(agent), Box(-1, 1, (2,))])
+
+
+def test_masks_in_infos_are_about_the_choices_of_nested_actions_too() -> None:
+    world = ParallelWorld(MaskedPairs())
+    assert world.spaces("real").observation == Box(-1, 1, (1,))
+    shown = world.reset(0)
+    assert shown["x"]["action_mask"].tolist() == [1, 0, 1]
 
 
 def test_an_info_without_mask_allows_everything_and_a_world_of_ended_agents_is_over() -> None:

@@ -133,6 +133,11 @@ class ModelConfig(ConfigModel):
                 "a network of one's own puts all outputs out by itself; leave out autoregressive and "
                 "action_embeddings, or module"
             )
+        if self.action_embeddings in self.observations or self.action_embeddings in self.encoders:
+            raise ValueError(
+                f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, and "
+                "in observations or encoders"
+            )
         return self
 
     @model_validator(mode="after")

@@ -158,8 +158,8 @@ def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: Model
     """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
 
     Raises:
-        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention, or the only
-            part of an action is to be drawn in order.
+        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention, or the
+            only part of an action is to be drawn in order.
     """
     policy = policy_heads(actions, model)
     value = Head("value", "value_head", 1)

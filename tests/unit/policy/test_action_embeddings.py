@@ -156,6 +156,11 @@ def test_values_in_other_forms_are_refused(how):
         q_policy(**how)
 
 
+def test_a_list_of_actions_is_encoded_in_no_other_way():
+    with pytest.raises(SpecError, match="'actions' is in action_embeddings, and in observations or encoders"):
+        ModelConfig.parse({"action_embeddings": "actions", "observations": {"actions": {"encode_as": "entities"}}})
+
+
 def test_other_networks_refuse_the_setting():
     with pytest.raises(SpecError, match="dqn and those derived from it embed actions"):
         SoftModelConfig.parse({"action_embeddings": "actions"})

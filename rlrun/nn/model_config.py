@@ -135,8 +135,8 @@ class ModelConfig(ConfigModel):
             )
         if self.action_embeddings in self.observations or self.action_embeddings in self.encoders:
             raise ValueError(
-                f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, and "
-                "in observations or encoders"
+                f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, "
+                "and in observations or encoders"
             )
         return self
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 
 
 class NoExploration(Exploration):
@@ -35,6 +35,6 @@ class NoExploration(Exploration):
         """Takes the likeliest action."""
         return self.actions.mode(run()["outputs"])
 
-    def sample(self, outputs: Floats, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Takes the likeliest action."""
-        return self.actions.mode(outputs)
+        return self.actions.mode(heads["outputs"])

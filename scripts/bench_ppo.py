@@ -38,6 +38,7 @@ SB3_VENV = "sb3-venv"
 SB3 = "Stable-Baselines3"
 PART_TIMEOUT_S = 900.0
 TIMES = ("first_result_s", "total_s", "cpu_s")
+HEADING = f"{'env steps/s, median':42}{'SB3':>9}{'rlrun':>9}{'ratio':>7}  {'(range)':12}{'by CPU time':>12}{'aim':>7}"
 FIRST_RESULT = re.compile(r"env steps, return")
 
 Measurement = dict[str, Any]
@@ -107,10 +108,7 @@ def main() -> None:
     found: dict[str, Any] = {"about": about, "rates": [], "solve": {}}
     works = [work for work in RATES if work.part in parts]
     if works:
-        heading = (
-            f"{'env steps/s, median':42}{'SB3':>9}{'rlrun':>9}{'ratio':>7}  {'(range)':12}{'by CPU time':>12}{'aim':>7}"
-        )
-        print(f"\n{heading}", flush=True)
+        print(f"\n{HEADING}", flush=True)
         found["rates"] = [compared(work, repeats, quick=options.quick) for work in works]
         print_shares(found["rates"])
     if "solve" in parts:
@@ -140,12 +138,12 @@ def part_of(command: Sequence[str], cache: Path) -> Measurement:
     return measurement
 
 
-def sb3_side(order: Measurement) -> list[str]:
-    return [sb3_python(), str(SCRIPTS / "bench_ppo_sb3.py"), json.dumps(order)]
+def sb3_side(order: Measurement, name: str = "bench_ppo") -> list[str]:
+    return [sb3_python(), str(SCRIPTS / f"{name}_sb3.py"), json.dumps(order)]
 
 
-def rlrun_side(order: Measurement) -> list[str]:
-    return [sys.executable, str(SCRIPTS / "bench_ppo_rlrun.py"), json.dumps(order)]
+def rlrun_side(order: Measurement, name: str = "bench_ppo") -> list[str]:
+    return [sys.executable, str(SCRIPTS / f"{name}_rlrun.py"), json.dumps(order)]
 
 
 def surroundings(repeats: int) -> dict[str, str]:
@@ -162,13 +160,20 @@ def surroundings(repeats: int) -> dict[str, str]:
     }
 
 
-def compared(work: Work, repeats: int, *, quick: bool) -> dict[str, Any]:
-    """Measures both sides in alternation, prints the row of the table and returns the numbers."""
+def compared(work: Work, repeats: int, *, quick: bool, name: str = "bench_ppo") -> dict[str, Any]:
+    """Measures both sides in alternation, prints the row of the table and returns the numbers.
+
+    Args:
+        work: What both do.
+        repeats: How often each.
+        quick: Whether fewer iterations do.
+        name: What the names of both sides' scripts begin with.
+    """
     measured: dict[str, list[Measurement]] = {SB3: [], "rlrun": []}
     for seed in range(repeats):
         order = work.order(seed, quick=quick)
-        measured[SB3].append(part_of(sb3_side(order), BENCH))
-        measured["rlrun"].append(part_of(rlrun_side(order), BENCH / "rlrun-cache"))
+        measured[SB3].append(part_of(sb3_side(order, name), BENCH))
+        measured["rlrun"].append(part_of(rlrun_side(order, name), BENCH / "rlrun-cache"))
     theirs, ours = (median_rate(measured[side], "seconds") for side in (SB3, "rlrun"))
     pairs = [
         rate(one, "seconds") / rate(other, "seconds")

@@ -72,11 +72,16 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def trained(work: dict[str, Any]) -> dict[str, Any]:
-    """Runs warm-up and measured iterations, and returns the time, env steps and shares of the measured ones."""
+def trained(spec: dict[str, Any], work: dict[str, Any]) -> dict[str, Any]:
+    """Runs warm-up and measured iterations, and returns the time, env steps and shares of the measured ones.
+
+    Args:
+        spec: What is trained.
+        work: How many iterations there are, `warm_up` and `iterations`.
+    """
     clock = Clock()
     with tempfile.TemporaryDirectory() as directory:
-        run({"bench": spec_of(work)}, runs_dir=directory, executor="local", watch=clock)
+        run({"bench": spec}, runs_dir=directory, executor="local", watch=clock)
     first, last = work["warm_up"] - 1, work["warm_up"] + work["iterations"] - 1
     seconds, cpu_seconds = (after - before for before, after in zip(clock.marks[first], clock.marks[last], strict=True))
     phases = seconds_by_phase(clock.results, first, last)
@@ -124,7 +129,7 @@ def sampled(work: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     work = json.loads(sys.argv[1])
-    print(json.dumps(sampled(work) if work["kind"] == "sampling" else trained(work)))
+    print(json.dumps(sampled(work) if work["kind"] == "sampling" else trained(spec_of(work), work)))
 
 
 if __name__ == "__main__":

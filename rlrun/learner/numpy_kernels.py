@@ -328,7 +328,10 @@ def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -
 
 def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
     """Emits the elements at positions along a dimension."""
-    demand(x.flags.c_contiguous and out.flags.c_contiguous)
+    demand(out.flags.c_contiguous)
+    if not x.flags.c_contiguous:
+        x, strided = np.empty(x.shape, x.dtype), x
+        emit(np.copyto, x, strided)
     emit(x.reshape(-1).take, flat_positions(emit, x.shape, dim, index), None, out, "clip")
 
 

@@ -174,7 +174,7 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
         sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
         if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None:
             return "compiled"
-        return "numpy" if is_dense(config) else "eager"
+        return "numpy" if has_kernels(config) else "eager"
     if config.compile:
         demand_compiler(
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
@@ -182,11 +182,14 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
     return "compiled" if config.compile else "eager"
 
 
-def is_dense(config: AlgorithmConfig) -> bool:
-    """Whether networks may consist of dense layers alone, in float32 on the CPU; what an env shows is not looked at."""
+def has_kernels(config: AlgorithmConfig) -> bool:
+    """Whether networks may consist of dense layers, LSTMs and GRUs alone, in float32 on the CPU.
+
+    What an env shows is not looked at.
+    """
     model = config.model
     is_own = model.module is None and not model.encoders
-    return model.core is None and is_own and config.precision == "float32" and not config.num_gpus
+    return model.core != "gtrxl" and is_own and config.precision == "float32" and not config.num_gpus
 
 
 def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:

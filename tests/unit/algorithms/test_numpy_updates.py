@@ -1,4 +1,4 @@
-"""Updates of algorithms with dense nets have NumPy kernels for all that they do, which agree with torch."""
+"""Updates of algorithms with dense and recurrent nets have NumPy kernels for all that they do, which agree with torch."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ from rlrun.learner.update_executor import UpdateExecutor
 ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64}
 OFF_POLICY = {"learning_starts": 32, "min_env_steps_per_iteration": 60}
 
+RECURRENT = {**ON_POLICY, "minibatch_size": 32, "num_epochs": 10, "seq_len": 4}
+SEQUENCES = {
+    **OFF_POLICY,
+    "minibatch_size": 8,
+    "training_intensity": 0.5,
+    "replay": {"burn_in": 2, "length": 3, "stride": 1},
+}
+SMALL = {"hiddens": [16], "core_width": 8}
+
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
     "ppo with a Gaussian": ("ppo", "Pendulum-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
@@ -25,13 +34,24 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
     "td3": ("td3", "Pendulum-v1", OFF_POLICY),
+    "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
+    "ppo with a gru": ("ppo", "Pendulum-v1", {**RECURRENT, "model": {**SMALL, "core": "gru"}}),
+    "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),
+    "r2d2": ("r2d2", "CartPole-v1", {**SEQUENCES, "model": {**SMALL, "core": "lstm"}}),
 }
 
 
 def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
     """Returns the parameters before and after at least 20 updates, and how many there were."""
     name, env, config = KINDS[kind]
-    family = {"ppo": rlrun.PPO, "a2c": rlrun.A2C, "dqn": rlrun.DQN, "sac": rlrun.SAC, "td3": rlrun.TD3}[name]
+    family = {
+        "ppo": rlrun.PPO,
+        "a2c": rlrun.A2C,
+        "dqn": rlrun.DQN,
+        "sac": rlrun.SAC,
+        "td3": rlrun.TD3,
+        "r2d2": rlrun.R2D2,
+    }[name]
     with family(env, config, seed=1, announce=pytest.fail) as algorithm:  # nothing is without a kernel
         algorithm.training.update_executor = update_executor
         learner = algorithm.training.trainee.learner

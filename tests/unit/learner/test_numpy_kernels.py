@@ -37,6 +37,7 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "narrow products": lambda x, y: x[:, :1] @ y[:1] + (x @ y[0].unsqueeze(-1)),
     "joined": lambda x, y: torch.cat([torch.cat([x, y]), torch.stack([x, y]).flatten(0, 1)], -1),
     "positions": lambda x, y: x.gather(-1, PLACES) + y.gather(0, PLACES[:4].expand(4, 4)).sum(),
+    "positions in a transposed one": lambda x, y: x.t().contiguous().t().gather(-1, PLACES),
     "added at positions": lambda x, y: torch.zeros_like(x).scatter_add(-1, PLACES.expand(6, 3), y[:, :3]),
     "views": lambda x, y: x.t()[1:3].reshape(-1, 1).expand(-1, 2) + y.view(4, 6)[2:, ::3].sum(),
     "types": lambda x, y: (x > 0).float() + y.double().float(),

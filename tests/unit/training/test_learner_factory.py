@@ -58,7 +58,7 @@ def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"model": {"core": "gru"}},
+        {"model": {"core": "gtrxl"}},
         {"model": {"module": "a:B"}},
         {"model": {"encoders": {"camera": "a:B"}}},
         {"precision": "bfloat16"},

@@ -1,4 +1,4 @@
-"""Updates of algorithms with dense and recurrent nets have NumPy kernels for all that they do, which agree with torch."""
+"""Updates of algorithms have NumPy kernels for all that they do, which agree with torch: dense and recurrent nets."""
 
 from __future__ import annotations
 

@@ -10,12 +10,15 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, Space
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
+from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
+from rlrun.learner.numpy_update import in_numpy
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.behavior import BehaviorPolicy
@@ -88,6 +91,25 @@ def learned(policy: ActorCriticPolicy, rows: SampleBatch) -> tuple[SampleBatch, 
         return columns, policy.outputs(views, columns)
 
 
+def in_a_graph(policy: ActorCriticPolicy, rows: SampleBatch, executor: str) -> tuple[Tensor, Tensor]:
+    """Returns outputs and values by the graph that is compiled, or by NumPy's calls for it."""
+    columns, names = rows.map(torch.from_numpy), ("obs", "state", "episode_starts")
+
+    def function(flat: Tensor, *tensors: Tensor) -> list[Tensor]:
+        found = policy.outputs(policy.parameters.views(flat), SampleBatch(zip(names, tensors, strict=True)))
+        return [found.distribution.outputs, found.values]
+
+    arguments = [torch.from_numpy(flat_of(policy)), *(columns[name] for name in names)]
+    with torch.no_grad():
+        if executor == "numpy":
+            outputs, values = in_numpy(function, arguments)(arguments)
+        else:
+            graph = make_fx(function, decomposition_table=REWRITES)(*arguments)
+            turn_narrow_products(graph)
+            outputs, values = graph(*arguments)
+    return outputs, values
+
+
 def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, length: int) -> None:
     rows, found = learned(policy, sequence_rows(batch.steps(), length))
     where = rows["valid"]
@@ -112,6 +134,21 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
         assert batch["state"].shape[2] == STATE_SIZES[core] * (1 if shared else 2)
         assert batch["state"][0].any() == bool(seed)
         assert_the_learner_agrees(policy, batch, length)
+
+
+@pytest.mark.parametrize(
+    ("core", "executor"),
+    [("lstm", "compiled"), ("gru", "compiled"), ("gtrxl", "compiled"), ("lstm", "numpy"), ("gru", "numpy")],
+)
+def test_graphs_of_rows_give_what_was_acted_with_step_by_step(core: str, executor: str) -> None:
+    policy = policy_of(core, shared=False)
+    batch = recorded(acting(policy), world())
+    rows = sequence_rows(batch.steps(), 4)
+    assert rows["episode_starts"][:, 1:].any()
+    outputs, values = in_a_graph(policy, rows, executor)
+    where = rows["valid"]
+    np.testing.assert_allclose(outputs.numpy()[where], rows["network_outputs"][where], atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(values.numpy()[where], rows["values"][where], atol=1e-5, rtol=1e-5)
 
 
 @every_core

@@ -259,6 +259,12 @@ class MADDPG(TrainedAlgorithm):
     algorithm = "maddpg"
 
 
+class MAML(TrainedAlgorithm):
+    """Model-agnostic meta-learning."""
+
+    algorithm = "maml"
+
+
 class MAPPO(TrainedAlgorithm):
     """PPO with a value of the whole world's state."""
 

@@ -38,6 +38,7 @@ BUILT_IN = {
     "impala": "rlrun.algorithms.impala:Impala",
     "ippo": "rlrun.algorithms.ippo:IPPO",
     "maddpg": "rlrun.algorithms.maddpg:MADDPG",
+    "maml": "rlrun.algorithms.maml:MAML",
     "mappo": "rlrun.algorithms.mappo:MAPPO",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",

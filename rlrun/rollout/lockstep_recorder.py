@@ -61,6 +61,23 @@ class LockstepRecorder:
         self._actions = ActionLog()
         self._filled = np.ones((length, env.num_envs), np.bool_)
 
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Begins chosen episodes in all env slots; those that went on there count nowhere.
+
+        Args:
+            seeds: Of each env slot's episode, [B].
+
+        Raises:
+            UsageError: Single env slots cannot be seeded here.
+            EnvError: The env raised.
+        """
+        if self._observations is None:
+            self._env.reset()
+        observations = self._env.begin(range(self._env.num_envs), seeds)
+        self._observations = map_tree(lambda leaf: leaf.copy(), observations)
+        self._just_ended[:], self._starts[:] = False, True
+        self._sums = EpisodeSums(self._env.num_envs)
+
     def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
         """Records one fragment.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -73,6 +73,20 @@ class RolloutWorker:
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self._measures = measures
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Begins chosen episodes in all slots of an env with one agent, for the next fragment.
+
+        Args:
+            seeds: Of each env slot's episode, [B].
+
+        Raises:
+            UsageError: Single env slots cannot be seeded here.
+            EnvError: The env raised.
+        """
+        assert isinstance(self._recorder, LockstepRecorder)
+        with self._watched:
+            self._recorder.begin(seeds)
 
     def sample(self) -> Rollout:
         """Collects one fragment.

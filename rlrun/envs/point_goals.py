@@ -1,0 +1,61 @@
+"""Navigation in the plane to a goal that nobody is shown: a family of tasks, one for each seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+GOALS = 0x60A1
+"""Keeps the draws of goals apart from those of other envs with the same seed."""
+
+REACH = 0.5
+"""Goals lie between -REACH and REACH in both directions."""
+
+SPEED = 0.1
+"""The largest step in either direction."""
+
+NEAR = 0.01
+"""An episode ends that close to its goal."""
+
+
+class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """A point that begins at (0, 0), sees where it is, and pays the squared distance to a goal that it does not see.
+
+    The goal follows from the episode's seed, uniform in a square: episodes with one seed are one task. Who knows
+    nothing of the goal does best to stay, which costs 1/6 a step on average.
+
+    Args:
+        episode_len: Steps after which an episode is truncated.
+
+    Source:
+        Finn et al., arXiv:1703.03400, section 5.3.
+    """
+
+    def __init__(self, episode_len: int = 100) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,))
+        self.action_space = spaces.Box(-SPEED, SPEED, (2,))
+        self._episode_len = episode_len
+        self._elapsed = 0
+        self._place = np.zeros(2)
+        self._goal = np.zeros(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode; without a seed with the goal of the one before."""
+        if seed is not None:
+            self._goal = np.random.default_rng([seed, GOALS]).uniform(-REACH, REACH, 2)
+        self._elapsed, self._place = 0, np.zeros(2)
+        return self._place.astype(np.float32), {}
+
+    def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Moves the point."""
+        self._place = self._place + np.clip(action, -SPEED, SPEED)
+        self._elapsed += 1
+        squared = float(np.square(self._place - self._goal).sum())
+        is_there = squared < NEAR**2
+        return self._place.astype(np.float32), -squared, is_there, self._elapsed >= self._episode_len, {}

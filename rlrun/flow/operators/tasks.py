@@ -1,0 +1,86 @@
+"""Learning from tasks: rows that each hold all episodes of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Operator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
+
+
+class TrainOnTasks(Operator):
+    """Runs epochs of SGD on a batch of tasks, each time on all of them.
+
+    A row is a task: its phases one behind the other, of each phase its episodes, of each episode its steps.
+
+    Args:
+        trainee: What learns.
+        phases: Phases of a task: before the first step of adaptation, behind it, and so on.
+        episodes: Episodes in each phase, which are columns of the batch.
+        num_epochs: Updates by each batch.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, *, phases: int, episodes: int, num_epochs: int) -> None:
+        self.trainee = trainee
+        self.phases = phases
+        self.episodes = episodes
+        self.num_epochs = num_epochs
+        self._returns = np.zeros(phases)
+        self._batches = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"phases": self.phases, "episodes": self.episodes, "num_epochs": self.num_epochs}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Moves the parameters; returns the batch as it is."""
+        trainee, valid = self.trainee, item["valid"]
+        trainee.lag.add(trainee.learner.weights_version, item["weights_version"][valid])
+        returns = (item["rewards"] * valid).sum(0).reshape(-1, self.phases, self.episodes)
+        self._returns += returns.mean((0, 2))
+        self._batches += 1
+        rows = task_rows(item, self.phases * self.episodes)
+        trainee.learner.learn(
+            rows,
+            num_epochs=self.num_epochs,
+            minibatch_size=rows["valid"].size,
+            scheduled=trainee.clock.scheduled(),
+        )
+        return item
+
+    declared_metrics = (
+        Metric("adaptation/return_before", "", "Mean return of a task's episodes before adaptation"),
+        Metric("adaptation/return_after", "", "Mean return of a task's episodes behind the last step of adaptation"),
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns mean returns before and after adaptation since the last call."""
+        means, self._returns, self._batches = self._returns / max(self._batches, 1), np.zeros(self.phases), 0
+        return {"adaptation/return_before": float(means[0]), "adaptation/return_after": float(means[-1])}
+
+
+def task_rows(batch: SampleBatch, columns: int) -> SampleBatch:
+    """Cuts a batch [T, B] into rows of tasks [B / columns, columns * T], one column behind the other.
+
+    Args:
+        batch: Its columns, with closing rows.
+        columns: Columns of a task, which stand side by side.
+    """
+    length, slots = batch["valid"].shape
+    steps = batch.steps()
+    kept = SampleBatch({name: steps[name] for name in LEARNED_FROM}).zero_invalid()
+
+    def cut(leaf: Any) -> Any:
+        return np.ascontiguousarray(np.moveaxis(leaf, 0, 1)).reshape(slots // columns, columns * length, *leaf.shape[2:])
+
+    return kept.map(cut)

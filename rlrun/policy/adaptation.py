@@ -1,0 +1,85 @@
+"""Policies whose losses may move the parameters that they are evaluated at, as meta-learning does (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.policy.actor_critic import ActorCriticOutputs, ActorCriticPolicy
+
+Views = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class AdaptableOutputs:
+    """An actor-critic, to be run at its parameters or at others.
+
+    Attributes:
+        views: The policy's parameters by name.
+        run: From parameters by name and rows [S, L] to the network's outputs.
+    """
+
+    views: Views
+    run: Callable[[Views, SampleBatch], ActorCriticOutputs]
+
+
+class AdaptablePolicy(ActorCriticPolicy):
+    """An actor-critic whose losses run it as often as they want, each time at parameters of their choice."""
+
+    def outputs(  # type: ignore[override]
+        self, views: Views, batch: SampleBatch, target_views: Views | None = None
+    ) -> AdaptableOutputs:
+        """Returns the network, to be run."""
+        return AdaptableOutputs(views, super().outputs)
+
+
+def adapted(
+    loss: Callable[[Views], Tensor], views: Views, step_size: float, *, first_order: bool
+) -> dict[str, Tensor]:
+    """Returns parameters after one step of gradient descent: theta' = theta - step_size * grad loss(theta).
+
+    Args:
+        loss: The loss at parameters, [].
+        views: theta, by name.
+        step_size: How far the step goes.
+        first_order: Whether gradients take theta' - theta for a constant, which leaves out second derivatives.
+
+    Source:
+        Finn et al., arXiv:1703.03400, eq. 1; section 5.2 for the first-order approximation.
+    """
+    with torch.enable_grad():
+        total = loss(views)
+    found = torch.autograd.grad(total, list(views.values()), create_graph=not first_order, allow_unused=True)
+    gradients = zip(views.items(), found, strict=True)
+    return {name: view if gradient is None else view - step_size * gradient for (name, view), gradient in gradients}
+
+
+def surrogate(run: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
+    """Returns the inner loss of rows as a function of parameters: minus the probability ratio times the advantage.
+
+    At the parameters that acted its gradient is that of REINFORCE (arXiv:1703.03400, eq. 5).
+
+    Args:
+        run: The policy.
+        batch: Columns [S, L], `logp` and `advantages` among them.
+    """
+    valid = batch["valid"].float()
+
+    def loss(views: Views) -> Tensor:
+        logp = run.run(views, batch).distribution.log_prob(batch["actions"])
+        return -masked_mean(((logp - batch["logp"]) * valid).exp() * batch["advantages"], valid)
+
+    return loss
+
+
+def adapted_flat(policy: AdaptablePolicy, flat: Tensor, batch: SampleBatch, step_size: float) -> Tensor:
+    """Returns a flat vector [P] after one step along the inner loss of rows [S, L]."""
+    views = {name: view.detach().requires_grad_() for name, view in policy.parameters.views(flat).items()}
+    inner = surrogate(policy.outputs(views, batch), batch)
+    moved = adapted(inner, views, step_size, first_order=True)
+    return torch.cat([view.detach().reshape(-1) for view in moved.values()])

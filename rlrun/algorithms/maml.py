@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, ENTROPY, GRAD_NORM, KL
-from rlrun.config import NonNegativeFloat, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
@@ -49,7 +49,7 @@ class MAMLConfig(AlgorithmConfig):
     """Tasks that one batch holds, the paper's meta batch."""
     inner_steps: PositiveInt = 1
     """Gradient steps by which the policy adapts to a task, each on episodes of the one before."""
-    inner_lr: PositiveFloat = 0.1
+    inner_lr: NonNegativeFloat = 0.1
     """Step size of adaptation (the paper's alpha)."""
     first_order: bool = False
     """Whether second derivatives are left out of the meta-gradient (section 5.2 of the paper)."""

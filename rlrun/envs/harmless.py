@@ -22,6 +22,7 @@ OWN_ENVS = frozenset(
         "rlrun.envs.memory_tasks:RepeatAfterMe",
         "rlrun.envs.observation_worlds:HighestEntity",
         "rlrun.envs.observation_worlds:TwoCameras",
+        "rlrun.envs.point_goals:PointGoals",
         "rlrun.envs.sparse_mountain_car:SparseMountainCar",
         "rlrun.envs.worlds:ActionReward",
         "rlrun.envs.worlds:AsymmetricBox",

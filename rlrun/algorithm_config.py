@@ -56,8 +56,9 @@ class LearningSettings(ConfigModel):
     either way. bfloat16 has 8 significant bits: it is for large networks on hardware that is made for it."""
     compile: Literal["auto"] | bool = "auto"
     """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
-    long enough to pay for it, with the trials that share its update. Otherwise it runs updates of dense nets by NumPy.
-    false is torch's operations one by one. A run keeps what it began with, since the last digits differ."""
+    long enough to pay for it, with the trials that share its update. Otherwise it runs updates of dense nets, LSTMs and
+    GRUs by NumPy. false is torch's operations one by one. A run keeps what it began with, since the last digits differ.
+    """
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> LearningSettings:

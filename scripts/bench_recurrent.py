@@ -1,6 +1,6 @@
 """Measures recurrent PPO with sb3-contrib's RecurrentPPO and with rlrun, in turn, on the same work, one thread each.
 
-    python scripts/bench_recurrent.py [--quick] [--only zoo,zoo_long,longer,longer_long] [--repeats N] [--json FILE]
+    python scripts/bench_recurrent.py [--quick] [--only zoo,longer] [--repeats N] [--json FILE]
 
 CartPole-v1 without its velocities, with an LSTM of 64 for the policy and another for the value, and a dense layer of
 64 beside each: before the LSTM in rlrun, behind it in sb3-contrib. Both have the same envs, batches, minibatches and
@@ -10,8 +10,8 @@ zoo     the settings of RL Baselines3 Zoo for this env: 8 envs x 32 steps, all o
 longer  8 envs x 128 steps, minibatches of 256, 10 epochs; rlrun's sequences have 16 steps as by default, those of
         sb3-contrib are as long as episodes and fragments, since they have no setting
 
-`zoo` and `longer` run as in a run of 100,000 env steps, the others as in one of 10 million, whose updates are compiled;
-the first call compiles for minutes. Stable-Baselines3's venv under `.bench/` gets sb3-contrib.
+rlrun's updates are computed as in a run of 100,000 env steps, which compiles nothing. Stable-Baselines3's venv under
+`.bench/` gets sb3-contrib.
 """
 
 from __future__ import annotations
@@ -33,22 +33,15 @@ class RecurrentWork(Work):
     Attributes:
         core_width: H of the LSTMs.
         sequence: Steps that gradients flow back over in rlrun.
-        run_env_steps: Length of the run of which this is the beginning.
     """
 
     core_width: int
     sequence: int
-    run_env_steps: int
 
 
-SHORT, LONG = 100_000, 10_000_000
-ZOO = "8 envs x 32, minibatch 256, 20 epochs"
-LONGER = "8 envs x 128, minibatch 256, 10 epochs"
 WORKS = (
-    RecurrentWork("zoo", ZOO, "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32, SHORT),
-    RecurrentWork("zoo_long", f"{ZOO}, compiled", "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32, LONG),
-    RecurrentWork("longer", LONGER, "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16, SHORT),
-    RecurrentWork("longer_long", f"{LONGER}, compiled", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16, LONG),
+    RecurrentWork("zoo", "8 envs x 32, minibatch 256, 20 epochs", "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32),
+    RecurrentWork("longer", "8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16),
 )
 PARTS = tuple(work.part for work in WORKS)
 

@@ -10,19 +10,19 @@ from bench_ppo_rlrun import config_of, trained
 
 POSITIONS = {"id": "rlrun.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}
 
+RUN_ENV_STEPS = 100_000
+"""Env steps that a measured run is said to have ahead, which decides how its updates are computed."""
+
 
 def spec_of(work: dict[str, Any]) -> dict[str, Any]:
-    """Returns the spec that stands for a piece of work.
-
-    The env steps that the run is said to have ahead decide how its updates are computed.
-    """
+    """Returns the spec that stands for a piece of work."""
     iterations = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
     core = {"core": "lstm", "core_width": work["core_width"], "hiddens": [64]}
     return {
         "algorithm": "ppo",
         "env": {"id": "CartPole-v1", "wrappers": [POSITIONS]},
         "seeds": [work["seed"]],
-        "stop": {"env_steps": work["run_env_steps"], "iteration": iterations},
+        "stop": {"env_steps": RUN_ENV_STEPS, "iteration": iterations},
         "config": {**config_of(work), "seq_len": work["sequence"], "model": {**config_of(work)["model"], **core}},
     }
 

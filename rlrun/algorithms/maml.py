@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.envs.spaces import Spaces
-    from rlrun.policy.adaptation import AdaptableOutputs, Views
+    from rlrun.policy.adaptation import AdaptableOutputs, AdaptablePolicy
     from rlrun.policy.policy import Policy
     from rlrun.rollout.adapting_worker import AdaptingWorkerConfig
     from rlrun.rollout.worker_config import WorkerConfig
@@ -85,7 +85,6 @@ class MAML(Algorithm[MAMLConfig]):
     """
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig
-    policy_family = "rlrun.policy.adaptation:AdaptablePolicy"
     worker_factory = "rlrun.rollout.adapting_worker:AdaptingWorker"
     learner_metrics = (
         Metric("policy_loss", "", "Loss of the adapted policies"),
@@ -94,6 +93,14 @@ class MAML(Algorithm[MAMLConfig]):
         CLIP_FRACTION,
         GRAD_NORM,
     )
+
+    def policy(self, spaces: Spaces, seed: int) -> AdaptablePolicy:
+        """Returns an actor-critic whose parameters losses may move."""
+        from rlrun.policy.adaptation import AdaptablePolicy
+
+        return AdaptablePolicy(
+            spaces.observation, spaces.action, self.config.model, normalize_observations=False, seed=seed
+        )
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Refuses a world of many agents.
@@ -108,14 +115,12 @@ class MAML(Algorithm[MAMLConfig]):
         from rlrun.rollout.adapting_worker import adapting
 
         own = self.config
-        return adapting(
-            config, self.policy, inner_steps=own.inner_steps, inner_lr=own.inner_lr, gamma=own.gamma
-        )
+        return adapting(config, self.policy, inner_steps=own.inner_steps, inner_lr=own.inner_lr, gamma=own.gamma)
 
     def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean loss of the policies that are adapted to each task, over rows of tasks [S, L]."""
         measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
-        means = {name: sum(each[name] for each in measured) / len(measured) for name in measured[0]}
+        means = {name: _mean([each[name] for each in measured]) for name in measured[0]}
         total = means["policy_loss"] - self.config.entropy_coeff * means["entropy"]
         return Loss(total, statistics=means)
 
@@ -156,6 +161,11 @@ class MAML(Algorithm[MAMLConfig]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+
+def _mean(numbers: list[Tensor]) -> Tensor:
+    first, *others = numbers
+    return sum(others, first) / len(numbers)
 
 
 def phases_of(batch: SampleBatch, task: int, phases: int) -> list[SampleBatch]:

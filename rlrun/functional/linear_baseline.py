@@ -19,8 +19,8 @@ def baseline_advantages(
 ) -> Floats:
     """Returns returns minus what a linear baseline expects of them, with mean 0 and standard deviation 1.
 
-    The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It is
-    fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are over where they end.
+    The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It
+    is fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are over where they end.
 
     Args:
         rewards: Rewards of one episode in each column from its first step on, [T, B].

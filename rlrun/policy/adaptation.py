@@ -38,9 +38,7 @@ class AdaptablePolicy(ActorCriticPolicy):
         return AdaptableOutputs(views, super().outputs)
 
 
-def adapted(
-    loss: Callable[[Views], Tensor], views: Views, step_size: float, *, first_order: bool
-) -> dict[str, Tensor]:
+def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, first_order: bool) -> dict[str, Tensor]:
     """Returns parameters after one step of gradient descent: theta' = theta - step_size * grad loss(theta).
 
     Args:
@@ -59,20 +57,21 @@ def adapted(
     return {name: view if gradient is None else view - step_size * gradient for (name, view), gradient in gradients}
 
 
-def surrogate(run: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
+def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
     """Returns the inner loss of rows as a function of parameters: minus the probability ratio times the advantage.
 
     At the parameters that acted its gradient is that of REINFORCE (arXiv:1703.03400, eq. 5).
 
     Args:
-        run: The policy.
+        outputs: The policy.
         batch: Columns [S, L], `logp` and `advantages` among them.
     """
     valid = batch["valid"].float()
 
     def loss(views: Views) -> Tensor:
-        logp = run.run(views, batch).distribution.log_prob(batch["actions"])
-        return -masked_mean(((logp - batch["logp"]) * valid).exp() * batch["advantages"], valid)
+        logp = outputs.run(views, batch).distribution.log_prob(batch["actions"])
+        gain: Tensor = masked_mean(((logp - batch["logp"]) * valid).exp() * batch["advantages"], valid)
+        return -gain
 
     return loss
 

@@ -81,6 +81,8 @@ def task_rows(batch: SampleBatch, columns: int) -> SampleBatch:
     kept = SampleBatch({name: steps[name] for name in LEARNED_FROM}).zero_invalid()
 
     def cut(leaf: Any) -> Any:
-        return np.ascontiguousarray(np.moveaxis(leaf, 0, 1)).reshape(slots // columns, columns * length, *leaf.shape[2:])
+        return np.ascontiguousarray(np.moveaxis(leaf, 0, 1)).reshape(
+            slots // columns, columns * length, *leaf.shape[2:]
+        )
 
     return kept.map(cut)

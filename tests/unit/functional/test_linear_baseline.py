@@ -15,7 +15,7 @@ def drawn(length: int = 12, slots: int = 7) -> tuple[np.ndarray, np.ndarray, np.
 
 def test_advantages_are_the_standardized_residuals_of_least_squares_on_what_is_left_of_each_episode() -> None:
     rewards, observations, valid = drawn()
-    gamma, (length, slots) = 0.9, rewards.shape
+    gamma, slots = 0.9, rewards.shape[1]
     x, y = [], []
     for slot in range(slots):
         steps = int(valid[:, slot].sum())

@@ -31,6 +31,7 @@ RUNS = {
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
+    "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),

@@ -56,6 +56,7 @@ class Pair:
 
 
 A1, A2 = "A1: 8 envs x 256, minibatch 64, 10 epochs", "A2: 32 envs x 128, minibatch 1024, 4 epochs"
+ZOO, LONGER = "LSTM: 8 envs x 32, minibatch 256, 20 epochs", "LSTM: 8 envs x 128, minibatch 256, 10 epochs"
 SAMPLING = {f"sampling and advantages only, {envs} envs": 10.0 for envs in (8, 64)}
 PAIRS = {
     "ppo-a1": Pair("bench_ppo.py", "A1", {A1: 10.0}),
@@ -63,6 +64,8 @@ PAIRS = {
     "ppo-a2": Pair("bench_ppo.py", "A2", {A2: 7.0}),
     "ppo-sampling": Pair("bench_ppo.py", "sampling", SAMPLING),
     "ppo-solve": Pair("bench_ppo.py", "solve", {}),
+    "recurrent-ppo-zoo": Pair("bench_recurrent.py", "zoo", {ZOO: 3.0}),
+    "recurrent-ppo-longer": Pair("bench_recurrent.py", "longer", {LONGER: 3.0}),
     "dqn": Pair("bench_offpolicy.py", "dqn", {"rlrun": 5.0}),
     "dqn-8-envs": Pair("bench_offpolicy.py", "dqn8", {"rlrun": 5.0}),
     "sac": Pair("bench_offpolicy.py", "sac", {"rlrun": 2.0}),
@@ -158,12 +161,12 @@ def measure(name: str, repeats: int) -> None:
 
 def comparisons(pair: Pair, found: Measurement) -> Iterator[Comparison]:
     """Yields what a pair's benchmark compared, from what it wrote."""
-    if pair.script == "bench_ppo.py":
+    if pair.script in ("bench_ppo.py", "bench_recurrent.py"):
         for row in found["rates"]:
             peer, ours = (rates(runs) for runs in row["measured"].values())
             title = row["title"] if pair.has_compiler else f"{row['title']}; no C++ compiler"
             yield Comparison(title, "env steps/s", next(iter(row["measured"])), peer, ours, pair.targets[row["title"]])
-        if found["solve"]:
+        if found.get("solve"):
             yield from from_enter(found["solve"], pair)
     elif pair.script == "bench_sweep.py":
         yield from from_enter(found["sweep"], pair)

@@ -40,8 +40,10 @@ class RecurrentWork(Work):
 
 
 WORKS = (
-    RecurrentWork("zoo", "8 envs x 32, minibatch 256, 20 epochs", "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32),
-    RecurrentWork("longer", "8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16),
+    RecurrentWork("zoo", "LSTM: 8 envs x 32, minibatch 256, 20 epochs", "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32),
+    RecurrentWork(
+        "longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16
+    ),
 )
 PARTS = tuple(work.part for work in WORKS)
 

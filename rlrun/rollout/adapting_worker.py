@@ -141,7 +141,7 @@ class AdaptingWorker:
         return dataclasses.replace(weights, acting=moved.numpy())
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the next fragment, and what the policy remembers; every fragment begins anew."""
+        """Returns the number of the next fragment and the state of the policy; every fragment begins anew."""
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
+from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
-from rlrun.config import PositiveInt, defaults
+from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
+@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
 @defaults(entropy_coeff=0.01)
 class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
-from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS, OnPolicyConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
+@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
 @fixed("gradients flow back through whole fragments: set rollout_fragment_length", seq_len=16)
 @defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
 class ImpalaConfig(OnPolicyConfig):

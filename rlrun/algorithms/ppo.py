@@ -9,11 +9,18 @@ from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
+from rlrun.algorithms.reward_streams import (
+    constrained,
+    policy_with_streams,
+    refuse_in_world,
+    with_advantages,
+    with_stream_losses,
+)
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.advantages import Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
@@ -26,7 +33,10 @@ from rlrun.learner.objective import Loss
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.policy import Policy
+    from rlrun.worlds.world import WorldView
 
 
 class PPOConfig(OnPolicyConfig):
@@ -83,6 +93,15 @@ class PPO(Algorithm[PPOConfig]):
     policy_family = "actor_critic"
     learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns an actor-critic, with a value of each further stream of rewards."""
+        return policy_with_streams(self.config, spaces, seed)
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
+        """Returns the same for agents of a world, which have the env's own rewards alone."""
+        refuse_in_world(self.config)
+        return self.policy(spaces, seed)
+
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
         config, valid = self.config, batch["valid"].float()
@@ -95,7 +114,7 @@ class PPO(Algorithm[PPOConfig]):
 
         value_loss = masked_mean(self.value_errors(outputs, batch), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
-        return Loss(
+        loss = Loss(
             total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
             statistics={
                 "policy_loss": policy_loss,
@@ -106,6 +125,7 @@ class PPO(Algorithm[PPOConfig]):
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
             },
         )
+        return with_stream_losses(loss, config, outputs, batch, config.vf_loss_coeff)
 
     def value_errors(self, outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
         """Squared errors of the values, bounded as the policy's change is if asked for, [S, L]."""
@@ -124,10 +144,13 @@ class PPO(Algorithm[PPOConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
         config = self.config
-        return (
-            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+        batches = (
+            with_advantages(fragments, config, trainee, config.gae_lambda)
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(MeasureValues())
+        )
+        return (
+            constrained(batches, config)
             .for_each(Standardize("advantages"))
             .for_each(
                 TrainOnBatch(

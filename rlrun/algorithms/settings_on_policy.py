@@ -3,7 +3,30 @@
 from __future__ import annotations
 
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import PositiveInt
+from rlrun.config import ConfigModel, Fraction, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlrun.policy.curiosity_config import CuriosityConfig
+from rlrun.policy.reward_streams import COST, INTRINSIC, INTRINSIC_REWARDS, RewardStream
+
+WHO_HAS_STREAMS = "ppo and a2c have values of further rewards; take one of them"
+"""Why other algorithms refuse `curiosity` and `constraint`."""
+
+SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
+"""Settings of further streams of rewards that decide which parameters there are."""
+
+
+class ConstraintConfig(ConfigModel):
+    """A bound of what an episode costs on average."""
+
+    column: NonEmptyText
+    """The cost of each step: a number in its info, which `env.columns` names."""
+    limit: NonNegativeFloat
+    """What an episode may cost on average, not discounted."""
+    gamma: Fraction = 0.99
+    """Discount of future costs."""
+    gae_lambda: Fraction = 0.95
+    """Weight between one-step (0) and Monte Carlo (1) advantages of costs."""
+    multiplier_lr: PositiveFloat = 0.05
+    """How far the multiplier moves at each update per unit of cost above or below the limit."""
 
 
 class OnPolicyConfig(AlgorithmConfig):
@@ -18,6 +41,25 @@ class OnPolicyConfig(AlgorithmConfig):
     """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time, no more
     than a fragment holds. Minibatches are whole sequences of so many steps, each of which begins with the recurrent
     state that was recorded while acting."""
+    curiosity: CuriosityConfig | None = None
+    """Rewards for what is new, beside those of the env; null for none."""
+    constraint: ConstraintConfig | None = None
+    """A bound of what an episode costs on average; null for none."""
+
+    @property
+    def reward_streams(self) -> tuple[RewardStream, ...]:
+        """Streams of rewards beside the env's own, each of which has a value of its own."""
+        streams = []
+        if (own := self.curiosity) is not None:
+            streams.append(RewardStream(INTRINSIC, INTRINSIC_REWARDS, own.gamma, own.gae_lambda, is_episodic=False))
+        if (bound := self.constraint) is not None:
+            streams.append(RewardStream(COST, bound.column, bound.gamma, bound.gae_lambda))
+        return tuple(streams)
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path in SHAPING or super().shapes_parameters(path)
 
     @property
     def steps_in_row(self) -> int | None:

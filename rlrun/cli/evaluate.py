@@ -89,6 +89,7 @@ def _text(result: EvaluationResult) -> str:
         "std": cell_text(result.std),
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
+        **{f"mean {name}": cell_text(sum(sums) / len(sums)) for name, sums in result.columns.items()},
     }
     return "\n".join(
         [counted(len(result.returns), "episode"), *(f"  {what:<13}{value}" for what, value in lines.items())]

@@ -16,8 +16,41 @@ WORLD_STATE = "world_state"
 ACTS = "acts"
 """Column of a fragment that says whether an agent acts in a row, the closing one included, [T + 1, B]."""
 
-CLOSING_COLUMNS = ("obs", "values", "q_values", WORLD_STATE, ACTS)
+CLOSING_COLUMNS = ("obs", "values", "intrinsic_values", "cost_values", "q_values", WORLD_STATE, ACTS)
 """Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
+
+OWN_COLUMNS = frozenset(
+    {
+        *CLOSING_COLUMNS,
+        "actions",
+        "advantages",
+        "cost_advantages",
+        "cost_value_targets",
+        "curiosity_next_obs",
+        "curiosity_obs",
+        "curiosity_weights",
+        "discounts",
+        "episode_starts",
+        "indices",
+        "intrinsic_advantages",
+        "intrinsic_rewards",
+        "intrinsic_value_targets",
+        "logp",
+        "next_obs",
+        "outputs",
+        "rewards",
+        "state",
+        "taken_values",
+        "target_outputs",
+        "terminateds",
+        "truncateds",
+        "valid",
+        "value_targets",
+        "weights",
+        "weights_version",
+    }
+)
+"""Columns that rlrun itself writes, whose names no number of an env's info can have."""
 
 
 class SampleBatch(dict[str, Any]):

@@ -112,6 +112,7 @@ class MaskedVectorEnv:
         self.action_space = env.action_space
         self.name = env.name
         self.seeds_episodes = env.seeds_episodes
+        self.columns = env.columns
         self._env = env
         self._env_id = env_id
         self._worker_index = seeds.worker_index

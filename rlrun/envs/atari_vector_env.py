@@ -16,7 +16,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin
+from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin
 
 _FRAMES_PER_S = 60
 
@@ -111,6 +111,7 @@ class SeededAtari:
         """Opens a game by its ROM name, such as "ms_pacman"."""
         self.num_envs = num_envs
         self.seeds_episodes = not settings.episodic_life
+        self.columns = NO_COLUMNS
         self._game = game
         self._env = _open(game, num_envs, settings)
         self.observation_space = self._env.single_observation_space

@@ -12,7 +12,7 @@ from rlrun.envs.cartpole_motion import CartPoleMotion
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
+from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -31,6 +31,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
     name = "cartpole"
     seeds_episodes = True
+    columns = NO_COLUMNS
 
     def __init__(
         self,

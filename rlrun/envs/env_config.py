@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
+from rlrun.data.sample_batch import OWN_COLUMNS
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
@@ -56,6 +57,10 @@ class EnvConfig(ConfigModel):
     reset_options: dict[str, Any] = Field(default_factory=dict)
     """What each episode begins with: handed to the environment's `reset(options=...)`. It needs the loop backend."""
 
+    columns: tuple[str, ...] = ()
+    """Numbers in the info of every step that are recorded as columns of the batch, such as `cost`; their sums over an
+    episode are reported as `episode_columns/<name>_mean`. They need the loop backend."""
+
     backend: Backend = "auto"
     """How envs are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
     has one and nothing forbids it, else loop)."""
@@ -87,6 +92,22 @@ class EnvConfig(ConfigModel):
                 f"reset_options are for the reset of single environments, which backend {self.backend} has none of; "
                 "use backend loop, or auto"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _columns_of_single_envs(self) -> EnvConfig:
+        if self.columns and self.backend in ("vector", "envpool"):
+            raise ValueError(
+                f"columns are read from the infos of single environments, which backend {self.backend} has none of; "
+                "use backend loop, or auto"
+            )
+        for name in self.columns:
+            if self.columns.count(name) > 1:
+                raise ValueError(f"columns has {name!r} twice")
+            if name in OWN_COLUMNS:
+                raise ValueError(
+                    f"columns: a batch has a column {name!r} already; call the number in the info otherwise"
+                )
         return self
 
     def in_evaluation(self) -> EnvConfig:

@@ -17,7 +17,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import action_misfit, check_spaces, empty_batch
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin, env_error
+from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin, env_error
 from rlrun.errors import EnvironmentUnusable
 
 NOT_SAID = frozenset({"env_id", "players"})
@@ -40,6 +40,7 @@ class GymnasiumVectorEnv:
     """
 
     seeds_episodes = False
+    columns = NO_COLUMNS
 
     def __init__(
         self,

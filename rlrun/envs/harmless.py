@@ -17,6 +17,7 @@ from rlrun.envs.env_ids import is_usable_kind, register_atari
 OWN_ENVS = frozenset(
     {
         "rlrun.envs.masked_worlds:MaskedConsole",
+        "rlrun.envs.deep_sea:DeepSea",
         "rlrun.envs.masked_worlds:MaskedGrid",
         "rlrun.envs.masked_worlds:MaskedMatch",
         "rlrun.envs.memory_tasks:RepeatAfterMe",
@@ -24,6 +25,7 @@ OWN_ENVS = frozenset(
         "rlrun.envs.observation_worlds:TwoCameras",
         "rlrun.envs.point_goals:PointGoals",
         "rlrun.envs.sparse_mountain_car:SparseMountainCar",
+        "rlrun.envs.two_lanes:TwoLanes",
         "rlrun.envs.worlds:ActionReward",
         "rlrun.envs.worlds:AsymmetricBox",
         "rlrun.envs.worlds:ConstantReward",

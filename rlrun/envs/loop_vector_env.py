@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rlrun.data.tree import map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
+from rlrun.envs.step_columns import reading_columns
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
 
@@ -32,6 +33,7 @@ class LoopVectorEnv:
         envs: Single environments with equal spaces, one for each env slot.
         seeds: Where the seeds come from.
         first_episodes: Number of each env slot's first episode.
+        columns: Names of the numbers in each step's info that are kept.
     """
 
     name = "loop"
@@ -43,6 +45,7 @@ class LoopVectorEnv:
         envs: Sequence[gymnasium.Env[Any, Any]],
         seeds: EpisodeSeeds,
         first_episodes: Sequence[int] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         self.num_envs = len(envs)
         self.observation_space = envs[0].observation_space
@@ -50,6 +53,9 @@ class LoopVectorEnv:
         self._env_id = env_id
         self._envs = list(envs)
         self._steps = [env.step for env in envs]
+        self.columns: Mapping[str, NDArray[np.float64]] = {name: np.zeros(self.num_envs) for name in columns}
+        if columns:
+            self._steps = [reading_columns(env_step, self.columns, slot) for slot, env_step in enumerate(self._steps)]
         self._slots = range(self.num_envs)
         self._marks = StepMarks(env_id, seeds, self.num_envs)
         self._worker_index = seeds.worker_index

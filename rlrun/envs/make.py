@@ -61,7 +61,7 @@ def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env: cartpole, atari, gymnasium, envpool or loop.
 
     Under ``backend: auto`` an env's own vector form is taken where it has one that autoresets on the next step, unless
-    wrappers, reset options or arguments of the single env are asked for.
+    wrappers, reset options, columns or arguments of the single env are asked for.
 
     Raises:
         UsageError: There is no such id, or it has no vector form and one is asked for.
@@ -70,7 +70,8 @@ def backend_of(config: EnvConfig) -> str:
     if config.backend in ("loop", "envpool"):
         return config.backend
     spec = None if is_factory(config.id) else find_spec(config.id)
-    is_plain = spec is not None and not (config.wrappers or config.reset_options or spec.additional_wrappers)
+    asks_single = config.wrappers or config.reset_options or config.columns
+    is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
     vector = _vector_form(spec, config) if is_plain else ""
     if config.backend == "vector" and not vector:
         raise UsageError(
@@ -146,7 +147,7 @@ def _unchecked_vector_env(
                 f"env {config.id}: env slot {slot} has other spaces than env slot 0: "
                 f"{env.observation_space}, {env.action_space}"
             )
-    return LoopVectorEnv(config.id, envs, seeds, first_episodes)
+    return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)
 
 
 def make_env(

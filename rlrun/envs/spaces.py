@@ -64,7 +64,7 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 class Misfit(ValueError):
-    """An observation of a shape or type that its space does not have; the text says why."""
+    """An observation that its space does not have, or an info without a number that it must have; the text says why."""
 
 
 def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:

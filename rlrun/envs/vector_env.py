@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import gymnasium
@@ -31,6 +32,10 @@ Tree = Any
 
 Infos = dict[int, dict[str, Any]]
 """The info of an episode's last step by env slot, for env slots whose episode ended at this step and said something."""
+
+
+NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
+"""The columns of an env of whose infos nothing is recorded."""
 
 
 class EnvError(TrainingFailed):
@@ -94,6 +99,8 @@ class VectorEnv(Protocol):
         name: Name of the backend, such as "loop" or "cartpole".
         seeds_episodes: Whether single env slots can be reset with a seed of their own; without it `restore` can only
             begin new episodes, and `begin` none.
+        columns: Numbers of the latest steps' infos by name, each [B], which the next step overwrites; of an env slot
+            that has only begun an episode they mean nothing. Empty unless the env's config names some.
     """
 
     num_envs: int
@@ -101,6 +108,7 @@ class VectorEnv(Protocol):
     action_space: gymnasium.Space[Any]
     name: str
     seeds_episodes: bool
+    columns: Mapping[str, NDArray[np.float64]]
 
     def reset(self) -> Tree:
         """Starts the first episode of every env slot with its own seed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -39,10 +39,12 @@ class ActorCriticOutputs:
     Attributes:
         distribution: Over actions, [S, L].
         values: Estimated returns, [S, L].
+        further_values: Those of further streams of rewards by name, [S, L].
     """
 
     distribution: Distribution
     values: Tensor
+    further_values: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
 
 
 class ActorCriticPolicy(Policy):
@@ -56,11 +58,21 @@ class ActorCriticPolicy(Policy):
         *,
         normalize_observations: bool,
         seed: int,
+        streams: tuple[str, ...] = (),
     ) -> None:
         """Builds the network for the spaces.
 
+        Args:
+            observation_space: Of what is observed.
+            action_space: Of the env's actions.
+            model: The network's settings.
+            normalize_observations: Whether observations are shifted and scaled.
+            seed: Seed of the first parameters.
+            streams: Names of further streams of rewards, each of which has a value head.
+
         Raises:
-            UsageError: If a space is of a kind that no network or policy takes.
+            UsageError: If a space is of a kind that no network or policy takes, or a network of one's own is to have
+                further values.
         """
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
@@ -70,11 +82,12 @@ class ActorCriticPolicy(Policy):
         self.normalize_observations = normalize_observations
         self.model = model
         self.decoding: Decoding | None = None
+        self.streams = streams
         is_continuous = isinstance(self.action_space, GaussianBoxActions)
         if model.use_sde and (not is_continuous or model.module is not None):
             raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
         if model.module is None:
-            spec = policy_value_spec(self.leaves, self.action_space, model)
+            spec = policy_value_spec(self.leaves, self.action_space, model, streams)
             with seeded(seed):
                 own = NetworkModule(spec)
                 decoder = make_decoder(self.leaves, self.action_space, model, seed)
@@ -87,6 +100,8 @@ class ActorCriticPolicy(Policy):
                 self.network = TorchNetwork(own, prefix="network.")
                 self.decoding = Decoding(decoder, "decoder.")
         else:
+            if streams:
+                raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
             num_outputs = self.action_space.num_outputs
             self.module, returned = load_custom_network(model, observation_space, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
@@ -112,7 +127,10 @@ class ActorCriticPolicy(Policy):
             outputs = self.decoding.outputs(views, heads, batch)
         if self.is_masked:
             outputs = masked_tensor(outputs, batch["obs"])
-        return ActorCriticOutputs(self.action_space.distribution(outputs), heads["value"].squeeze(-1))
+        further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
+        return ActorCriticOutputs(
+            self.action_space.distribution(outputs), heads["value"].squeeze(-1), further_values=further
+        )
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights.
@@ -120,10 +138,11 @@ class ActorCriticPolicy(Policy):
         Where NumPy acts only the policy's layers run at each step, unless values need the recurrent state.
         """
         space = self.action_space
-        beside: tuple[str, ...] = ("value",)
+        values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}
+        beside = tuple(values.values())
         value_network = None
         if not self._is_recurrent:
-            beside, value_network = (), acting_network(self.network, self.parameters, heads=("value",))
+            beside, value_network = (), acting_network(self.network, self.parameters, heads=beside)
         network = (
             acting_network(self.network, self.parameters, heads=("outputs", *beside))
             if self.decoding is None
@@ -135,7 +154,7 @@ class ActorCriticPolicy(Policy):
             self._exploration(),
             self.leaves,
             normalize_observations=self.normalize_observations,
-            recording=LogProbsAndValues(space, value_network),
+            recording=LogProbsAndValues(space, value_network, values),
         )
 
     def _exploration(self) -> Exploration:
@@ -154,19 +173,27 @@ class ActorCriticPolicy(Policy):
         return self.module.spec.features
 
 
-def policy_value_spec(leaves: ObservationTree, actions: AnyActions, model: ModelConfig) -> NetworkSpec:
+def policy_value_spec(
+    leaves: ObservationTree, actions: AnyActions, model: ModelConfig, streams: tuple[str, ...] = ()
+) -> NetworkSpec:
     """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        actions: The action space.
+        model: The network's settings.
+        streams: Names of further streams of rewards, whose values share the value's layers.
 
     Raises:
         UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention, or the
             only part of an action is to be drawn in order.
     """
     policy = policy_heads(actions, model)
-    value = Head("value", "value_head", 1)
+    values = (Head("value", "value_head", 1), *(Head(f"{name}_value", f"{name}_value_head", 1) for name in streams))
     if shares_value(model, leaves):
-        towers = [Tower((*policy, value), "policy_")]
+        towers = [Tower((*policy, *values), "policy_")]
     else:
-        towers = [Tower(policy, "policy_"), Tower((value,), "value_")]
+        towers = [Tower(policy, "policy_"), Tower(values, "value_")]
     spec = network_spec(leaves, model, *towers, core=core_of(model))
     if model.use_sde and not spec.is_dense:
         raise UsageError(

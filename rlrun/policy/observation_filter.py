@@ -26,9 +26,11 @@ class ObservationFilter:
 
     Args:
         leaves: The tree of `ObservationLeaf`.
+        clip: Bound of a normalised number.
     """
 
-    def __init__(self, leaves: Any) -> None:
+    def __init__(self, leaves: Any, *, clip: float = CLIP) -> None:
+        self.clip = clip
         names = {id(leaf): name for name, leaf in named_leaves(leaves)}
         self.names = map_tree(lambda leaf: f"observations/{names[id(leaf)]}" if leaf.is_normalized else "", leaves)
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
@@ -59,8 +61,8 @@ class ObservationFilter:
         mean, scale = self._scales[name]
         normalized = column - mean
         normalized *= scale
-        np.minimum(normalized, CLIP, out=normalized)
-        np.maximum(normalized, -CLIP, out=normalized)
+        np.minimum(normalized, self.clip, out=normalized)
+        np.maximum(normalized, -self.clip, out=normalized)
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:

@@ -33,6 +33,11 @@ class Policy(ABC):
         """Where the parameters that act lie in the flat vector, as (offset, size): all of them unless a family says."""
         return 0, self.parameters.size
 
+    @property
+    def descended(self) -> str:
+        """What the names of the parameters begin with that losses descend: all of them unless a family says."""
+        return ""
+
     @abstractmethod
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None

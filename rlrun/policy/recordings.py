@@ -5,6 +5,8 @@ Without one of these a fragment holds raw observations and actions, as a replay 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,14 +31,21 @@ class LogProbsAndValues:
 
     Args:
         action_space: The distributions.
-        value_network: Has a head `value`; None where the network that acts is recurrent and has one.
+        value_network: Has the values' heads; None where the network that acts is recurrent and has them.
+        heads: The heads of values by column, those of further streams of rewards among them.
     """
 
     reads_heads = True
 
-    def __init__(self, action_space: StochasticActions, value_network: ActingNetwork | None) -> None:
+    def __init__(
+        self,
+        action_space: StochasticActions,
+        value_network: ActingNetwork | None,
+        heads: Mapping[str, str] = MappingProxyType({"values": "value"}),
+    ) -> None:
         self.action_space = action_space
         self.value_network = value_network
+        self.heads = dict(heads)  # a view of a mapping does not travel
         self._come_along = False
 
     def load(self, flat: Floats) -> None:
@@ -45,10 +54,10 @@ class LogProbsAndValues:
             self.value_network.load(flat)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns empty `outputs` [T, B, K] and `values` [T + 1, B]."""
+        """Returns empty `outputs` [T, B, K] and values [T + 1, B]."""
         return {
             "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
-            "values": np.full((length + 1, slots), np.nan, np.float32),
+            **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
         }
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
@@ -56,26 +65,31 @@ class LogProbsAndValues:
         self._come_along = "value" in heads
         batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
         if self._come_along:
-            values = heads["value"][:, 0]
-            batch["values"][where] = values if acts is None else values[acts]
+            for column, head in self.heads.items():
+                values = heads[head][:, 0]
+                batch[column][where] = values if acts is None else values[acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Filters the observations, and adds log-probabilities and missing values.
 
         A closing value that is there already is that of a step which goes on, from when it was taken.
         """
-        values, observed = batch["values"], batch["obs"]
+        observed = batch["obs"]
         batch["obs"] = policy.filtered(observed)
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
-            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))["value"][:, 0]
-            values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
+            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))
+            for column, head in self.heads.items():
+                last = batch[column][-1]
+                last[:] = np.where(np.isnan(last), closing[head][:, 0], last)
             return
-        missing = len(values) - 1 if self._come_along else 0
-        cells = values[missing:].size
+        missing = len(batch["values"]) - 1 if self._come_along else 0
+        cells = batch["values"][missing:].size
         rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), self.value_inputs(batch))
         heads, _ = self.value_network({"obs": rows})
-        values[missing:] = heads["value"].reshape(-1, values.shape[1])
+        for column, head in self.heads.items():
+            values = batch[column]
+            values[missing:] = heads[head].reshape(-1, values.shape[1])
 
     def value_inputs(self, batch: SampleBatch) -> Any:
         """Returns what the value network sees, a tree of [T + 1, B, ...]."""

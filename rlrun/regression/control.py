@@ -69,6 +69,7 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
         "episode_return_min": result.min,
         "episode_return_max": result.max,
         "episode_len_mean": result.len_mean,
+        **result.column_means,
     }
     for policy, own in result.policies.items():
         if own.returns:

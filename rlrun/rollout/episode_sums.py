@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.vector_env import NO_COLUMNS
 from rlrun.rollout.rollout import Episode
 
 LastInfos = Mapping[tuple[int, int], dict[str, Any]]
@@ -23,11 +24,13 @@ class EpisodeSums:
     Attributes:
         returns: Sum of its raw rewards, [B].
         lengths: Its steps, [B].
+        columns: Sums of further numbers of its steps, by name, each [B].
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, columns: Iterable[str] = ()) -> None:
         self.returns = np.zeros(slots)
         self.lengths = np.zeros(slots, np.int64)
+        self.columns = {name: np.zeros(slots) for name in columns}
 
     def add(
         self,
@@ -36,6 +39,7 @@ class EpisodeSums:
         steps: NDArray[np.bool_],
         infos: LastInfos,
         agents: Mapping[tuple[int, int], str] = NOBODY,
+        columns: Mapping[str, NDArray[np.float64]] = NO_COLUMNS,
     ) -> list[Episode]:
         """Adds a fragment, and returns the episodes that ended in it, in the order of their ends.
 
@@ -45,12 +49,16 @@ class EpisodeSums:
             steps: Whether a step was taken, [T, B].
             infos: What the ends have to say.
             agents: Whose episodes they ended, by (t, slot); nobody's where every env has one agent.
+            columns: Further numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
             self.returns += rewards.sum(axis=0)
             self.lengths += steps.sum(axis=0)
+            for name, numbers in columns.items():
+                self.columns[name] += numbers.sum(axis=0)
             return []
         returns, lengths = rewards.cumsum(axis=0), steps.cumsum(axis=0)
+        sums = {name: numbers.cumsum(axis=0) for name, numbers in columns.items()}
         episodes = []
         for t, slot in zip(*ends.nonzero(), strict=True):
             episodes.append(
@@ -59,11 +67,16 @@ class EpisodeSums:
                     int(self.lengths[slot] + lengths[t, slot]),
                     numbers_in(infos.get((int(t), int(slot)), {})),
                     agents.get((int(t), int(slot)), ""),
+                    {name: float(self.columns[name][slot] + own[t, slot]) for name, own in sums.items()},
                 )
             )
             self.returns[slot], self.lengths[slot] = -returns[t, slot], -lengths[t, slot]
+            for name, own in sums.items():
+                self.columns[name][slot] = -own[t, slot]
         self.returns += returns[-1]
         self.lengths += lengths[-1]
+        for name, own in sums.items():
+            self.columns[name] += own[-1]
         return episodes
 
 

@@ -51,11 +51,18 @@ class EvaluationResult:
         lengths: Steps of each episode.
         policies: Of a world of many agents, the episodes of each policy's agents; a return of the world is that of all
             its agents.
+        columns: Sums of the columns that the env's config names over each episode, by name.
     """
 
     returns: list[float]
     lengths: list[int]
     policies: Mapping[str, EvaluationResult] = field(default_factory=dict)
+    columns: Mapping[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def column_means(self) -> dict[str, float]:
+        """Mean sum over an episode of each column, as `episode_columns/<name>_mean`."""
+        return {f"episode_columns/{name}_mean": float(np.mean(sums)) for name, sums in self.columns.items()}
 
     @property
     def mean(self) -> float:
@@ -109,6 +116,7 @@ class EvaluationResult:
             "len_mean": self.len_mean,
             "returns": list(self.returns),
             "lengths": list(self.lengths),
+            **({"columns": dict(self.columns)} if self.columns else {}),
             **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
         }
 
@@ -195,22 +203,30 @@ def _run(
     begins = np.zeros(slots, np.bool_)
     behavior.begin_episodes(np.ones(slots, np.bool_))
     returns, lengths = [0.0] * episodes, [0] * episodes
+    columns = {name: [0.0] * episodes for name in world.columns}
+    column_sums = {name: np.zeros(slots) for name in world.columns}
     observations = world.reset()
     while current.min() < episodes:
         observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
         behavior.begin_episodes(begins)
         sums += rewards
         steps += ~begins
+        for name, latest in world.columns.items():
+            column_sums[name] += np.where(begins, 0.0, latest)
         begins = terminateds | truncateds
         for slot in begins.nonzero()[0]:
             if current[slot] < episodes:
                 returns[current[slot]], lengths[current[slot]] = float(sums[slot]), int(steps[slot])
+                for name, own in column_sums.items():
+                    columns[name][current[slot]] = float(own[slot])
             current[slot] += slots
             sums[slot], steps[slot] = 0.0, 0
+            for own in column_sums.values():
+                own[slot] = 0.0
         endless = (steps > LONGEST_EPISODE) & (current < episodes)
         if endless.any():
             raise EnvError(
                 f"env {env_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
                 "set max_episode_steps of the env"
             )
-    return EvaluationResult(returns, lengths)
+    return EvaluationResult(returns, lengths, columns=columns)

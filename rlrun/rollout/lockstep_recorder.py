@@ -57,7 +57,7 @@ class LockstepRecorder:
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
         self._starts = np.ones(env.num_envs, np.bool_)
-        self._sums = EpisodeSums(env.num_envs)
+        self._sums = EpisodeSums(env.num_envs, env.columns)
         self._actions = ActionLog()
         self._filled = np.ones((length, env.num_envs), np.bool_)
 
@@ -95,6 +95,8 @@ class LockstepRecorder:
         batch = self._behavior.allocate_fragment(length, slots)
         rewards = np.empty((length, slots))
         terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
+        columns = {name: np.empty((length, slots)) for name in self._env.columns}
+        read = [(columns[name], latest) for name, latest in self._env.columns.items()]
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
         observations = self._observations
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
@@ -104,6 +106,8 @@ class LockstepRecorder:
             actions = act(observations, own_noise[t], batch, t, starts)
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
             record_row(recorded, t + 1, observations)
+            for column, latest in read:
+                column[t] = latest
             # The row behind an end holds the episode's final observation, the one behind that a first one.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
@@ -117,11 +121,13 @@ class LockstepRecorder:
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         self._just_ended = ends[-1].copy()
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
+        columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
+        batch.update({name: column.astype(np.float32) for name, column in columns.items()})
         self._log(batch["actions"])
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
-            episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos),
+            episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
             env_steps=int(np.count_nonzero(valid)),
         )
 
@@ -164,6 +170,7 @@ class LockstepRecorder:
                 "hash": observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], self._observations)),
                 "episode_return": float(self._sums.returns[slot]),
                 "episode_length": int(self._sums.lengths[slot]),
+                "episode_columns": {name: float(sums[slot]) for name, sums in self._sums.columns.items()},
                 "just_ended": bool(self._just_ended[slot]),
                 "starts": bool(self._starts[slot]),
                 "actions": actions[slot],
@@ -205,6 +212,9 @@ class LockstepRecorder:
         kept = np.array(exact)
         self._sums.returns = np.where(kept, [float(slot["episode_return"]) for slot in slots], 0.0)
         self._sums.lengths = np.where(kept, [as_count(slot["episode_length"]) for slot in slots], 0)
+        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
+            earlier = [float(slot.get("episode_columns", {}).get(name, 0.0)) for slot in slots]
+            sums[:] = np.where(kept, earlier, 0.0)
         self._just_ended = np.array([slot["just_ended"] for slot in slots], np.bool_) & kept
         self._starts = np.array([slot["starts"] for slot in slots], np.bool_) | ~kept
         self._actions.load(actions)

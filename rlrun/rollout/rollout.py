@@ -24,12 +24,14 @@ class Episode:
         length: Its steps.
         info: Numbers in the info of its last step, by name.
         agent: Whose it was; "" of an env with one agent, and of a world as a whole.
+        columns: Sums of the columns that the env's config names, by name.
     """
 
     episode_return: float
     length: int
     info: dict[str, float] = field(default_factory=dict)
     agent: str = ""
+    columns: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ EVALUATION_METRICS = (
 )
 """What an evaluation reports."""
 
+EVALUATION_COLUMNS = Metric(
+    "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
+)
+"""What it reports besides, of an env whose config names columns."""
+
 _ENDINGS = {
     "win_rate": "won",
     "draw_rate": "drawn",

@@ -9,7 +9,13 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
 from rlrun.metric import Metric
-from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_METRICS, ExpectConfig, policy_evaluation_metrics
+from rlrun.spec.experiment import (
+    AGAINST_METRICS,
+    EVALUATION_COLUMNS,
+    EVALUATION_METRICS,
+    ExpectConfig,
+    policy_evaluation_metrics,
+)
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.any_env import env_model
@@ -38,6 +44,8 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
     measured = list(EVALUATION_METRICS)
     if in_world:
         measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS]
+    else:
+        measured.append(EVALUATION_COLUMNS)
     return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 

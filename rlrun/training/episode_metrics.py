@@ -40,20 +40,24 @@ class EpisodeMetrics:
         names = dict.fromkeys(name for episode in self._last for name in episode.info)
         for name in names:
             result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
+        for name in dict.fromkeys(name for episode in self._last for name in episode.columns):
+            sums = [episode.columns[name] for episode in self._last if name in episode.columns]
+            result[f"episode_columns/{name}_mean"] = _mean(sums)
         return result
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint keeps."""
         return {
             "episodes": self.episodes,
-            "last": [[episode.episode_return, episode.length, episode.info] for episode in self._last],
+            "last": [[episode.episode_return, episode.length, episode.info, episode.columns] for episode in self._last],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
-        self._last.extend(Episode(float(total), int(length), dict(info)) for total, length, info in state["last"])
+        for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
+            self._last.append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
         self.result()  # raises where an info is no number
 
 

@@ -19,6 +19,7 @@ EPISODE_METRICS = (
     Metric("episode_return_min", "", "Lowest raw return among them"),
     Metric("episode_return_max", "", "Highest raw return among them"),
     Metric("episode_len_mean", "env steps", "Mean length of the last 100 finished episodes"),
+    Metric("episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the last 100 episodes"),
     Metric("info/<name>", "", "Mean of a number in the info of an episode's last step, over the last 100 episodes"),
 )
 """What is reported of finished episodes."""

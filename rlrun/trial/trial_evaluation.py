@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
 from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, EvaluationConfig, TrialSpec
@@ -30,7 +31,8 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     if evaluation is None:
         return {}
     if training.iteration % evaluation.every and not is_last:
-        names = [f"{EVALUATION}{name}" for name in (*EVALUATION_KEYS, *map(_of_policy, _policies(training)))]
+        keys = (*EVALUATION_KEYS, *map(_of_policy, _policies(training)), *_column_keys(evaluation.env or training.env))
+        names = [f"{EVALUATION}{name}" for name in keys]
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
         return {**dict.fromkeys(names), "time/evaluation_s": 0.0}
@@ -42,7 +44,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         env=evaluation.env,
     )
     values: tuple[float | None, ...] = (found.mean, found.std, found.min, found.max, found.len_mean)
-    measured = dict(zip(EVALUATION_KEYS, values, strict=True))
+    measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
     for policy in _policies(training):
         own = found.policies[policy]
         measured[_of_policy(policy)] = own.mean if own.returns else None
@@ -78,6 +80,11 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
 def _policies(training: Training) -> tuple[str, ...]:
     """Returns the policies that are reported one by one: those of a world."""
     return tuple(training.policies.algorithms) if isinstance(training.env, WorldConfig) else ()
+
+
+def _column_keys(env: EnvConfig | WorldConfig) -> tuple[str, ...]:
+    """Returns what is reported of the columns that an env's config names."""
+    return () if isinstance(env, WorldConfig) else tuple(f"episode_columns/{name}_mean" for name in env.columns)
 
 
 def _of_policy(policy: str) -> str:

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
+from rlrun.metric import Metric
+from rlrun.policy.reward_streams import RewardStream
 
 
 class ComputeAdvantages(Operator):
-    """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438)."""
+    """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
-    def __init__(self, gamma: float, gae_lambda: float) -> None:
-        self.gamma = gamma
-        self.gae_lambda = gae_lambda
+    Those of a further stream of rewards get its name in front. Where a stream is not episodic, what follows an
+    episode's last step is the first of the slot's next one; at a fragment's end, the value of the observation there.
+    """
+
+    def __init__(self, gamma: float, gae_lambda: float, stream: RewardStream | None = None) -> None:
+        self.stream = stream or RewardStream("", "rewards", gamma, gae_lambda)
+
+    @classmethod
+    def of(cls, stream: RewardStream) -> ComputeAdvantages:
+        """Returns the operator for a further stream of rewards."""
+        return cls(stream.gamma, stream.gae_lambda, stream)
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"gamma": self.gamma, "gae_lambda": self.gae_lambda}
+        stream = self.stream
+        own = {"stream": stream.name, "is_episodic": stream.is_episodic} if stream.name else {}
+        return {**own, "gamma": stream.gamma, "gae_lambda": stream.gae_lambda}
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """The value loss of a further stream, which the loss measures."""
+        name = self.stream.name
+        meaning = f"Mean squared error of the values of the {name} stream"
+        return (Metric(f"learner/{name}_value_loss", "", meaning),) if name else ()
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with two columns more."""
-        rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
+        stream, terminateds, truncateds = self.stream, item["terminateds"], item["truncateds"]
+        if not stream.is_episodic:  # no end: rows of final observations are empty
+            terminateds = truncateds = np.zeros_like(terminateds)
+        rows = Packing(item["valid"], terminateds, truncateds)
         advantages, targets = gae(
-            rows.pack(item["rewards"]),
-            rows.pack(item["values"]),
-            rows.pack(item["terminateds"]),
+            rows.pack(item[stream.rewards]),
+            rows.pack(item[stream.column("values")]),
+            rows.pack(terminateds),
             rows.truncateds,
-            self.gamma,
-            self.gae_lambda,
+            stream.gamma,
+            stream.gae_lambda,
         )
-        return SampleBatch(item, advantages=rows.unpack(advantages), value_targets=rows.unpack(targets))
+        found = {"advantages": rows.unpack(advantages), "value_targets": rows.unpack(targets)}
+        return SampleBatch(item, **{stream.column(name): column for name, column in found.items()})
+
+
+class WeightAdvantages(Operator):
+    """Replaces `advantages` by a weighted sum of columns of advantages."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = dict(weights)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return dict(self.weights)
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the fragment with that sum."""
+        parts = [np.float32(weight) * item[column] for column, weight in self.weights.items()]
+        return SampleBatch(item, advantages=sum(parts[1:], parts[0]))
 
 
 class Standardize(Operator):

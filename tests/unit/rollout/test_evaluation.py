@@ -130,3 +130,18 @@ def test_a_result_is_plain_data() -> None:
         "returns": [1.0, 3.0],
         "lengths": [10, 20],
     }
+
+
+class AlwaysChanges(RemembersNothing):
+    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+        return np.ones(len(observations), np.int64)
+
+
+def test_sums_of_the_columns_are_told_of_each_episode() -> None:
+    two_lanes = EnvConfig(id="rlrun.envs.two_lanes:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
+    result = evaluate(AlwaysChanges(), two_lanes, 5, seed=0, num_envs=2)
+    # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
+    assert result.columns == {"cost": [pytest.approx(1.2)] * 5}
+    assert result.column_means == {"episode_columns/cost_mean": pytest.approx(1.2)}
+    assert result.to_dict()["columns"] == result.columns
+    assert "columns" not in EvaluationResult([0.0], [1]).to_dict()

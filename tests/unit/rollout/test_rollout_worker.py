@@ -320,3 +320,32 @@ def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+TWO_LANES = EnvConfig(id="rlrun.envs.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
+
+
+def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():
+    batch = worker_for(TWO_LANES, num_envs=2, length=11).sample().batches["default"]
+    assert batch["cost"].dtype == np.float32
+    assert batch["cost"].shape == (11, 2)
+    fast = batch["obs"][1:, :, -2] == 1.0
+    busy = batch["obs"][:-1, :, :5].argmax(-1) % 2 == 1
+    expected = np.where(fast & batch["valid"], np.where(busy, 1.0, 0.2), 0.0)
+    np.testing.assert_allclose(batch["cost"], expected, rtol=1e-6)
+    assert expected.any()
+    assert not batch["valid"].all()
+
+
+def test_episodes_tell_the_sum_of_a_column_over_fragments_and_a_resume():
+    worker = worker_for(TWO_LANES, num_envs=2, length=3)
+    fragments = [worker.sample() for _ in range(4)]
+    resumed = worker_for(TWO_LANES, num_envs=2, length=3)
+    resumed.load_state(worker.state())
+    fragments += [resumed.sample() for _ in range(6)]
+    cost = np.concatenate([fragment.batches["default"]["cost"] for fragment in fragments])
+    told = [episode.columns["cost"] for fragment in fragments for episode in fragment.episodes]
+    assert len(told) == 12  # an episode takes four rows of steps and one of its final observation
+    sums = [cost[first : first + 4, slot].sum() for first in range(0, 30, 5) for slot in range(2)]
+    np.testing.assert_allclose(told, sums, rtol=1e-6)
+    assert sum(sums) > 0

@@ -1,0 +1,42 @@
+"""Numbers in the infos of single environments' steps, kept as columns of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.envs.spaces import Misfit
+
+Step = Callable[[Any], Any]
+"""An env's method `step`."""
+
+
+def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:
+    """Returns an env slot's step function that keeps numbers of each info.
+
+    Args:
+        env_step: The env's own.
+        columns: Where they are kept, by their names in the info, each [B].
+        slot: The env slot.
+
+    Raises:
+        Misfit: By the function returned, if an info lacks one of them, or it is no finite number.
+    """
+    kept = list(columns.items())
+
+    def step(action: Any) -> Any:
+        result = env_step(action)
+        *_, info = result
+        for name, column in kept:
+            number = info.get(name)
+            if not isinstance(number, int | float | np.number | np.bool_) or not math.isfinite(number):
+                found = repr(number) if name in info else f"there is none; the info has {sorted(map(str, info))}"
+                raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
+            column[slot] = number
+        return result
+
+    return step

@@ -1,0 +1,69 @@
+"""Lagrangian of a constrained problem: advantages of rewards less those of costs, and the multiplier between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import StatefulOperator
+from rlrun.metric import Metric
+
+
+class LagrangianAdvantages(StatefulOperator):
+    """Replaces `advantages` A by (A - m * C) / (1 + m), with the advantages C of costs and the multiplier m.
+
+    The multiplier rises while an episode costs more than the limit, and falls to no less than 0 while it costs less:
+    m' = max(0, m + rate * (J - limit)). J is what was paid since the last change by the episodes that ended since then;
+    a batch in which none ends waits for the next.
+
+    Args:
+        column: Column of the costs.
+        limit: What an episode may cost on average.
+        rate: Step of the multiplier per unit of cost.
+
+    Source:
+        Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019, section 5; the
+        divisor is that of Stooke et al., arXiv:2007.03964, section 6.
+    """
+
+    def __init__(self, column: str, limit: float, rate: float) -> None:
+        self.column = column
+        self.limit = limit
+        self.rate = rate
+        self.multiplier = 0.0
+        self._paid = 0.0
+        self._ended = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"column": self.column, "limit": self.limit, "rate": self.rate}
+
+    declared_metrics = (Metric("lagrange_multiplier", "", "Weight of the costs' advantages beside those of rewards"),)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the present multiplier."""
+        return {"lagrange_multiplier": self.multiplier}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with the Lagrangian's advantages, after the multiplier's step."""
+        valid = item["valid"]
+        self._paid += float(item[self.column].sum(where=valid, dtype=np.float64))
+        self._ended += int(np.count_nonzero((item["terminateds"] | item["truncateds"]) & valid))
+        if self._ended:
+            excess = self._paid / self._ended - self.limit
+            self.multiplier = max(0.0, self.multiplier + self.rate * excess)
+            self._paid, self._ended = 0.0, 0
+        multiplier = np.float32(self.multiplier)
+        advantages = (item["advantages"] - multiplier * item["cost_advantages"]) / (1 + multiplier)
+        return SampleBatch(item, advantages=advantages)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the multiplier, and what waits for its next step."""
+        return {"multiplier": self.multiplier, "paid": self._paid, "ended": self._ended}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self.multiplier = float(state["multiplier"])
+        self._paid, self._ended = float(state["paid"]), int(state["ended"])

@@ -1,0 +1,135 @@
+"""Intrinsic rewards: from what a policy's networks say of a step to numbers of the size of rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.moments import Moments
+from rlrun.functional.returns import Floats, forward_discounted_sums
+from rlrun.functional.seeding import generator
+from rlrun.metric import Metric
+from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.policy.observation_filter import ObservationFilter
+from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, CURIOSITY_WEIGHTS, INTRINSIC_REWARDS
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.policy.curiosity import CuriousPolicy
+    from rlrun.policy.curiosity_config import CuriosityConfig
+
+CLIP = 5.0
+"""Bound of a normalised number that curiosity's networks see."""
+
+
+class IntrinsicRewards(StatefulOperator):
+    """Adds `intrinsic_rewards` [T, B], and what curiosity's networks learn from; works on pairs of worker and fragment.
+
+    Observations are normalised by the running moments of all that were reached so far, and clipped to 5 on either side.
+    Rewards are divided by the running standard deviation of their discounted returns, which no episode's end cuts off;
+    each env slot of each worker has a running return of its own. Rows without a step count nowhere.
+
+    Args:
+        trainee: Whose policy has curiosity's networks.
+        config: What is new, and the discount.
+
+    Source:
+        Burda et al., arXiv:1810.12894, sections 2.3 and 2.4.
+    """
+
+    def __init__(self, trainee: Trainee, config: CuriosityConfig) -> None:
+        self.trainee = trainee
+        self.config = config
+        self._moments: dict[str, Moments] = {}
+        self._returns = Moments.empty(())
+        self._running: dict[int | None, Floats] = {}
+        self._fragments = 0
+        self._rewards = Moments.empty(())
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"kind": self.config.kind, "gamma": self.config.gamma}
+
+    @property
+    def declared_metrics(self) -> tuple[Metric, ...]:
+        """The intrinsic rewards, and what the loss measures of the networks behind them."""
+        mean = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration")
+        if self.config.kind == "re3":
+            return (mean,)
+        return mean, Metric("learner/novelty_loss", "", "Loss of the networks that learn what was seen")
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the mean of the intrinsic rewards since the last call."""
+        seen, self._rewards = self._rewards, Moments.empty(())
+        return {"intrinsic_reward_mean": float(seen.mean)} if seen.count else {}
+
+    def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:
+        """Returns the fragment with these columns."""
+        from rlrun.policy.curiosity import intrinsic_rewards
+
+        worker, batch = item
+        policy = cast("CuriousPolicy", self.trainee.policy)
+        learned = self._with_inputs(batch, policy)
+        valid = batch["valid"]
+        inputs = SampleBatch({name: learned[name] for name in ("valid", "actions", *policy.novelty.columns)})
+        rows = inputs.zero_invalid().rows(1)
+        found = self.trainee.learner.evaluate(intrinsic_rewards, rows).reshape(valid.shape)
+        learned[INTRINSIC_REWARDS] = self._scaled(worker, np.where(valid, found, 0.0), batch)
+        if policy.novelty.learns:
+            share = self.config.predictor_share
+            draws = generator(self.trainee.seed, "curiosity", self._fragments)
+            learned[CURIOSITY_WEIGHTS] = (draws.random(valid.shape) < share).astype(np.float32) / np.float32(share)
+        self._fragments += 1
+        return learned
+
+    def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
+        """Returns a fragment with the observations that the networks read, normalised by moments up to them."""
+        seen = _without_mask(batch["obs"], policy.leaves)
+        behind = map_tree(lambda leaf: leaf[1:], seen)
+        own_filter = ObservationFilter(policy.novelty_leaves, clip=CLIP)
+        for name, delta in own_filter.moments(behind, batch["valid"]).items():
+            self._moments[name] = self._moments.get(name, Moments.empty(delta.mean.shape)).merged(delta)
+        own_filter.load(self._moments)
+        inputs = {CURIOSITY_NEXT_OBS: behind, CURIOSITY_OBS: map_tree(lambda leaf: leaf[:-1], seen)}
+        return SampleBatch(batch, **{name: own_filter(inputs[name]) for name in policy.novelty.columns})
+
+    def _scaled(self, worker: int | None, rewards: Floats, batch: SampleBatch) -> Floats:
+        """Returns rewards divided by the running standard deviation of their returns, [T, B]."""
+        valid = batch["valid"]
+        start = self._running.get(worker, np.zeros(valid.shape[1]))
+        sums = forward_discounted_sums(
+            rewards.astype(np.float64), np.zeros_like(valid), valid, self.config.gamma, start
+        )
+        self._running[worker] = sums[-1].copy()
+        self._returns = self._returns.merged(Moments.of(sums[valid], 1))
+        scaled: Floats = (rewards / np.sqrt(self._returns.variance + 1e-8)).astype(np.float32)
+        self._rewards = self._rewards.merged(Moments.of(scaled[valid], 1))
+        return scaled
+
+    def state(self) -> dict[str, Any]:
+        """Returns the moments, the running returns, and how many fragments there were."""
+        return {
+            "observations": {name: moments.state() for name, moments in self._moments.items()},
+            "returns": self._returns.state(),
+            "running": [[worker, sums] for worker, sums in self._running.items()],
+            "fragments": self._fragments,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._moments = {name: Moments.from_state(moments) for name, moments in state["observations"].items()}
+        self._returns = Moments.from_state(state["returns"])
+        self._running = {worker: np.asarray(sums, np.float64) for worker, sums in state["running"]}
+        self._fragments = int(state["fragments"])
+
+
+def _without_mask(observations: Any, leaves: ObservationTree) -> Any:
+    """Returns the parts of observations that networks see."""
+    if not is_masked(leaves):
+        return observations
+    return {key: part for key, part in observations.items() if key != ACTION_MASK}

@@ -1,0 +1,307 @@
+"""Actor-critic policies with networks that say how new an observation is (torch).
+
+The networks see observations that are normalised by running moments of their own. The policy's module holds them beside
+the actor-critic, so that one loss and one optimizer move both; a random network that nobody descends stands apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, Tower, network_spec
+from rlrun.nn.observation_leaves import ObservationLeaf, encoded_leaves, observation_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_spaces.action_space import Distribution
+from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.policy.action_spaces.make import AnyActions
+from rlrun.policy.actor_critic import ActorCriticOutputs, ActorCriticPolicy
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.curiosity_config import CuriosityConfig
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
+
+LEARNED = "networks."
+"""What the names of all parameters that are descended begin with."""
+
+FIXED = "fixed."
+"""What the names of those that stay as they are begin with."""
+
+ACTOR_CRITIC = f"{LEARNED}actor_critic."
+"""What the names of the actor-critic's own begin with."""
+
+Views = Mapping[str, Tensor]
+
+
+class Novelty:
+    """How new steps are, by networks of which some may learn.
+
+    Attributes:
+        columns: Columns of the batch that it reads besides actions.
+        learns: Whether it has something to learn.
+        networks: Its networks by their names in the policy.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (CURIOSITY_NEXT_OBS,)
+    learns: ClassVar[bool] = True
+    networks: dict[str, NetworkModule]
+
+    def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
+        """Makes the networks.
+
+        Args:
+            leaves: The tree of `ObservationLeaf` of what they see.
+            actions: The action space.
+            config: The settings.
+            model: Layers of each network.
+        """
+        raise NotImplementedError
+
+    def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns intrinsic rewards, in any scale, [S, L]."""
+        raise NotImplementedError
+
+    def losses(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns the losses of what learns, step by step, [S, L]."""
+        raise NotImplementedError
+
+    def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
+        """Returns what one of the networks puts out, [S, L, K]."""
+        heads, _ = TorchNetwork(self.networks[name], prefix=f"{name}.")(views, inputs)
+        return heads["features"]
+
+
+class RandomNetworkDistillation(Novelty):
+    """The error of a network that learns what a random one makes of the observation behind a step.
+
+    Source:
+        Burda et al., "Exploration by random network distillation", arXiv:1810.12894, section 2.2.
+    """
+
+    def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
+        self.networks = {
+            f"{LEARNED}predictor": _network(leaves, config.features, model),
+            f"{FIXED}target": _network(leaves, config.features, model),
+        }
+
+    def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns the mean squared errors of the features, [S, L]."""
+        seen = {"obs": batch[CURIOSITY_NEXT_OBS]}
+        target = self.run(f"{FIXED}target", views, seen).detach()
+        return (self.run(f"{LEARNED}predictor", views, seen) - target).square().mean(-1)
+
+    def losses(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns the same: what is new is learned."""
+        return self.rewards(views, batch)
+
+
+class IntrinsicCuriosityModule(Novelty):
+    """The error of a model that foresees features of the observation behind a step.
+
+    Features are those from which an inverse model tells the action that led from one observation to the next.
+
+    Source:
+        Pathak et al., "Curiosity-driven exploration by self-supervised prediction", arXiv:1705.05363, eqs. 2 to 7.
+    """
+
+    columns = (CURIOSITY_OBS, CURIOSITY_NEXT_OBS)
+
+    def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
+        if not isinstance(actions, DiscreteActions | GaussianBoxActions):
+            raise UsageError("curiosity.kind icm is for Discrete and Box actions; take rnd")
+        self.actions = actions
+        self.forward_weight = config.forward_weight
+        width = config.features
+        features = ObservationLeaf("vector", (width,))
+        self.num_actions = actions.num_outputs if isinstance(actions, DiscreteActions) else actions.size
+        acted = (("actions", self.num_actions),)
+        self.networks = {
+            f"{LEARNED}features": _network(leaves, width, model),
+            f"{LEARNED}forward_model": _network(features, width, model, acted),
+            f"{LEARNED}inverse_model": _network({"now": features, "next": features}, self.num_actions, model),
+        }
+
+    def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns half the mean squared errors of the forward model (eq. 6), [S, L]."""
+        return self._forward_errors(views, batch, *self._features(views, batch))
+
+    def losses(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns the weighted sum of both models' losses (eq. 7), [S, L]."""
+        now, behind = self._features(views, batch)
+        forward = self._forward_errors(views, batch, now, behind)
+        told = self.run(f"{LEARNED}inverse_model", views, {"obs": {"now": now, "next": behind}})
+        if isinstance(self.actions, DiscreteActions):
+            inverse = -Categorical(told).log_prob(batch["actions"])
+        else:
+            inverse = 0.5 * (told - batch["actions"]).square().mean(-1)
+        return (1 - self.forward_weight) * inverse + self.forward_weight * forward
+
+    def _features(self, views: Views, batch: SampleBatch) -> tuple[Tensor, Tensor]:
+        name = f"{LEARNED}features"
+        now, behind = (self.run(name, views, {"obs": batch[column]}) for column in self.columns)
+        return now, behind
+
+    def _forward_errors(self, views: Views, batch: SampleBatch, now: Tensor, behind: Tensor) -> Tensor:
+        acted = batch["actions"]
+        if isinstance(self.actions, DiscreteActions):
+            acted = now.new_zeros((*acted.shape, self.num_actions)).scatter(-1, acted.unsqueeze(-1), 1.0)
+        foreseen = self.run(f"{LEARNED}forward_model", views, {"obs": now, "actions": acted})
+        return 0.5 * (foreseen - behind).square().mean(-1)
+
+
+class StateEntropy(Novelty):
+    """How far an observation is from its nearest neighbours in the fragment, seen through a random network.
+
+    Source:
+        Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430, eq. 4.
+    """
+
+    learns = False
+
+    def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
+        self.num_neighbours = config.num_neighbours
+        self.networks = {f"{FIXED}encoder": _network(leaves, config.features, model)}
+
+    def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
+        """Returns log(1 + distance to the k-th nearest), [S, L]; rows without a step are nobody's neighbours."""
+        features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
+        valid = batch["valid"].flatten()
+        distances = torch.cdist(features, features).masked_fill(~valid, torch.inf)
+        nearest = distances.topk(min(self.num_neighbours + 1, len(features)), largest=False).values[:, -1]
+        return nearest.masked_fill(nearest.isinf(), 0.0).log1p().view(batch["valid"].shape)
+
+
+KINDS: dict[str, type[Novelty]] = {
+    "rnd": RandomNetworkDistillation,
+    "icm": IntrinsicCuriosityModule,
+    "re3": StateEntropy,
+}
+"""What says how new steps are, by the setting's name."""
+
+
+def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple[str, int], ...] = ()) -> NetworkModule:
+    return NetworkModule(network_spec(leaves, model, Tower((Head("features", "features", outputs),)), vectors=vectors))
+
+
+class CuriousOutputs:
+    """What a loss of a curious policy is a function of: an actor-critic's pass, which runs if asked for, and novelty.
+
+    Args:
+        policy: The policy.
+        views: Its parameters by name.
+        batch: Columns [S, L, ...].
+    """
+
+    def __init__(self, policy: CuriousPolicy, views: Views, batch: SampleBatch) -> None:
+        self._policy = policy
+        self._views = views
+        self._batch = batch
+
+    @cached_property
+    def _actor_critic(self) -> ActorCriticOutputs:
+        own = {name.removeprefix(ACTOR_CRITIC): v for name, v in self._views.items() if name.startswith(ACTOR_CRITIC)}
+        return self._policy.actor_critic.outputs(own, self._batch)
+
+    @property
+    def distribution(self) -> Distribution:
+        """Over actions, [S, L]."""
+        return self._actor_critic.distribution
+
+    @property
+    def values(self) -> Tensor:
+        """Estimated returns, [S, L]."""
+        return self._actor_critic.values
+
+    @property
+    def further_values(self) -> Mapping[str, Tensor]:
+        """Estimated returns of further streams of rewards by name, [S, L]."""
+        return self._actor_critic.further_values
+
+    def intrinsic_rewards(self) -> Tensor:
+        """Returns intrinsic rewards, in any scale, [S, L]."""
+        return self._policy.novelty.rewards(self._views, self._batch)
+
+    def novelty_losses(self) -> Tensor:
+        """Returns the losses of what learns to know what was seen, [S, L]."""
+        return self._policy.novelty.losses(self._views, self._batch)
+
+
+def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
+    """Returns the intrinsic rewards of steps [S, L], for `Learner.evaluate`."""
+    return outputs.intrinsic_rewards()
+
+
+class CuriousPolicy(Policy):
+    """An actor-critic, which acts as it would alone, and networks that say how new a step is.
+
+    Args:
+        actor_critic: The actor-critic, with a value of intrinsic rewards.
+        observation_space: Of what is observed.
+        config: What is new.
+        seed: Seed of the first parameters of its own networks.
+
+    Attributes:
+        novelty_leaves: The parts of an observation as its own networks see them, a tree of `ObservationLeaf`.
+    """
+
+    def __init__(
+        self,
+        actor_critic: ActorCriticPolicy,
+        observation_space: gymnasium.Space[Any],
+        config: CuriosityConfig,
+        seed: int,
+    ) -> None:
+        model = actor_critic.model
+        self.actor_critic = actor_critic
+        self.leaves = actor_critic.leaves
+        self.novelty_leaves = encoded_leaves(observation_leaves(observation_space, model.observations, normalize=True))
+        own = ModelConfig(hiddens=config.hiddens, activation="relu", conv=model.conv)
+        with seeded(seed):
+            self.novelty = KINDS[config.kind](self.novelty_leaves, actor_critic.action_space, config, own)
+        for network in self.novelty.networks.values():
+            seed += 1
+            initialize([network], network, orthogonal=True, seed=seed)
+        self.module: nn.Module = _CuriousNets(actor_critic.module, self.novelty.networks)
+        self.parameters = FlatParameters(self.module)
+
+    @property
+    def acting_range(self) -> tuple[int, int]:
+        """Where the actor-critic lies in the flat vector, as (offset, size)."""
+        return self.parameters.range_under(ACTOR_CRITIC)
+
+    @property
+    def descended(self) -> str:
+        """What the names of the parameters begin with that losses descend."""
+        return LEARNED
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> CuriousOutputs:
+        """Returns what runs the networks on rows [S, L, ...]."""
+        return CuriousOutputs(self, views, batch)
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, that of the actor-critic."""
+        return self.actor_critic.behavior()
+
+
+class _CuriousNets(nn.Module):
+    """An actor-critic and the networks of a novelty, by the names that these have in the policy."""
+
+    def __init__(self, actor_critic: nn.Module, novelty: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        learned = {n.removeprefix(LEARNED): network for n, network in novelty.items() if n.startswith(LEARNED)}
+        fixed = {n.removeprefix(FIXED): network for n, network in novelty.items() if n.startswith(FIXED)}
+        self.networks = nn.ModuleDict({"actor_critic": actor_critic, **learned})
+        self.fixed = nn.ModuleDict(fixed)

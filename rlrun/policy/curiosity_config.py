@@ -1,0 +1,37 @@
+"""What a spec says of curiosity: rewards for what is new, beside those of the env."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from annotated_types import Gt, Le
+
+from rlrun.config import ConfigModel, Fraction, NonNegativeFloat, PositiveInt
+
+CuriosityKind = Literal["rnd", "icm", "re3"]
+
+
+class CuriosityConfig(ConfigModel):
+    """Intrinsic rewards, which go on behind an episode's end and have a value of their own."""
+
+    kind: CuriosityKind = "rnd"
+    """What is new: an observation of which a network does not know yet what a random one makes (`rnd`); a step whose
+    outcome a model does not foresee (`icm`); an observation far from the others of its fragment (`re3`)."""
+    intrinsic_coeff: NonNegativeFloat = 1.0
+    """Weight of the advantages of intrinsic rewards."""
+    extrinsic_coeff: NonNegativeFloat = 2.0
+    """Weight of the advantages of the env's own rewards."""
+    gamma: Fraction = 0.99
+    """Discount of future intrinsic rewards."""
+    gae_lambda: Fraction = 0.95
+    """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
+    hiddens: tuple[PositiveInt, ...] = (64, 64)
+    """Widths of the dense layers of each of its networks."""
+    features: PositiveInt = 64
+    """Numbers that they make of an observation."""
+    predictor_share: Annotated[float, Gt(0), Le(1)] = 0.25
+    """Of `rnd` and `icm`: the part of the steps, drawn anew for each fragment, that their networks learn from."""
+    forward_weight: Fraction = 0.2
+    """Of `icm`: the weight of the forward model's loss beside the inverse model's (eq. 7's beta)."""
+    num_neighbours: PositiveInt = 3
+    """Of `re3`: the distance to which of the nearest observations counts (eq. 4's k)."""

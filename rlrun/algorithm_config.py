@@ -144,6 +144,11 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
         return bool(self.num_workers or self.num_learners)
 
     @property
+    def env_columns(self) -> tuple[str, ...]:
+        """Columns that it learns from besides rewards, which `env.columns` must name; none by default."""
+        return ()
+
+    @property
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step, for the choice of whether compiling pays."""
         return 1 / self.env_steps_per_update

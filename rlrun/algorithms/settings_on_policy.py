@@ -56,6 +56,11 @@ class OnPolicyConfig(AlgorithmConfig):
             streams.append(RewardStream(COST, bound.column, bound.gamma, bound.gae_lambda))
         return tuple(streams)
 
+    @property
+    def env_columns(self) -> tuple[str, ...]:
+        """Columns that it learns from besides rewards: the cost that is bounded."""
+        return () if self.constraint is None else (self.constraint.column,)
+
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
         """Whether a setting decides which parameters and statistics there are."""

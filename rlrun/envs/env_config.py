@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -109,6 +110,12 @@ class EnvConfig(ConfigModel):
                     f"columns: a batch has a column {name!r} already; call the number in the info otherwise"
                 )
         return self
+
+    def lacks(self, names: Iterable[str]) -> str:
+        """Says which columns are learned from that it does not name; "" if it names all of them."""
+        if missing := [name for name in names if name not in self.columns]:
+            return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
+        return ""
 
     def in_evaluation(self) -> EnvConfig:
         """Returns the environment that a policy is judged in: with `evaluation_kwargs` on top of `kwargs`."""

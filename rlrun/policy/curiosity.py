@@ -155,7 +155,8 @@ class IntrinsicCuriosityModule(Novelty):
     def _forward_errors(self, views: Views, batch: SampleBatch, now: Tensor, behind: Tensor) -> Tensor:
         acted = batch["actions"]
         if isinstance(self.actions, DiscreteActions):
-            acted = now.new_zeros((*acted.shape, self.num_actions)).scatter(-1, acted.unsqueeze(-1), 1.0)
+            # A sum of ones in place of arange: it takes type and device along.
+            acted = (acted.unsqueeze(-1) == now.new_ones(self.num_actions).cumsum(0) - 1).float()
         foreseen = self.run(f"{LEARNED}forward_model", views, {"obs": now, "actions": acted})
         return 0.5 * (foreseen - behind).square().mean(-1)
 

@@ -82,6 +82,8 @@ def assemble(
         )
     algorithm = policies.first
     config = algorithm.config
+    if not for_plan and (lacks := env.lacks(config.env_columns)):  # what is printed does not depend on the env
+        raise UsageError(f"env {env.id}: {lacks}")
     making = _Making(algorithm, AlgorithmLearnerFactory(algorithm, env, seed, update_executor), announce)
     behaviors = {} if for_plan else {DEFAULT_POLICY: making.start_learner().policy.behavior()}
     worker = WorkerConfig(

@@ -26,10 +26,17 @@ SEQUENCES = {
     "replay": {"burn_in": 2, "length": 3, "stride": 1},
 }
 SMALL = {"hiddens": [16], "core_width": 8}
+CURIOUS = {"hiddens": [16], "features": 8}
 
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
     "ppo with a Gaussian": ("ppo", "Pendulum-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
+    "ppo with rnd": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "curiosity": CURIOUS}),
+    "ppo with icm": (
+        "ppo",
+        "CartPole-v1",
+        {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "curiosity": {**CURIOUS, "kind": "icm"}},
+    ),
     "a2c": ("a2c", "CartPole-v1", {"num_envs_per_worker": 4, "min_env_steps_per_iteration": 400}),
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),

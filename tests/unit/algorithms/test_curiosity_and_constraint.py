@@ -1,0 +1,143 @@
+"""Curiosity and constraints of on-policy algorithms: resumes to the last bit, refusals, and what they reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import rlrun
+from rlrun.algorithm import Algorithm
+from rlrun.envs.two_lanes import TwoLanes
+from rlrun.errors import SpecError, UsageError
+from rlrun.python_api import TrainedAlgorithm
+from rlrun.registry import algorithm_class
+from rlrun.spec.load import load_experiments
+
+LANES = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
+SMALL = {
+    "num_envs_per_worker": 4,
+    "train_batch_size": 128,
+    "model": {"hiddens": [8]},
+    "min_env_steps_per_iteration": 200,
+}
+CURIOUS = {"hiddens": [8], "features": 4}
+BOUND = {"column": "cost", "limit": 0.5}
+CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+    "ppo rnd": (rlrun.PPO, {"num_epochs": 2, "curiosity": CURIOUS}),
+    "ppo icm, bounded": (rlrun.PPO, {"num_epochs": 2, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
+    "ppo rnd, recurrent and bounded": (
+        rlrun.PPO,
+        {
+            "num_epochs": 2,
+            "curiosity": CURIOUS,
+            "constraint": BOUND,
+            "model": {"hiddens": [8], "core": "gru", "core_width": 8},
+        },
+    ),
+    "a2c re3": (rlrun.A2C, {"train_batch_size": 80, "curiosity": {**CURIOUS, "kind": "re3"}}),
+    "a2c bounded": (rlrun.A2C, {"train_batch_size": 80, "constraint": BOUND}),
+}
+
+
+def made(name: str) -> TrainedAlgorithm:
+    family, settings = CASES[name]
+    return family(LANES, {**SMALL, **settings}, seed=100)
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
+    with made(name) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = numbers(one.train())
+        weights = one.training.trainee.learner.flat()
+    with type(one).restore(checkpoint) as other:
+        assert numbers(other.train()) == expected
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+    assert expected["episode_columns/cost_mean"] > 0
+    assert ("intrinsic_reward_mean" in expected) == ("curiosity" in CASES[name][1])
+    assert ("lagrange_multiplier" in expected) == ("constraint" in CASES[name][1])
+
+
+def test_the_random_network_is_what_it_was_after_training() -> None:
+    with made("ppo rnd") as algorithm:
+        learner = algorithm.training.trainee.learner
+        before = learner.flat()
+        algorithm.train()
+        moved = learner.flat() != before
+        table = learner.policy.parameters
+        for prefix, moves in (("fixed.", False), ("networks.predictor.", True), ("networks.actor_critic.", True)):
+            start, size = table.range_under(prefix)
+            assert moved[start : start + size].any() == moves, prefix
+
+
+@pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
+def test_algorithms_without_further_values_say_who_has_them(name: str) -> None:
+    algorithm: type[Algorithm[Any]] = algorithm_class(name)
+    for setting, value in (("curiosity", {}), ("constraint", BOUND)):
+        with pytest.raises(SpecError, match="ppo and a2c have values of further rewards"):
+            algorithm.Config.parse({setting: value})
+
+
+def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="columns must name 'cost', a number in every step's info"),
+        rlrun.PPO(LANES["id"], {**SMALL, "constraint": BOUND}) as algorithm,
+    ):
+        algorithm.train()
+    spec = tmp_path / "bounded.yaml"
+    spec.write_text(
+        "bounded: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 10}, "
+        "config: {constraint: {column: cost, limit: 1}}}"
+    )
+    with pytest.raises(SpecError, match=r"env\.columns.*must name 'cost'"):
+        load_experiments([spec])
+
+
+def test_networks_of_ones_own_have_no_further_values() -> None:
+    config = {"constraint": BOUND, "model": {"module": "torch.nn:Linear"}}
+    with pytest.raises(UsageError, match=r"model\.module"), rlrun.PPO(LANES, config) as algorithm:
+        algorithm.train()
+
+
+def test_the_kinds_of_settings_that_shape_parameters() -> None:
+    shapes = algorithm_class("ppo").Config.shapes_parameters
+    assert shapes("curiosity.features")
+    assert shapes("constraint")
+    assert not shapes("curiosity.intrinsic_coeff")
+    assert not shapes("constraint.limit")
+
+
+def best_return(limit: float) -> float:
+    """Returns the best return in `TwoLanes` under a bound of the cost, by a linear programme.
+
+    Its variables are how often an action is taken in a state of each step; they flow from step to step.
+    """
+    road = TwoLanes()
+    cells, length = road.num_cells, road.episode_len
+    keys = [(t, c, lane, a) for t in range(length) for c in range(cells) for lane in (0, 1) for a in (0, 1)]
+    flow, begins = np.zeros((length, cells, 2, len(keys))), np.zeros((length, cells, 2))
+    begins[0, 0, 0] = 1.0
+    outcomes = [road.outcome(cell, lane, action) for _, cell, lane, action in keys]
+    for i, ((t, cell, lane, _), (next_cell, next_lane, _, _)) in enumerate(zip(keys, outcomes, strict=True)):
+        flow[t, cell, lane, i] += 1
+        if t + 1 < length:
+            flow[t + 1, next_cell, next_lane, i] -= 1
+    rewards, costs = (np.array([outcome[k] for outcome in outcomes]) for k in (2, 3))
+    solved = linprog(-rewards, [costs], [limit], flow.reshape(-1, len(keys)), begins.ravel())
+    return float(-solved.fun)
+
+
+def test_the_linear_programme_knows_the_limits_of_two_lanes() -> None:
+    assert best_return(0.0) == pytest.approx(10.0)
+    assert best_return(1.0) == pytest.approx(15.0)
+    assert best_return(1.5) == pytest.approx(17.1)
+    assert best_return(100.0) == pytest.approx(20.0)

@@ -70,6 +70,7 @@ WRAPPERS = frozenset(
         "StickyAction",
         "TimeAwareObservation",
         "TimeLimit",
+        "rlrun.envs.task_automaton:TaskAutomaton",
         "rlrun.envs.partial_view:Flicker",
         "rlrun.envs.partial_view:PartialView",
     }

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 import rlrun
 from rlrun.algorithm import Algorithm
@@ -16,6 +15,8 @@ from rlrun.errors import SpecError, UsageError
 from rlrun.python_api import TrainedAlgorithm
 from rlrun.registry import algorithm_class
 from rlrun.spec.load import load_experiments
+
+linprog = pytest.importorskip("scipy.optimize").linprog
 
 LANES = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
 SMALL = {
@@ -116,12 +117,11 @@ def test_the_kinds_of_settings_that_shape_parameters() -> None:
     assert not shapes("constraint.limit")
 
 
-def best_return(limit: float) -> float:
-    """Returns the best return in `TwoLanes` under a bound of the cost, by a linear programme.
+def best_return(limit: float, road: TwoLanes) -> float:
+    """Returns the best return on a road under a bound of the cost, by a linear programme.
 
     Its variables are how often an action is taken in a state of each step; they flow from step to step.
     """
-    road = TwoLanes()
     cells, length = road.num_cells, road.episode_len
     keys = [(t, c, lane, a) for t in range(length) for c in range(cells) for lane in (0, 1) for a in (0, 1)]
     flow, begins = np.zeros((length, cells, 2, len(keys))), np.zeros((length, cells, 2))
@@ -137,7 +137,24 @@ def best_return(limit: float) -> float:
 
 
 def test_the_linear_programme_knows_the_limits_of_two_lanes() -> None:
-    assert best_return(0.0) == pytest.approx(10.0)
-    assert best_return(1.0) == pytest.approx(15.0)
-    assert best_return(1.5) == pytest.approx(17.1)
-    assert best_return(100.0) == pytest.approx(20.0)
+    found = {limit: best_return(limit, TwoLanes()) for limit in (0.0, 1.0, 1.4, 1.5, 100.0)}
+    assert found == pytest.approx({0.0: 10.0, 1.0: 15.0, 1.4: 17.0, 1.5: 17.1, 100.0: 20.0})
+
+
+def test_ppo_under_a_constraint_costs_the_limit_and_returns_what_is_best_under_it() -> None:
+    limit = 0.6
+    config = {
+        "train_batch_size": 400,
+        "minibatch_size": 100,
+        "num_epochs": 4,
+        "lr": 2e-3,
+        "entropy_coeff": 0.01,
+        "min_env_steps_per_iteration": 4000,
+        "constraint": {"column": "cost", "limit": limit, "multiplier_lr": 0.3},
+    }
+    with rlrun.PPO({**LANES, "kwargs": {"episode_len": 4}}, config, seed=100) as algorithm:
+        while algorithm.train()["env_steps"] < 12_000:
+            pass
+        found = algorithm.evaluate(500, explore=True)
+    assert found.mean >= 0.9 * best_return(limit, TwoLanes(episode_len=4))
+    assert found.column_means["episode_columns/cost_mean"] == pytest.approx(limit, rel=0.05)

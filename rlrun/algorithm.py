@@ -115,7 +115,7 @@ class Algorithm(Generic[C]):
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns what the learner minimises, in order: the one loss, unless a plugin says otherwise."""
         bound = self.config.max_grad_norm
-        return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound)]
+        return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def worker_config(self, config: WorkerConfig) -> Any:
         """Returns what the workers are made from: of a worker of one's own, a picklable dataclass of one's own.

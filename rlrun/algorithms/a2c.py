@@ -9,6 +9,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.reward_streams import (
     constrained,
+    objectives_of_curiosity,
     policy_with_streams,
     refuse_in_world,
     with_advantages,
@@ -24,7 +25,7 @@ from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Loss
+from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.policy_gradient import policy_gradient_loss
 from rlrun.metric import Metric
 
@@ -69,6 +70,10 @@ class A2C(Algorithm[A2CConfig]):
         """Returns the same for agents of a world, which have the env's own rewards alone."""
         refuse_in_world(self.config)
         return self.policy(spaces, seed)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the one loss, and what curiosity's networks learn by."""
+        return [*super().objectives(policy), *objectives_of_curiosity(self.config)]
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""

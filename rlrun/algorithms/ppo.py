@@ -11,6 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
 from rlrun.algorithms.reward_streams import (
     constrained,
+    objectives_of_curiosity,
     policy_with_streams,
     refuse_in_world,
     with_advantages,
@@ -28,7 +29,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
+from rlrun.learner.objective import Loss, Objective
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -101,6 +102,10 @@ class PPO(Algorithm[PPOConfig]):
         """Returns the same for agents of a world, which have the env's own rewards alone."""
         refuse_in_world(self.config)
         return self.policy(spaces, seed)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the one loss, and what curiosity's networks learn by."""
+        return [*super().objectives(policy), *objectives_of_curiosity(self.config)]
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""

@@ -10,15 +10,20 @@ from rlrun.flow.operators.advantages import ComputeAdvantages, WeightAdvantages
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
 from rlrun.functional.masked import masked_mean
-from rlrun.policy.reward_streams import CURIOSITY_WEIGHTS, INTRINSIC
+from rlrun.policy.reward_streams import INTRINSIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
     from rlrun.algorithms.settings_on_policy import OnPolicyConfig
     from rlrun.data.sample_batch import SampleBatch
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.flow import Flow
     from rlrun.flow.trainee import Trainee
-    from rlrun.learner.objective import Loss
+    from rlrun.learner.objective import Loss, Objective
+    from rlrun.policy.curiosity import CuriousOutputs
     from rlrun.policy.policy import Policy
 
 
@@ -44,6 +49,26 @@ def policy_with_streams(config: OnPolicyConfig, spaces: Spaces, seed: int) -> Po
     if config.curiosity is None:
         return policy
     return CuriousPolicy(policy, spaces.observation, config.curiosity, seed)
+
+
+def objectives_of_curiosity(config: OnPolicyConfig) -> list[Objective]:
+    """Returns what moves the networks that learn what was seen; nothing where there are none."""
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.curiosity import KINDS, LEARNED
+
+    curiosity = config.curiosity
+    if curiosity is None or not KINDS[curiosity.kind].learns:
+        return []
+    every, bound = curiosity.learn_every, config.max_grad_norm
+    return [Objective("curiosity", novelty_loss, parameters=LEARNED, every=every, max_grad_norm=bound)]
+
+
+def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+    """Returns the mean loss of the networks that learn what was seen, over rows [S, L]."""
+    from rlrun.learner.objective import Loss
+
+    loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
+    return Loss(total=loss, statistics={"loss": loss})
 
 
 def refuse_in_world(config: OnPolicyConfig) -> None:
@@ -95,7 +120,7 @@ def constrained(batches: Flow[SampleBatch], config: OnPolicyConfig) -> Flow[Samp
 def with_stream_losses(
     loss: Loss, config: OnPolicyConfig, outputs: Any, batch: SampleBatch, vf_loss_coeff: float
 ) -> Loss:
-    """Returns a loss with the value errors of each stream of rewards, and what curiosity's networks have to learn.
+    """Returns a loss with the value errors of each stream of rewards.
 
     Args:
         loss: The algorithm's own.
@@ -111,7 +136,4 @@ def with_stream_losses(
         errors = (outputs.further_values[stream.name] - batch[stream.column("value_targets")]).square()
         statistics[f"{stream.name}_value_loss"] = masked_mean(errors, valid)
         total = total + vf_loss_coeff * statistics[f"{stream.name}_value_loss"]
-    if CURIOSITY_WEIGHTS in batch:
-        statistics["novelty_loss"] = masked_mean(outputs.novelty_losses() * batch[CURIOSITY_WEIGHTS], valid)
-        total = total + statistics["novelty_loss"]
     return replace(loss, total=total, statistics=statistics)

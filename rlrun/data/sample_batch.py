@@ -28,7 +28,6 @@ OWN_COLUMNS = frozenset(
         "cost_value_targets",
         "curiosity_next_obs",
         "curiosity_obs",
-        "curiosity_weights",
         "discounts",
         "episode_starts",
         "indices",

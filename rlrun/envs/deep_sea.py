@@ -23,7 +23,7 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
     step says in `treasure` whether it was found, 1 or 0.
 
     Source:
-        Osband et al., "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568, section 4.3, without noise.
+        Osband et al., "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568, without noise.
     """
 
     def __init__(self, size: int = 10, mapping_seed: int = 0) -> None:

@@ -96,7 +96,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
 
     Source:
         Hasanbeig, Kroening, Abate, "LCRL: certified policy synthesis via logically-constrained reinforcement learning",
-        arXiv:2209.10341, section 3; the accepting frontier is definition 8 of arXiv:1909.05304.
+        arXiv:2209.10341.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], automaton: Mapping[str, Any], rounds: PositiveInt = 1) -> None:

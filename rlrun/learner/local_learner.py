@@ -262,8 +262,10 @@ class LocalLearner:
         """Moves an objective's parameters by a gradient sum, and counts its statistics."""
         move = apply_sum if self._reducer is None else self._reducer
         measured = move(self.policy, objective, self._flat, self._states[objective.name], total, settings)
-        prefix = "" if len(self.objectives) == 1 else f"{objective.name}/"
-        self._totals.add(tuple(f"{prefix}{name}" for name in (*statistics, "grad_norm")), measured)
+        is_alone = len(self.objectives) == 1
+        self._totals.add(
+            tuple(objective.statistic(name, is_alone=is_alone) for name in (*statistics, "grad_norm")), measured
+        )
 
     def _parameters(self) -> Parameters:
         return Parameters(self._flat, None if self._target is None else self._target.flat)

@@ -56,6 +56,8 @@ class Objective:
         needs: Names of objectives before it whose `Loss.carry` its loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters whose values its loss gives as `Loss.assign`, at each of its minibatches.
             They are means over valid steps, like the loss, where parts of a minibatch are learned from apart.
+        is_main: Whether its statistics keep their names where there are several objectives; those of the others begin
+            with their objective's.
     """
 
     name: str
@@ -67,6 +69,16 @@ class Objective:
     optimizer: Optimizer = field(default_factory=Adam)
     needs: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()
+    is_main: bool = False
+
+    def statistic(self, name: str, *, is_alone: bool) -> str:
+        """Returns what a statistic is called in results.
+
+        Args:
+            name: What the loss calls it.
+            is_alone: Whether its learner has no other objective.
+        """
+        return name if is_alone or self.is_main else f"{self.name}/{name}"
 
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:

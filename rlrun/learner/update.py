@@ -133,7 +133,7 @@ class Update:
                 assign(self.policy, objective, parameters.flat, known)
             carried |= carried_from(objective, loss)
             for name, value in {**loss.statistics, "grad_norm": norm}.items():
-                measured[f"{objective.name}/{name}" if self.names_objectives else name] = value.detach()
+                measured[objective.statistic(name, is_alone=not self.names_objectives)] = value.detach()
             priorities += [] if loss.priorities is None else [loss.priorities.detach().float()]
         self.statistics = tuple(measured)
         statistics = torch.stack([value.float() for value in measured.values()])

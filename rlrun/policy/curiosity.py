@@ -1,7 +1,7 @@
 """Actor-critic policies with networks that say how new an observation is (torch).
 
 The networks see observations that are normalised by running moments of their own. The policy's module holds them beside
-the actor-critic, so that one loss and one optimizer move both; a random network that nobody descends stands apart.
+the actor-critic: those that learn, which an objective of their own moves, and random ones that nobody descends.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
@@ -32,13 +33,16 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
 
-LEARNED = "networks."
-"""What the names of all parameters that are descended begin with."""
+MOST_NEIGHBOURS = 1024
+"""Steps of a fragment, one behind the other, among which the nearest are looked for: time and memory are squares."""
+
+LEARNED = "learned."
+"""What the names of the parameters begin with that learn what was seen."""
 
 FIXED = "fixed."
 """What the names of those that stay as they are begin with."""
 
-ACTOR_CRITIC = f"{LEARNED}actor_critic."
+ACTOR_CRITIC = "actor_critic."
 """What the names of the actor-critic's own begin with."""
 
 Views = Mapping[str, Tensor]
@@ -148,8 +152,8 @@ class IntrinsicCuriosityModule(Novelty):
         return (1 - self.forward_weight) * inverse + self.forward_weight * forward
 
     def _features(self, views: Views, batch: SampleBatch) -> tuple[Tensor, Tensor]:
-        name = f"{LEARNED}features"
-        now, behind = (self.run(name, views, {"obs": batch[column]}) for column in self.columns)
+        seen = map_tree(lambda now, behind: torch.cat([now, behind]), *(batch[column] for column in self.columns))
+        now, behind = self.run(f"{LEARNED}features", views, {"obs": seen}).chunk(2)
         return now, behind
 
     def _forward_errors(self, views: Views, batch: SampleBatch, now: Tensor, behind: Tensor) -> Tensor:
@@ -164,8 +168,10 @@ class IntrinsicCuriosityModule(Novelty):
 class StateEntropy(Novelty):
     """How far an observation is from its nearest neighbours in the fragment, seen through a random network.
 
+    Of fragments of more than 1,024 steps neighbours are looked for in parts of so many, time step by time step.
+
     Source:
-        Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430, eq. 4.
+        Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430.
     """
 
     learns = False
@@ -177,10 +183,21 @@ class StateEntropy(Novelty):
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns log(1 + distance to the k-th nearest), [S, L]; rows without a step are nobody's neighbours."""
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
-        valid = batch["valid"].flatten()
-        distances = torch.cdist(features, features).masked_fill(~valid, torch.inf)
-        nearest = distances.topk(min(self.num_neighbours + 1, len(features)), largest=False).values[:, -1]
-        return nearest.masked_fill(nearest.isinf(), 0.0).log1p().view(batch["valid"].shape)
+        parts = zip(features.split(MOST_NEIGHBOURS), batch["valid"].flatten().split(MOST_NEIGHBOURS), strict=True)
+        nearest = [self._distances(part, valid) for part, valid in parts]
+        return torch.cat(nearest).log1p().view(batch["valid"].shape)
+
+    def _distances(self, features: Tensor, valid: Tensor) -> Tensor:
+        """Returns the distances to the k-th nearest, 0 where there are fewer, [N].
+
+        Distances between all are compared squared, less what is the same for all neighbours of a row.
+        """
+        squares = features.square().sum(-1)
+        lengths = squares.masked_fill(~valid, torch.inf)
+        compared = torch.addmm(lengths.expand(len(features), -1), features, features.T, alpha=-2)
+        number = min(self.num_neighbours + 1, len(features))  # each is the nearest to itself
+        nearest = compared.topk(number, largest=False).values[:, -1] + squares
+        return nearest.masked_fill(nearest.isinf(), 0.0).clamp(min=0.0).sqrt()
 
 
 KINDS: dict[str, type[Novelty]] = {
@@ -283,8 +300,8 @@ class CuriousPolicy(Policy):
 
     @property
     def descended(self) -> str:
-        """What the names of the parameters begin with that losses descend."""
-        return LEARNED
+        """What the names of the actor-critic's parameters begin with."""
+        return ACTOR_CRITIC
 
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
@@ -304,5 +321,6 @@ class _CuriousNets(nn.Module):
         super().__init__()
         learned = {n.removeprefix(LEARNED): network for n, network in novelty.items() if n.startswith(LEARNED)}
         fixed = {n.removeprefix(FIXED): network for n, network in novelty.items() if n.startswith(FIXED)}
-        self.networks = nn.ModuleDict({"actor_critic": actor_critic, **learned})
+        self.actor_critic = actor_critic
+        self.learned = nn.ModuleDict(learned)
         self.fixed = nn.ModuleDict(fixed)

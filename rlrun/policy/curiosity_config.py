@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from annotated_types import Gt, Le
+from typing import Literal
 
 from rlrun.config import ConfigModel, Fraction, NonNegativeFloat, PositiveInt
 
@@ -25,13 +23,13 @@ class CuriosityConfig(ConfigModel):
     """Discount of future intrinsic rewards."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
-    hiddens: tuple[PositiveInt, ...] = (64, 64)
+    hiddens: tuple[PositiveInt, ...] = (64,)
     """Widths of the dense layers of each of its networks."""
-    features: PositiveInt = 64
+    features: PositiveInt = 32
     """Numbers that they make of an observation."""
-    predictor_share: Annotated[float, Gt(0), Le(1)] = 0.25
-    """Of `rnd` and `icm`: the part of the steps, drawn anew for each fragment, that their networks learn from."""
+    learn_every: PositiveInt = 4
+    """Of `rnd` and `icm`: their networks learn from one of so many minibatches."""
     forward_weight: Fraction = 0.2
     """Of `icm`: the weight of the forward model's loss beside the inverse model's (eq. 7's beta)."""
     num_neighbours: PositiveInt = 3
-    """Of `re3`: the distance to which of the nearest observations counts (eq. 4's k)."""
+    """Of `re3`: the distance to which of the nearest observations counts."""

@@ -35,7 +35,7 @@ class Policy(ABC):
 
     @property
     def descended(self) -> str:
-        """What the names of the parameters begin with that losses descend: all of them unless a family says."""
+        """What the names of the parameters begin with that `Algorithm.loss` descends: all unless a family says."""
         return ""
 
     @abstractmethod

@@ -16,9 +16,6 @@ INTRINSIC_REWARDS = "intrinsic_rewards"
 CURIOSITY_OBS, CURIOSITY_NEXT_OBS = "curiosity_obs", "curiosity_next_obs"
 """Columns of the observation before and behind a step as curiosity's networks see it, trees of [T, B, ...]."""
 
-CURIOSITY_WEIGHTS = "curiosity_weights"
-"""Column of how much curiosity's networks learn from a step, [T, B], with mean 1."""
-
 
 @dataclass(frozen=True)
 class RewardStream:

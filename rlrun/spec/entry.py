@@ -98,8 +98,10 @@ def check_entry(
     mistakes = _check_trials(experiment, learning.models)
     if isinstance(experiment.env, WorldConfig) and not mistakes:
         mistakes = opponent_mistakes(experiment.learns, experiment.env)
-    elif isinstance(experiment.env, EnvConfig) and (lacks := experiment.env.lacks(configs["config",].env_columns)):
-        mistakes.append(Mistake(("env", "columns"), lacks))
+    elif isinstance(experiment.env, EnvConfig):
+        assert isinstance(experiment.config, AlgorithmConfig)  # other settings are those of a world
+        if lacks := experiment.env.lacks(experiment.config.env_columns):
+            mistakes.append(Mistake(("env", "columns"), lacks))
     return (None if mistakes else experiment), mistakes
 
 

@@ -24,8 +24,8 @@ class LagrangianAdvantages(StatefulOperator):
         rate: Step of the multiplier per unit of cost.
 
     Source:
-        Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019, section 5; the
-        divisor is that of Stooke et al., arXiv:2007.03964, section 6.
+        Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019; the divisor is
+        that of Stooke et al., arXiv:2007.03964.
     """
 
     def __init__(self, column: str, limit: float, rate: float) -> None:

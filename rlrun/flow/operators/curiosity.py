@@ -12,11 +12,10 @@ from rlrun.data.tree import map_tree
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.moments import Moments
 from rlrun.functional.returns import Floats, forward_discounted_sums
-from rlrun.functional.seeding import generator
 from rlrun.metric import Metric
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.policy.observation_filter import ObservationFilter
-from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, CURIOSITY_WEIGHTS, INTRINSIC_REWARDS
+from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARDS
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -48,7 +47,6 @@ class IntrinsicRewards(StatefulOperator):
         self._moments: dict[str, Moments] = {}
         self._returns = Moments.empty(())
         self._running: dict[int | None, Floats] = {}
-        self._fragments = 0
         self._rewards = Moments.empty(())
 
     def settings(self) -> dict[str, Any]:
@@ -61,7 +59,11 @@ class IntrinsicRewards(StatefulOperator):
         mean = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration")
         if self.config.kind == "re3":
             return (mean,)
-        return mean, Metric("learner/novelty_loss", "", "Loss of the networks that learn what was seen")
+        return (
+            mean,
+            Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen"),
+            Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
+        )
 
     def metrics(self) -> dict[str, float]:
         """Returns the mean of the intrinsic rewards since the last call."""
@@ -80,11 +82,6 @@ class IntrinsicRewards(StatefulOperator):
         rows = inputs.zero_invalid().rows(1)
         found = self.trainee.learner.evaluate(intrinsic_rewards, rows).reshape(valid.shape)
         learned[INTRINSIC_REWARDS] = self._scaled(worker, np.where(valid, found, 0.0), batch)
-        if policy.novelty.learns:
-            share = self.config.predictor_share
-            draws = generator(self.trainee.seed, "curiosity", self._fragments)
-            learned[CURIOSITY_WEIGHTS] = (draws.random(valid.shape) < share).astype(np.float32) / np.float32(share)
-        self._fragments += 1
         return learned
 
     def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
@@ -112,12 +109,11 @@ class IntrinsicRewards(StatefulOperator):
         return scaled
 
     def state(self) -> dict[str, Any]:
-        """Returns the moments, the running returns, and how many fragments there were."""
+        """Returns the moments and the running returns."""
         return {
             "observations": {name: moments.state() for name, moments in self._moments.items()},
             "returns": self._returns.state(),
             "running": [[worker, sums] for worker, sums in self._running.items()],
-            "fragments": self._fragments,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -125,7 +121,6 @@ class IntrinsicRewards(StatefulOperator):
         self._moments = {name: Moments.from_state(moments) for name, moments in state["observations"].items()}
         self._returns = Moments.from_state(state["returns"])
         self._running = {worker: np.asarray(sums, np.float64) for worker, sums in state["running"]}
-        self._fragments = int(state["fragments"])
 
 
 def _without_mask(observations: Any, leaves: ObservationTree) -> Any:

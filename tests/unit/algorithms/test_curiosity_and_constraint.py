@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import rlrun
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.reward_streams import novelty_loss
+from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.two_lanes import TwoLanes
 from rlrun.errors import SpecError, UsageError
 from rlrun.python_api import TrainedAlgorithm
@@ -75,9 +78,23 @@ def test_the_random_network_is_what_it_was_after_training() -> None:
         algorithm.train()
         moved = learner.flat() != before
         table = learner.policy.parameters
-        for prefix, moves in (("fixed.", False), ("networks.predictor.", True), ("networks.actor_critic.", True)):
+        for prefix, moves in (("fixed.", False), ("learned.predictor.", True), ("actor_critic.", True)):
             start, size = table.range_under(prefix)
             assert moved[start : start + size].any() == moves, prefix
+
+
+def test_rows_without_a_step_are_not_learned_from() -> None:
+    with made("ppo rnd") as algorithm:
+        policy = algorithm.training.trainee.learner.policy
+        views = policy.parameters.views(policy.parameters.gather(policy.module))
+        rows = SampleBatch(
+            curiosity_next_obs=torch.randn(4, 1, 7),
+            actions=torch.zeros(4, 1, dtype=torch.int64),
+            valid=torch.tensor([[True], [False], [True], [False]]),
+        )
+        losses = policy.outputs(views, rows).novelty_losses()
+        found = novelty_loss(policy.outputs(views, rows), rows, {}).total
+        torch.testing.assert_close(found, losses[[0, 2]].mean())
 
 
 @pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])

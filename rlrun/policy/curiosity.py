@@ -183,7 +183,9 @@ class StateEntropy(Novelty):
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns log(1 + distance to the k-th nearest), [S, L]; rows without a step are nobody's neighbours."""
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
-        parts = zip(features.split(MOST_NEIGHBOURS), batch["valid"].flatten().split(MOST_NEIGHBOURS), strict=True)
+        parts = zip(
+            torch.split(features, MOST_NEIGHBOURS), torch.split(batch["valid"].flatten(), MOST_NEIGHBOURS), strict=True
+        )
         nearest = [self._distances(part, valid) for part, valid in parts]
         return torch.cat(nearest).log1p().view(batch["valid"].shape)
 

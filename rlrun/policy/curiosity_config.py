@@ -27,7 +27,7 @@ class CuriosityConfig(ConfigModel):
     """Widths of the dense layers of each of its networks."""
     features: PositiveInt = 32
     """Numbers that they make of an observation."""
-    learn_every: PositiveInt = 4
+    learn_every: PositiveInt = 8
     """Of `rnd` and `icm`: their networks learn from one of so many minibatches."""
     forward_weight: Fraction = 0.2
     """Of `icm`: the weight of the forward model's loss beside the inverse model's (eq. 7's beta)."""

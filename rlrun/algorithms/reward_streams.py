@@ -48,7 +48,7 @@ def policy_with_streams(config: OnPolicyConfig, spaces: Spaces, seed: int) -> Po
     )
     if config.curiosity is None:
         return policy
-    return CuriousPolicy(policy, spaces.observation, config.curiosity, seed)
+    return CuriousPolicy(policy, spaces.observation, spaces.action, config.curiosity, seed)
 
 
 def objectives_of_curiosity(config: OnPolicyConfig) -> list[Objective]:

@@ -20,8 +20,10 @@ from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, Tower, network_spec
-from rlrun.nn.observation_leaves import ObservationLeaf, encoded_leaves, observation_leaves
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
@@ -268,6 +270,7 @@ class CuriousPolicy(Policy):
     Args:
         actor_critic: The actor-critic, with a value of intrinsic rewards.
         observation_space: Of what is observed.
+        action_space: Of the env's actions.
         config: What is new.
         seed: Seed of the first parameters of its own networks.
 
@@ -279,14 +282,17 @@ class CuriousPolicy(Policy):
         self,
         actor_critic: ActorCriticPolicy,
         observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
         config: CuriosityConfig,
         seed: int,
     ) -> None:
         model = actor_critic.model
         self.actor_critic = actor_critic
         self.leaves = actor_critic.leaves
-        self.novelty_leaves = encoded_leaves(observation_leaves(observation_space, model.observations, normalize=True))
-        own = ModelConfig(hiddens=config.hiddens, activation="relu", conv=model.conv)
+        self.novelty_leaves = encoded_leaves(
+            policy_leaves(observation_space, action_space, model, normalize_observations=True)
+        )
+        own = ModelConfig(hiddens=config.hiddens, activation="relu")
         with seeded(seed):
             self.novelty = KINDS[config.kind](self.novelty_leaves, actor_critic.action_space, config, own)
         for network in self.novelty.networks.values():

@@ -31,7 +31,7 @@ def policy_for(
     alone = ActorCriticPolicy(
         observations, actions, model, normalize_observations=False, seed=1, streams=("intrinsic",)
     )
-    return CuriousPolicy(alone, observations, config, seed=1)
+    return CuriousPolicy(alone, observations, actions, config, seed=1)
 
 
 def rows(actions: Any, number: int = 6) -> SampleBatch:

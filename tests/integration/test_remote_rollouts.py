@@ -84,6 +84,19 @@ def test_a_run_with_two_workers_is_restored_bit_for_bit(core: str | None, tmp_pa
         assert iterations(restored, 3) == expected
 
 
+def test_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for_bit(tmp_path: Path) -> None:
+    env = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
+    streams = {"curiosity": {"hiddens": [8], "features": 4}, "constraint": {"column": "cost", "limit": 0.5}}
+    with PPO(env, {**SMALL, **streams}, seed=4) as algorithm:
+        iterations(algorithm, 2)
+        algorithm.save(tmp_path / "checkpoint")
+        expected = iterations(algorithm, 2)
+    with PPO.restore(tmp_path / "checkpoint") as restored:
+        assert iterations(restored, 2) == expected
+    assert expected[-1]["intrinsic_reward_mean"] > 0
+    assert expected[-1]["episode_columns/cost_mean"] > 0
+
+
 def test_workers_that_are_killed_between_two_rounds_change_no_number(tmp_path: Path) -> None:
     with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
         iterations(algorithm, 2)

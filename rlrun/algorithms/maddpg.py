@@ -23,7 +23,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.nn.model_config import TeamActorQModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
     Noise around actions is for those in a Box; Discrete actions are drawn.
     """
 
-    model: ActionValueModelConfig = ActionValueModelConfig(activation="relu", orthogonal_init=False)
+    model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
     """The networks of each actor and of each critic."""
     share_actor: bool = False
     """Whether all members have one actor, which learns from the steps of all of them. What members see must then say

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlrun.data.packing import Packing, filled_rows, zeroed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.data.views import viewed
 from rlrun.errors import UsageError
 
 
@@ -26,6 +27,7 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
     """
     if whole_fragments:
         return whole_fragment_rows(batch)
+    batch = viewed(batch)
     if seq_len is not None:
         return sequence_rows(batch.steps(), min(seq_len, len(batch["valid"])))
     if "state" in batch:
@@ -78,6 +80,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
     """Returns `whole_fragment_rows` of a batch, and the packing by which what is computed of them goes back."""
+    batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
     state = batch["state"] if is_recurrent else None

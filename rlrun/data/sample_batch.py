@@ -16,12 +16,32 @@ WORLD_STATE = "world_state"
 ACTS = "acts"
 """Column of a fragment that says whether an agent acts in a row, the closing one included, [T + 1, B]."""
 
-CLOSING_COLUMNS = ("obs", "values", "intrinsic_values", "cost_values", "q_values", WORLD_STATE, ACTS)
+EPISODE_STEPS = "episode_steps"
+"""Column of a fragment with views: steps of its episode before a row, [T + 1, B]; see `rlrun.data.views`."""
+
+PREV_REWARDS = "prev_rewards"
+"""Column of a fragment with views: what the env gave for the step before a row, [T + 1, B]."""
+
+HISTORY = "history"
+"""Column of a fragment with views: what came before its first row, leaves [1 + rows, B, ...]."""
+
+CLOSING_COLUMNS = (
+    "obs",
+    "values",
+    "intrinsic_values",
+    "cost_values",
+    "q_values",
+    WORLD_STATE,
+    ACTS,
+    EPISODE_STEPS,
+    PREV_REWARDS,
+)
 """Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
 
 OWN_COLUMNS = frozenset(
     {
         *CLOSING_COLUMNS,
+        HISTORY,
         "actions",
         "advantages",
         "cost_advantages",

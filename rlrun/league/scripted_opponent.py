@@ -79,6 +79,9 @@ class ScriptedPlayer:
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
         """Remembers nothing that an episode's start would end."""
 
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Looks at no rewards."""
+
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:

@@ -154,6 +154,14 @@ class SeatBehavior:
         behavior = copy.deepcopy(self._policies[member.policy])
         return _PolicyPlayer(member, behavior, self._noise[member.policy])
 
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what each slot was given in the step that was just taken, [B]."""
+        for player in self._players.values():
+            player.take_rewards(rewards)
+
+    def close_fragment(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
+        """Records nothing: nobody learns from it."""
+
     def postprocess(self, batch: SampleBatch) -> None:
         """Leaves of a fragment only which rows agents filled, which is counted."""
         for name in [name for name in batch if name != "valid"]:
@@ -245,6 +253,10 @@ class _PolicyPlayer:
         self._behavior.act(observations, noise[:, self._noise], self._record, 0, starts, acts)
         taken: NDArray[Any] = self._record["actions"][0, slots]
         return taken
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what each slot was given, [B]."""
+        self._behavior.take_rewards(rewards)
 
     def state(self) -> dict[str, Any]:
         """Returns its weights, and what it remembers from step to step."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, NonEmptyText, PositiveInt, defaults, fixed
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveInt, defaults, fixed
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
@@ -62,6 +62,22 @@ class GTrXLConfig(ConfigModel):
     grows with it."""
 
 
+class ViewsConfig(ConfigModel):
+    """What a network sees of an episode besides the present observation: zeros where there was nothing yet."""
+
+    prev_actions: NonNegativeInt = 0
+    """So many of the last actions; choices as one-hot vectors."""
+    prev_rewards: NonNegativeInt = 0
+    """So many of the last rewards, as the env gave them."""
+    obs: PositiveInt = 1
+    """So many observations, the present one included, the oldest first. Images become channels."""
+
+    @property
+    def any(self) -> bool:
+        """Whether it is more than the present observation."""
+        return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
+
+
 class ModelConfig(ConfigModel):
     """The network between observations and what a policy puts out."""
 
@@ -81,6 +97,9 @@ class ModelConfig(ConfigModel):
     observations: dict[str, ObservationConfig] = Field(default_factory=dict)
     """How parts of an observation enter the network where the default is not right, by key: `image`, or `inner/0` in a
     nested one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints how each part does."""
+    views: ViewsConfig = ViewsConfig()
+    """What it sees besides the present observation: `{prev_actions: 1, prev_rewards: 1, obs: 4}` for the last action,
+    what it gave, and the last four observations. An action mask is the present one alone."""
     encoders: dict[str, str] = Field(default_factory=dict)
     """Encoders of one's own for parts of an observation, by key as in `observations`, each as `package.module:Class`:
     an nn.Module made from the part's space that returns features [N, D] of float32 for what the env shows, [N, ...]."""
@@ -153,6 +172,12 @@ class ModelConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
+    def _views_of_own_layers(self) -> ModelConfig:
+        if self.views.any and self.module is not None:
+            raise ValueError("a network of one's own takes observations as they are; leave out views, or module")
+        return self
+
+    @model_validator(mode="after")
     def _observations_of_own_layers(self) -> ModelConfig:
         if self.observations and self.module is not None:
             raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
@@ -180,6 +205,10 @@ class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 
 
+NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
+
+
+@fixed(NO_VIEWS, views={})
 @fixed("a value network beside it sees something else", shared_value=False)
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
 class StateValueModelConfig(ModelConfig):
@@ -206,6 +235,7 @@ class QModelConfig(FeedForwardModelConfig):
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks of teams are built by rlrun", module=None)
+@fixed(NO_VIEWS, views={})
 class TeamQModelConfig(ModelConfig):
     """The network between observations and action values that the members of a team share."""
 
@@ -227,6 +257,7 @@ class ActionValueModelConfig(ActorQModelConfig):
     """The network that takes observations and actions, and that of a deterministic actor, without a recurrent core."""
 
 
+@fixed("candidates are not shown what their actions gave", views={})
 @fixed("it has no value network beside it", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -234,6 +265,11 @@ class ActionValueModelConfig(ActorQModelConfig):
 @fixed("networks of candidates are built by rlrun", module=None)
 class ActorModelConfig(ModelConfig):
     """The network between observations and actions."""
+
+
+@fixed(NO_VIEWS, views={})
+class TeamActorQModelConfig(ActionValueModelConfig):
+    """The networks of a team's actors and critics, without a recurrent core."""
 
 
 @defaults(log_std_init=-3.0)

@@ -18,6 +18,7 @@ from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.view_leaves import view_leaves
 from rlrun.policy.action_embeddings import check_action_embeddings
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 
@@ -38,7 +39,7 @@ def policy_leaves(
     *,
     normalize_observations: bool,
 ) -> ObservationTree:
-    """Returns the tree of `ObservationLeaf` of what a policy observes, in which an action mask is one of its actions.
+    """Returns the tree of `ObservationLeaf` of what a policy sees, in which an action mask is one of its actions.
 
     Raises:
         UsageError: If a part of an observation cannot enter a network, an encoder does not fit its part, or a mask, or
@@ -53,10 +54,10 @@ def policy_leaves(
         conv=model.conv,
     )
     key = model.action_embeddings
-    if key is None:
-        return leaves
-    check_action_embeddings(observation_space, action_space, key)
-    return {**leaves, key: ObservationLeaf("actions", leaves[key].shape)}
+    if key is not None:
+        check_action_embeddings(observation_space, action_space, key)
+        leaves = {**leaves, key: ObservationLeaf("actions", leaves[key].shape)}
+    return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
 
 
 def masked(outputs: Floats, mask: ActionMask) -> Floats:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import HISTORY, SampleBatch
 from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import is_viewed, shown, viewed, with_shown
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
@@ -20,6 +21,7 @@ from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import ParameterNoise
 from rlrun.policy.observation_filter import ObservationFilter
+from rlrun.policy.view_memory import ViewMemory
 from rlrun.policy.weights import Weights
 
 
@@ -73,6 +75,7 @@ class BehaviorPolicy:
     Attributes:
         world_columns: What fragments tell of the whole world.
         filter: Shifts and scales observations; None if they stay as they are.
+        views: What it keeps of each slot's episode, for a network with views; None for others.
         weights_version: Version of the weights it acts with, -1 before the first.
     """
 
@@ -97,7 +100,8 @@ class BehaviorPolicy:
         self.parameter_noise = parameter_noise
         self.recording = recording
         self.world_columns = world_columns
-        self.filter = ObservationFilter(leaves) if normalize_observations else None
+        self.filter = ObservationFilter(shown(leaves)) if normalize_observations else None
+        self.views = ViewMemory(leaves, action_space) if is_viewed(leaves) else None
         self.weights_version = -1
         self._collecting = network if parameter_noise is None else copy.deepcopy(network)
         self._state: Floats = np.zeros((0, network.state_size), np.float32)
@@ -154,6 +158,8 @@ class BehaviorPolicy:
         if self.network.state_size:
             batch["episode_starts"] = np.empty((length, slots), np.bool_)
             batch["state"] = np.empty((length, slots, self.network.state_size), np.float32)
+        if self.views is not None:
+            batch.update(self.views.allocate(length, slots))
         return batch
 
     def act(
@@ -186,6 +192,10 @@ class BehaviorPolicy:
         if self.parameter_noise is not None and self.parameter_noise.renew(noise, t, episode_starts):
             self._collecting.load(self.parameter_noise.parameters())
         where = t if acts is None else (t if rows is None else rows, acts)
+        if self.views is not None:
+            self.views.begin(episode_starts)
+            observations = self.views.see(observations, acts)
+            self.views.record(record, where, acts)
         mask = observations[ACTION_MASK] if self._is_masked else None
         network_noise, own = None, self.exploration.network_noise
         if own:
@@ -198,7 +208,25 @@ class BehaviorPolicy:
                 lambda: self._run(observations, network_noise, acts), noise, episode_starts, acts, mask
             )
         record["actions"][where] = actions if acts is None else actions[acts]
+        if self.views is not None:
+            self.views.act(actions, acts)
         return self.action_space.to_env(actions)
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what the env gave in each slot for the step that was just taken, [B]."""
+        if self.views is not None:
+            self.views.take_rewards(rewards)
+
+    def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
+        """Records what belongs to the observations behind a fragment's last step.
+
+        Args:
+            batch: The fragment's columns, in place.
+            episode_starts: In which slots an episode begins with that observation, [B].
+            shown: In which slots there is one, [B].
+        """
+        if self.views is not None:
+            self.views.close(batch, episode_starts, shown)
 
     def _run_and_record(
         self,
@@ -222,8 +250,7 @@ class BehaviorPolicy:
     def _run(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
         """Runs the network that collects, and moves the recurrent state."""
         state = self._state if self.network.state_size else None
-        seen = observations if self.filter is None else self.filter(observations)
-        heads, after = self._collecting({"obs": seen}, state, None, noise)
+        heads, after = self._collecting({"obs": self.filtered(observations)}, state, None, noise)
         if after is not None:
             self._state = after if acts is None else np.where(acts[:, None], after, self._state)
         return heads
@@ -234,8 +261,11 @@ class BehaviorPolicy:
         Args:
             batch: What was recorded, with the raw observations `obs` [T + 1, B, ...].
         """
+        if self.views is not None:
+            self.views.carry(batch)
         if self.parameter_noise is not None and self.parameter_noise.adapts:
-            rows = self.filtered(map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), batch["obs"]))
+            seen = viewed(batch)["obs"]
+            rows = self.filtered(map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), seen))
             (own, _), (varied, _) = self.network({"obs": rows}), self._collecting({"obs": rows})
             self.parameter_noise.adapt(own["outputs"], varied["outputs"])
         if self.recording is not None:
@@ -245,6 +275,8 @@ class BehaviorPolicy:
         """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
         if self.network.state_size:
             self._reset(starts)
+        if self.views is not None:
+            self.views.begin(starts)
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
@@ -259,21 +291,28 @@ class BehaviorPolicy:
             acts: Which slots act, [B]: recurrent state of the others stays. None for all.
         """
         if generator is None:
-            return self.action_space.to_env(self.action_space.mode(self.outputs(observations, acts)))
-        slots = len(leaves(observations)[0])
-        heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
-        mask = observations[ACTION_MASK] if self._is_masked else None
-        return self.action_space.to_env(self.exploration.sample(heads, generator, mask))
+            chosen = self.action_space.mode(self.outputs(observations, acts))
+        else:
+            slots = len(leaves(observations)[0])
+            heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
+            mask = observations[ACTION_MASK] if self._is_masked else None
+            chosen = self.exploration.sample(heads, generator, mask)
+        if self.views is not None:
+            self.views.act(chosen, acts)
+        return self.action_space.to_env(chosen)
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Returns what the network puts out for raw observations [B, ...], masked, [B, K].
 
-        Recurrent state moves, of the slots that act.
+        Recurrent state and views move, of the slots that act.
         """
         return self._heads(observations, None, acts)["outputs"]
 
     def _heads(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
-        """Runs the network on raw observations [B, ...], and moves the recurrent state of the slots that act."""
+        """Runs the network on raw observations [B, ...], and moves what it remembers of the slots that act."""
+        if self.views is not None:
+            self.views.begin(np.zeros(len(leaves(observations)[0]), np.bool_))
+            observations = self.views.see(observations, acts)
         state = self._state_before(observations)
         heads, after = self.network({"obs": self.filtered(observations)}, state, None, noise)
         if after is not None:
@@ -281,11 +320,11 @@ class BehaviorPolicy:
         return heads
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Returns what the network that collects puts out for the raw observations behind its last step, [B, ...].
+        """Returns what the network that collects puts out for what it sees behind its last step, [B, ...].
 
         Recurrent state does not move.
         """
-        heads, _ = self._collecting({"obs": self.filtered(observations)}, self._state_before(observations))
+        heads, _ = self._collecting({"obs": observations}, self._state_before(observations))
         return heads
 
     def _state_before(self, observations: Any) -> Floats | None:
@@ -312,8 +351,15 @@ class BehaviorPolicy:
         return {} if self.filter is None else self.filter.moments(observations, filled)
 
     def filtered(self, observations: Any) -> Any:
-        """Returns observations with any leading dimensions as the network sees them."""
-        return observations if self.filter is None else self.filter(observations)
+        """Returns observations, or views, with any leading dimensions as the network sees them."""
+        return observations if self.filter is None else with_shown(observations, self.filter(shown(observations)))
+
+    def filter_fragment(self, batch: SampleBatch) -> None:
+        """Filters the observations of a fragment, and those that came before it, in place."""
+        batch["obs"] = self.filtered(batch["obs"])
+        if self.filter is not None and "obs" in batch.get(HISTORY, {}):
+            before = self.filter.before(batch[HISTORY]["obs"])
+            batch[HISTORY] = {**batch[HISTORY], "obs": before}
 
     def state(self) -> dict[str, Any]:
         """Returns what it remembers from step to step besides its weights."""
@@ -322,6 +368,8 @@ class BehaviorPolicy:
             state["recurrent_state"] = self._state.copy()
         if self.parameter_noise is not None:
             state.update(self.parameter_noise.state())
+        if self.views is not None:
+            state["views"] = self.views.state()
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -331,6 +379,8 @@ class BehaviorPolicy:
             self._state = np.array(state["recurrent_state"], np.float32)
         if self.parameter_noise is not None:
             self.parameter_noise.load_state(state)
+        if self.views is not None:
+            self.views.load_state(state["views"])
 
     def _reset(self, starts: NDArray[np.bool_]) -> None:
         if len(self._state) != len(starts):

@@ -52,6 +52,12 @@ class ObservationFilter:
             return self._normalized(self.names, observations)
         return map_tree(self._normalized, self.names, observations)
 
+    def before(self, observations: Any) -> Any:
+        """Normalises a tree of observations without an action mask."""
+        if isinstance(self.names, str):
+            return self._normalized(self.names, observations)
+        return map_tree(lambda column, name: self._normalized(name, column), observations, self.names)
+
     def _normalized(self, name: str, column: NDArray[Any]) -> NDArray[Any]:
         if not name:
             return column

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.data.views import viewed
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
 from rlrun.policy.behavior import BehaviorPolicy
@@ -74,18 +75,18 @@ class LogProbsAndValues:
 
         A closing value that is there already is that of a step which goes on, from when it was taken.
         """
-        observed = batch["obs"]
-        batch["obs"] = policy.filtered(observed)
+        policy.filter_fragment(batch)
+        seen = viewed(batch)
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
-            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], observed))
+            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))
             for column, head in self.heads.items():
                 last = batch[column][-1]
                 last[:] = np.where(np.isnan(last), closing[head][:, 0], last)
             return
         missing = len(batch["values"]) - 1 if self._come_along else 0
         cells = batch["values"][missing:].size
-        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), self.value_inputs(batch))
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), self.value_inputs(seen))
         heads, _ = self.value_network({"obs": rows})
         for column, head in self.heads.items():
             values = batch[column]
@@ -191,7 +192,8 @@ class QValues:
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Adds the values in the closing observation, as far as they are not there already."""
         values = batch["q_values"]
-        closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], batch["obs"]))["outputs"]
+        behind = policy.filtered(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
+        closing = policy.closing_heads(behind)["outputs"]
         values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
 
 
@@ -225,7 +227,7 @@ class CriticValues:
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots
-        rows = policy.filtered(map_tree(lambda leaf: leaf.reshape(cells, *leaf.shape[2:]), batch["obs"]))
+        rows = policy.filtered(map_tree(lambda leaf: leaf.reshape(cells, *leaf.shape[2:]), viewed(batch)["obs"]))
         heads, _ = policy.network({"obs": rows})
         own = policy.action_space.mode(heads["outputs"])
         batch["values"] = self._values(rows, own).reshape(length + 1, slots)

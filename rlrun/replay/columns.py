@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import VIEW_FRAMES, is_viewed
 from rlrun.errors import UsageError
 from rlrun.replay.frame_store import FrameStore
 from rlrun.replay.stores import Allocate, Indices, PlainStore, Store
 
 FLAGS = ("terminateds", "truncateds", "valid")
+
+
+def has_frames(fragment: Mapping[str, Any]) -> bool:
+    """Whether the observations of a fragment are a view of several, of which each is kept once."""
+    return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
 def stores_for(
@@ -47,7 +53,12 @@ def stores_for(
         is_stack = leaf.ndim >= 5 and leaf.shape[2] == frame_stack
         return FrameStore(shape, leaf.shape[2:], leaf.dtype, new) if is_stack else plain(leaf)
 
+    def frames(leaf: NDArray[Any]) -> Store:
+        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new)
+
     stores = {"obs": map_tree(stacked, fragment["obs"])}
+    if has_frames(fragment):
+        stores["obs"] = {**stores["obs"], VIEW_FRAMES: map_tree(frames, fragment["obs"][VIEW_FRAMES])}
     if frame_stack is not None and not any(isinstance(store, FrameStore) for store in leaves(stores["obs"])):
         shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
         raise UsageError(

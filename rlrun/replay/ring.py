@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from rlrun.data.packing import filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import VIEW_FRAMES, viewed
 from rlrun.errors import UsageError
-from rlrun.replay.columns import FLAGS, rows_of, rows_without_steps, stores_for
+from rlrun.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
 from rlrun.replay.memory import zeros_in
 from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.stores import Indices, Store
@@ -33,6 +34,9 @@ class ReplayRing:
     own rows. Until then the slots of a worker share their rows, which is faster.
 
     A step can be drawn once all steps of its n-step transition are here.
+
+    Of views of several observations (`rlrun.data.views`) each observation is kept once; they are put together again
+    when they are read.
 
     Who draws something else than steps, such as sequences, finds its way with `streams`, reads with `read`, and
     learns from what `insert` returns which rows are new and which are gone. A fragment's columns beyond those of a
@@ -101,6 +105,7 @@ class ReplayRing:
         Raises:
             UsageError: If the capacity is too small for it.
         """
+        fragment = viewed(fragment)
         length = len(fragment["valid"])
         if not self._stores:
             self._set_aside(fragment)
@@ -212,6 +217,8 @@ class ReplayRing:
     def _set_aside(self, fragment: SampleBatch) -> None:
         self._like = {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
         columns = fragment["valid"].shape[1]
+        if has_frames(fragment):
+            self._reach = max(self._reach, leaves(fragment["obs"][VIEW_FRAMES])[0].shape[2] - 1)
         rows = self.capacity // (self.num_workers * columns)
         self.streams = Streams(self.num_workers, rows, columns, self._reach)
         self._stores = stores_for(

@@ -37,6 +37,10 @@ class ActsInEnv(Protocol):
         """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
         ...
 
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what each env slot was given in the step that was just taken, [B]."""
+        ...
+
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
         """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
         ...
@@ -208,6 +212,7 @@ def _run(
     observations = world.reset()
     while current.min() < episodes:
         observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
+        behavior.take_rewards(rewards)
         behavior.begin_episodes(begins)
         sums += rewards
         steps += ~begins

@@ -91,6 +91,7 @@ class LockstepRecorder:
         if self._observations is None:
             self._observations = self._env.reset()
         act, step = timed(INFERENCE, self._behavior.act), timed(ENV_STEP, self._env.step)
+        take_rewards = self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
         batch = self._behavior.allocate_fragment(length, slots)
         rewards = np.empty((length, slots))
@@ -105,6 +106,7 @@ class LockstepRecorder:
         for t in range(length):
             actions = act(observations, own_noise[t], batch, t, starts)
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
+            take_rewards(rewards[t])
             record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
@@ -123,6 +125,7 @@ class LockstepRecorder:
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
         columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
         batch.update({name: column.astype(np.float32) for name, column in columns.items()})
+        self._behavior.close_fragment(batch, starts, np.ones(slots, np.bool_))
         self._log(batch["actions"])
         return Recorded(
             batches={self._policy: batch},

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, WORLD_STATE, SampleBatch
+from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, WORLD_STATE, SampleBatch
 from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import NOT_SHOWN
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace
 from rlrun.functional.saved_numbers import as_count
@@ -316,6 +317,7 @@ class _ParallelSlots:
     def take(self, t: int, rows: SlotRows) -> bool:
         """Takes what a step gave; returns whether it ended somebody's episode."""
         self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
+        self.behavior.take_rewards(self.rewards[t])
         ended = rows.terminateds | rows.truncateds
         self.just_ended = ended & self.in_step(t)
         return bool(ended.any())
@@ -361,6 +363,7 @@ class _ParallelSlots:
         """
         self.closes = rows.acts | self.just_ended
         self.see(self.length, rows.observations, states, self.closes)
+        self.behavior.close_fragment(self.batch, rows.starts, self.closes)
         if ACTS in self.behavior.world_columns:
             self.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
         self.batch.update(
@@ -522,6 +525,7 @@ class _PerAgentSlots(_ParallelSlots):
         np.logical_or.at(truncateds, (own, slots), self.truncateds[at, slots])
         self.log(self._actions_by_step(), lengths)
         self.see(self.length, rows.observations, states, rows.acts | self.just_ended)
+        self.behavior.close_fragment(self.batch, rows.starts, rows.acts | self.just_ended)
         self._carry(rows.acts)
         self.closes = rows.acts | self.just_ended | self._carries
         self.batch.update(
@@ -556,6 +560,8 @@ class _PerAgentSlots(_ParallelSlots):
             if name in columns:
                 for leaf, kept in zip(leaves(columns[name]), leaves(self._carried[name]), strict=True):
                     leaf[-1, slots] = kept
+        if EPISODE_STEPS in self.batch:
+            self.batch[EPISODE_STEPS][own, slots] = NOT_SHOWN
 
     def state(self, lengths: list[int], *, tails: bool) -> dict[str, Any]:
         """Returns the slots' books, their actions, and the steps that are open."""

@@ -67,6 +67,14 @@ class WorkerBehavior(Protocol):
         """Acts once for all slots, and returns actions for the env, [B, ...]."""
         ...
 
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what each slot was given in the step that was just taken, [B]."""
+        ...
+
+    def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
+        """Records what belongs to the observations behind a fragment's last step, in place."""
+        ...
+
     def postprocess(self, batch: SampleBatch) -> None:
         """Turns a recorded fragment into what is learned from, in place."""
         ...

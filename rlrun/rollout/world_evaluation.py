@@ -24,6 +24,10 @@ class ActsInWorld(Protocol):
         """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
         ...
 
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what each slot was given in the step that was just taken, [B]."""
+        ...
+
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
@@ -103,6 +107,7 @@ def _run(
         steps += rows.stepped
         for policy, own in lives.items():
             shown = rows.policies[policy]
+            behaviors[policy].take_rewards(shown.rewards)
             sums += shown.rewards.reshape(number, -1).sum(axis=1)
             own.take(shown.rewards, shown.terminateds | shown.truncateds, current, episodes)
         for world in rows.ended.nonzero()[0]:

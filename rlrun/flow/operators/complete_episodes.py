@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.data.views import viewed
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
@@ -40,6 +41,7 @@ class CompleteEpisodes(StatefulOperator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
+        item = viewed(item)
         ends = item["valid"] & (item["terminateds"] | item["truncateds"])
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.views import shown, with_shown
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.flow.nodes import Pending
 from rlrun.flow.operators.training import TrainedMinibatch
@@ -98,9 +99,10 @@ class NormalizeObservations(Operator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the minibatch with `obs`, and `next_obs` where it has them, as the network is to see them."""
         if self._filter is None:
-            self._filter = ObservationFilter(self.trainee.policy.leaves)
+            self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
         self._filter.load(self.trainee.filters.moments)
-        seen = {name: self._filter(item[name]) for name in ("obs", "next_obs") if name in item}
+        kept = {name: item[name] for name in ("obs", "next_obs") if name in item}
+        seen = {name: with_shown(tree, self._filter(shown(tree))) for name, tree in kept.items()}
         return SampleBatch(item, **seen)
 
 

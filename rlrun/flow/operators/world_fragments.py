@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
+from rlrun.data.sample_batch import CLOSING_COLUMNS, HISTORY, SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.flow.flow import Operator, StatefulOperator
 
@@ -77,7 +77,10 @@ def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
 
 
 def _joined(parts: list[SampleBatch]) -> SampleBatch:
-    """Returns fragments behind each other; of columns with a closing row the last one's closes all."""
+    """Returns fragments behind each other; of columns with a closing row the last one's closes all.
+
+    What came before the first one came before all.
+    """
 
     def join(*leaves: Any) -> Any:
         return np.concatenate(leaves)
@@ -86,11 +89,14 @@ def _joined(parts: list[SampleBatch]) -> SampleBatch:
         return np.concatenate([*(leaf[:-1] for leaf in leaves[:-1]), leaves[-1]])
 
     first, *others = parts
+    before = {name: first[name] for name in (HISTORY,) if name in first}
     return SampleBatch(
         {
             name: map_tree(
                 join_closing if name in CLOSING_COLUMNS else join, column, *(other[name] for other in others)
             )
             for name, column in first.items()
-        }
+            if name not in before
+        },
+        **before,
     )

@@ -17,6 +17,9 @@ class RemembersNothing:
     def begin_episodes(self, starts: np.ndarray[Any, Any]) -> None:
         assert starts.dtype == np.bool_
 
+    def take_rewards(self, rewards: np.ndarray[Any, Any]) -> None:
+        assert rewards.dtype == np.float64
+
 
 class LeansWithThePole(RemembersNothing):
     """A deterministic policy for CartPole."""

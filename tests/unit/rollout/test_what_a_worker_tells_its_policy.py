@@ -18,6 +18,7 @@ class Remembering(BehaviorPolicy):
     def __init__(self):
         self.exploration = EpsilonGreedy(2)
         self.age = None
+        self.views = None
         self.place = None
 
     def load(self, weights):

@@ -1,0 +1,85 @@
+"""How the parts of a view enter a network (`rlrun.data.views`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.data.views import VIEW_FRAMES, VIEW_OBS, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, split
+from rlrun.errors import UsageError
+from rlrun.nn.model_config import ViewsConfig
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.nn.observation_leaves import ObservationTree
+
+
+def view_leaves(
+    observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
+) -> dict[str, ObservationTree]:
+    """Returns the tree of `ObservationLeaf` of a view.
+
+    Args:
+        observed: That of the env's observations.
+        action_space: The env's actions.
+        views: What is seen besides them.
+
+    Raises:
+        UsageError: Observations cannot be stacked, or there are no numbers for an action.
+    """
+    tree = split(observed, VIEW_OBS if views.obs == 1 else VIEW_FRAMES)
+    if views.obs > 1:
+        tree[VIEW_FRAMES] = map_tree(lambda leaf: _stacked(leaf, views.obs), tree[VIEW_FRAMES])
+    if views.prev_actions:
+        tree[VIEW_PREV_ACTIONS] = _action_leaf(action_space, views.prev_actions)
+    if views.prev_rewards:
+        tree[VIEW_PREV_REWARDS] = ObservationLeaf("vector", (views.prev_rewards,))
+    return tree
+
+
+def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Returns what stands before an episode's start, [...]: the network sees zeros.
+
+    Args:
+        leaf: How one frame, action or reward enters, in a stack of them.
+        dtype: Its type.
+    """
+    shape = leaf.shape[1:]
+    if leaf.kind != "one_hot":
+        return np.zeros(shape, dtype)
+    none_of_them = leaf.starts[0] + leaf.sizes[0]  # where a type has no such number, its largest stands for it
+    return np.full(shape, min(none_of_them, np.iinfo(dtype).max), dtype)
+
+
+def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
+    """Returns how a stack of so many parts of an observation enters."""
+    shape = (number, *leaf.shape)
+    match leaf.kind:
+        case "vector" | "one_hot":
+            return replace(leaf, shape=shape)
+        case "image" if len(leaf.shape) < 4:
+            return replace(leaf, shape=shape)
+        case "choices" if len(set(leaf.starts)) == 1:
+            # A number that is none of the values, which stands before an episode's start, is a vector of zeros.
+            return ObservationLeaf("one_hot", shape, (max(leaf.sizes),), leaf.starts[:1])
+    raise UsageError(
+        f"model.views.obs: {number}: vectors, choices that all begin with the same number, and images that are no "
+        f"stacks are put one behind the other, not {leaf.describe()}"
+    )
+
+
+def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
+    """Returns how the last actions enter, which are a policy's own: choices count from 0."""
+    match space:
+        case Discrete():
+            return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))
+        case MultiDiscrete():
+            return ObservationLeaf("one_hot", (number, space.nvec.size), (int(space.nvec.max()),), (0,))
+        case Box() | MultiBinary():
+            return ObservationLeaf("vector", (number, math.prod(space.shape)))
+    raise UsageError(f"model.views.prev_actions: of {space} no network sees earlier actions")

@@ -1,0 +1,190 @@
+"""What a behavior policy with views keeps of each slot's episode while it acts (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import EPISODE_STEPS, HISTORY, PREV_REWARDS, SampleBatch
+from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import (
+    NOT_SHOWN,
+    VIEW_FRAMES,
+    VIEW_OBS,
+    VIEW_PREV_ACTIONS,
+    VIEW_PREV_REWARDS,
+    history_after,
+    split,
+)
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.view_leaves import nothing_before
+from rlrun.policy.action_spaces.action_space import ActionSpace
+
+Flags = NDArray[np.bool_]
+
+COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: "prev_rewards"}
+"""What the parts of a view are called in a fragment's history."""
+
+
+class ViewMemory:
+    """The last observations, actions and rewards of each slot's episode, as the network sees them.
+
+    It also carries from one fragment to the next what comes before its first rows.
+
+    Args:
+        leaves_of: The tree of `ObservationLeaf` of the view.
+        action_space: The policy's own actions.
+    """
+
+    def __init__(self, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
+        self._leaves = leaves_of
+        self._action_space = action_space
+        self._has_frames = VIEW_FRAMES in leaves_of
+        self._steps = np.zeros(0, np.int32)
+        self._given = np.zeros(0)
+        self._rewards = np.zeros(0)
+        self._nothing: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {}
+        self._history: dict[str, Any] = {}
+
+    def begin(self, starts: Flags) -> None:
+        """Is told in which slots an episode begins with the next observation, [B]."""
+        if len(self._steps) != len(starts):
+            self._steps, self._given = np.full(len(starts), NOT_SHOWN, np.int32), np.zeros(len(starts))
+            self._seen, self._history = {}, {}
+        elif starts.any():
+            self._steps[starts] = NOT_SHOWN
+            for leaf, nothing in zip(leaves(self._seen), leaves(self._nothing), strict=True):
+                leaf[starts] = nothing
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Is told what the slots were given, [B]; it counts for the next observation of each."""
+        if len(self._given) == len(rewards):
+            self._given += rewards
+
+    def see(self, observations: Any, acts: Flags | None) -> Any:
+        """Returns the view of raw observations [B, ...]; of slots that do not act nothing moves.
+
+        Args:
+            observations: A tree of [B, ...].
+            acts: Which slots act, [B]; None for all.
+        """
+        name = VIEW_FRAMES if self._has_frames else VIEW_OBS
+        parts = split(observations, name)
+        if not self._seen:
+            self._nothing = self._what_is_before(parts[name])
+            self._seen = map_tree(lambda leaf: np.repeat(leaf[None], len(self._steps), axis=0), self._nothing)
+        slots: Any = slice(None) if acts is None else acts
+        self._steps[slots] += 1
+        rewards = np.where(self._steps > 0, self._given, 0.0)
+        self._given[slots] = 0.0
+        if VIEW_PREV_REWARDS in self._seen:
+            _push(self._seen[VIEW_PREV_REWARDS], rewards, slots)
+        self._rewards = rewards
+        if self._has_frames:
+            map_tree(lambda kept, latest: _push(kept, latest, slots), self._seen[VIEW_FRAMES], parts[VIEW_FRAMES])
+        return {**parts, **self._seen}
+
+    def record(self, batch: SampleBatch, where: Any, acts: Flags | None) -> None:
+        """Records how far the episodes are that `see` was shown last, and what their last steps gave.
+
+        Args:
+            batch: The fragment's columns.
+            where: Index of the cells to fill.
+            acts: Which slots act, [B]; None for all.
+        """
+        slots: Any = slice(None) if acts is None else acts
+        batch[EPISODE_STEPS][where] = self._steps[slots]
+        batch[PREV_REWARDS][where] = self._rewards[slots]
+
+    def act(self, actions: NDArray[Any], acts: Flags | None) -> None:
+        """Is told what was chosen, [B, ...]."""
+        if VIEW_PREV_ACTIONS in self._seen:
+            own = actions.reshape(len(actions), *self._action_space.action_shape)
+            _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns empty columns for what `record` records, [T + 1, B]."""
+        return {
+            EPISODE_STEPS: np.full((length + 1, slots), NOT_SHOWN, np.int32),
+            PREV_REWARDS: np.zeros((length + 1, slots), np.float32),
+        }
+
+    def close(self, batch: SampleBatch, starts: Flags, shown: Flags) -> None:
+        """Records of the observations behind a fragment how far their episodes are, and what the last steps gave.
+
+        Args:
+            batch: The fragment's columns; the closing row is filled.
+            starts: In which slots an episode begins with it, [B].
+            shown: Which slots show one, [B].
+        """
+        steps = np.where(starts, 0, self._steps + 1)
+        batch[EPISODE_STEPS][-1] = np.where(shown, steps, NOT_SHOWN)
+        batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
+
+    def carry(self, batch: SampleBatch) -> None:
+        """Puts what came before a recorded fragment into it, and keeps what comes before the next one."""
+        if not self._history:
+            self._history = self._empty_history(batch)
+        batch[HISTORY] = self._history
+        self._history = history_after(self._history, batch)
+
+    def _what_is_before(self, observed: Any) -> dict[str, Any]:
+        """Returns the parts of a view before an episode's start, [K, ...] each.
+
+        Args:
+            observed: An array of the type of each part of an observation, without its action mask.
+        """
+        found: dict[str, Any] = {}
+
+        def stack(leaf: ObservationLeaf, dtype: Any) -> NDArray[Any]:
+            return np.repeat(nothing_before(leaf, np.dtype(dtype))[None], leaf.shape[0], axis=0)
+
+        if self._has_frames:
+            found[VIEW_FRAMES] = map_tree(
+                lambda leaf, part: stack(leaf, part.dtype), self._leaves[VIEW_FRAMES], observed
+            )
+        if VIEW_PREV_ACTIONS in self._leaves:
+            nothing = stack(self._leaves[VIEW_PREV_ACTIONS], self._action_space.action_dtype)
+            found[VIEW_PREV_ACTIONS] = nothing.reshape(len(nothing), *self._action_space.action_shape)
+        if VIEW_PREV_REWARDS in self._leaves:
+            found[VIEW_PREV_REWARDS] = stack(self._leaves[VIEW_PREV_REWARDS], np.float32)
+        return found
+
+    def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
+        """Returns what comes before a first fragment: nothing but what stands before an episode's start."""
+        slots = batch[EPISODE_STEPS].shape[1]
+
+        def rows(leaf: NDArray[Any]) -> NDArray[Any]:
+            return np.repeat(leaf[:, None], slots, axis=1)
+
+        # A row's own observation and reward are no history, and row 0 is what stands before an episode's start.
+        history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in self._nothing.items()}
+        if "actions" in history:
+            history["actions"] = np.concatenate([history["actions"][:1], history["actions"]])
+        return history
+
+    def state(self) -> dict[str, Any]:
+        """Returns what it keeps."""
+        return {
+            "steps": self._steps.copy(),
+            "given": self._given.copy(),
+            "seen": map_tree(np.copy, self._seen),
+            "history": self._history,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._steps, self._given = np.array(state["steps"], np.int32), np.array(state["given"], np.float64)
+        self._seen, self._history = map_tree(np.array, dict(state["seen"])), map_tree(np.array, dict(state["history"]))
+        self._nothing = self._what_is_before(self._seen.get(VIEW_FRAMES)) if self._seen else {}
+
+
+def _push(kept: NDArray[Any], latest: NDArray[Any], slots: Any) -> None:
+    """Puts the latest [B, ...] behind what is kept [B, K, ...] of some slots, whose oldest goes."""
+    kept[slots, :-1] = kept[slots, 1:]
+    kept[slots, -1] = latest[slots]

@@ -7,6 +7,7 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import named_leaves
+from rlrun.data.views import viewed
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env, spaces_of
 from rlrun.envs.spaces import Spaces
@@ -29,9 +30,11 @@ ENVS = {
     "ends by truncations": EnvConfig(id="CartPole-v1", max_episode_steps=6, backend="loop"),
     "episodes of length 1": EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 1}),
 }
+VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 MODELS = {
     "feed-forward": ModelConfig(hiddens=(8,)),
     "recurrent": ModelConfig(hiddens=(8,), core="lstm", core_width=4),
+    "views": ModelConfig(hiddens=(8,)).replace(views=VIEWS),
 }
 
 
@@ -282,9 +285,10 @@ def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):
         ]
         found = {}
         for batch in batches:
+            seen, names = dict(named_leaves(dict(viewed(batch)))), ("obs", "weights_version")
             for t, slot in np.argwhere(batch["valid"]):
-                names = sorted(batch.keys() - {"weights_version"})
-                found[float(batch["obs"][t, slot, 0])] = np.hstack([batch[name][t, slot] for name in names])
+                own = [seen[name][t, slot].ravel() for name in sorted(seen.keys() - {*names})]
+                found[float(batch["obs"][t, slot, 0])] = np.hstack(own)
         return found
 
     short, long = steps(7), steps(70)

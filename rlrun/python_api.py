@@ -120,15 +120,41 @@ class TrainedAlgorithm:
         """
         return self.training.step()
 
-    def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False) -> Any:
+    def act(
+        self, observation: Any, explore: bool = False, *, episode_start: bool = False, prev_reward: float = 0.0
+    ) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
 
         Args:
             observation: What the env shows.
             explore: Whether the action is drawn.
-            episode_start: Whether an episode begins with it, which only recurrent policies need to know.
+            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
+            prev_reward: What the env gave for the action before, which only `model.views` show.
         """
-        return self.training.act(observation, explore, episode_start=episode_start)
+        return self.training.act(observation, explore, episode_start=episode_start, prev_reward=prev_reward)
+
+    def act_from(
+        self,
+        memory: Mapping[str, Any] | None,
+        observation: Any,
+        explore: bool = False,
+        *,
+        prev_reward: float = 0.0,
+        prev_action: Any = None,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory behind it.
+
+        The memory is plain data: the recurrent state, and the last observations, actions and rewards that
+        `model.views` show. So any number of episodes can go on side by side.
+
+        Args:
+            memory: What this returned for the observation before; None at an episode's start.
+            observation: What the env shows, an action mask included.
+            explore: Whether the action is drawn.
+            prev_reward: What the env gave for the action before.
+            prev_action: What the env was given, if that was not the action that this returned.
+        """
+        return self.training.act_from(memory, observation, explore, prev_reward=prev_reward, prev_action=prev_action)
 
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: AnyEnv | None = None

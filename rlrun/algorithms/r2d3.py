@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from pydantic import model_validator
+
 from rlrun.algorithms.r2d2 import R2D2, R2D2Config
 from rlrun.config import Fraction
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.nn.recurrent_model import DemonstratedModelConfig
 from rlrun.replay.demonstrated_replay import DemonstratedReplay
 from rlrun.replay.replay import Experience
 
@@ -16,13 +17,17 @@ from rlrun.replay.replay import Experience
 class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
 
-    model: DemonstratedModelConfig = DemonstratedModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
-    """The network."""
     demonstrations: str | None = None
     """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and beside
     the spec. Training needs one."""
     demonstration_ratio: Fraction = 0.25
     """Probability of each sequence of a minibatch that it is drawn from the demonstrations."""
+
+    @model_validator(mode="after")
+    def _demonstrations_hold_no_views(self) -> R2D3Config:
+        if self.model.views.any:
+            raise ValueError("demonstrations hold no views: leave out model.views")
+        return self
 
 
 class R2D3(R2D2):

@@ -85,7 +85,7 @@ def _function(policy: str, env: str) -> tuple[Any, Any]:
     function = load_object(policy, "policy")
     if not callable(function):
         raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
-    return (lambda observation, starts: function(observation)), parse_env(env_written(env), path="--env")
+    return (lambda observation, starts, prev_reward: function(observation)), parse_env(env_written(env), path="--env")
 
 
 def _saved(
@@ -97,7 +97,7 @@ def _saved(
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
 
-    def acts(observation: Any, starts: bool) -> Any:
-        return training.act(observation, explore=stochastic, episode_start=starts)
+    def acts(observation: Any, starts: bool, prev_reward: float) -> Any:
+        return training.act(observation, explore=stochastic, episode_start=starts, prev_reward=prev_reward)
 
     return acts, evaluation_env(checkpoint, training)

@@ -94,12 +94,13 @@ def _frames(
     for episode in range(episodes):
         observation, _ = env.reset(seed=seeds.seed(0, episode))
         yield _frame(env)
-        total, starts, ended = 0.0, True, False
+        total, reward, starts, ended = 0.0, 0.0, True, False
         while not ended:
-            action = training.act(observation, explore=stochastic, episode_start=starts)
+            action = training.act(observation, explore=stochastic, episode_start=starts, prev_reward=reward)
             starts = False
-            observation, reward, terminated, truncated, _ = env.step(action)
-            total += float(reward)
+            observation, given, terminated, truncated, _ = env.step(action)
+            reward = float(given)
+            total += reward
             ended = terminated or truncated
             yield _frame(env)
         returns.append(total)

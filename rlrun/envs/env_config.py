@@ -35,6 +35,16 @@ class WrapperConfig(ConfigModel):
         return _id_alone(data)
 
 
+class TaskConfig(ConfigModel):
+    """What the episodes of one task are given."""
+
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the environment, on top of its own; it is made anew where they differ."""
+
+    reset_options: dict[str, Any] = Field(default_factory=dict)
+    """Handed to the environment's `reset(options=...)`, on top of its own."""
+
+
 class EnvConfig(ConfigModel):
     """An environment and how it is stepped; a bare string in YAML is its id."""
 
@@ -61,6 +71,18 @@ class EnvConfig(ConfigModel):
     columns: tuple[str, ...] = ()
     """Numbers in the info of every step that are recorded as columns of the batch, such as `cost`; their sums over an
     episode are reported as `episode_columns/<name>_mean`. They need the loop backend."""
+
+    tasks: tuple[TaskConfig, ...] | str | None = None
+    """Tasks of which each episode has one, drawn by its seed: a list, or module:function of the seed that returns one.
+    Infos tell it. It needs the loop backend."""
+
+    task_in_observation: bool = False
+    """Whether observations hold the task: `{observation: ..., task: ...}`, its number in the list, or the numbers of
+    one that a function returned."""
+
+    curriculum: str | None = None
+    """module:function that is given an iteration's metrics and returns keyword arguments, on top of the environment's
+    own, for episodes that begin from then on. It needs the loop backend."""
 
     backend: Backend = "auto"
     """How envs are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
@@ -116,6 +138,24 @@ class EnvConfig(ConfigModel):
         if missing := [name for name in names if name not in self.columns]:
             return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
         return ""
+
+    @property
+    def varies(self) -> bool:
+        """Whether episodes differ in more than their seeds."""
+        return self.tasks is not None or self.curriculum is not None
+
+    @model_validator(mode="after")
+    def _tasks_are_there(self) -> EnvConfig:
+        if self.task_in_observation and self.tasks is None:
+            raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
+        if self.tasks == ():
+            raise ValueError("tasks: name at least one")
+        if self.varies and self.backend in ("vector", "envpool"):
+            raise ValueError(
+                f"tasks and curricula are for single environments, which backend {self.backend} has none of; use "
+                "backend loop, or auto"
+            )
+        return self
 
     def in_evaluation(self) -> EnvConfig:
         """Returns the environment that a policy is judged in: with `evaluation_kwargs` on top of `kwargs`."""

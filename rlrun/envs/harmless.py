@@ -94,6 +94,12 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
     demands = [] if _is_harmless(env) else [f"{path} {env.id:.80} is none of the known envs, so its code would be run"]
     demands += [*text_demands(env.kwargs, f"{path}.kwargs"), *text_demands(env.reset_options, f"{path}.reset_options")]
     demands += text_demands(env.evaluation_kwargs, f"{path}.evaluation_kwargs")
+    if isinstance(env.tasks, str):
+        demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
+    elif env.tasks is not None:
+        demands += text_demands([task.model_dump() for task in env.tasks], f"{path}.tasks")
+    if env.curriculum is not None:
+        demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
     for wrapper in env.wrappers:
         if wrapper.id not in WRAPPERS:
             demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")

@@ -21,6 +21,7 @@ from rlrun.envs.gymnasium_vector_env import make_gymnasium
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.single_env import check_single_env, make_single_env
 from rlrun.envs.spaces import Spaces
+from rlrun.envs.tasks import Lessons
 from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv
 from rlrun.errors import EnvironmentUnusable, UsageError
 
@@ -70,7 +71,7 @@ def backend_of(config: EnvConfig) -> str:
     if config.backend in ("loop", "envpool"):
         return config.backend
     spec = None if is_factory(config.id) else find_spec(config.id)
-    asks_single = config.wrappers or config.reset_options or config.columns
+    asks_single = config.wrappers or config.reset_options or config.columns or config.varies
     is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
     vector = _vector_form(spec, config) if is_plain else ""
     if config.backend == "vector" and not vector:
@@ -102,7 +103,12 @@ def check_env(config: EnvConfig) -> None:
 
 
 def make_vector_env(
-    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, *, first_episodes: Sequence[int] | None = None
+    config: EnvConfig,
+    num_envs: int,
+    seeds: EpisodeSeeds,
+    *,
+    first_episodes: Sequence[int] | None = None,
+    lessons: Lessons | None = None,
 ) -> VectorEnv:
     """Makes B environments side by side.
 
@@ -111,18 +117,23 @@ def make_vector_env(
         num_envs: Number of env slots, B.
         seeds: Where the seeds of episodes come from; holds the worker index.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
+        lessons: What a curriculum gives the env slots; None for none.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
         EnvError: The env's own code raised.
     """
-    env = _unchecked_vector_env(config, num_envs, seeds, first_episodes)
+    env = _unchecked_vector_env(config, num_envs, seeds, first_episodes, lessons)
     return MaskedVectorEnv(env, config.id, seeds) if has_action_mask(env.observation_space) else env
 
 
 def _unchecked_vector_env(
-    config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None
+    config: EnvConfig,
+    num_envs: int,
+    seeds: EpisodeSeeds,
+    first_episodes: Sequence[int] | None,
+    lessons: Lessons | None,
 ) -> VectorEnv:
     """Makes B environments side by side, whose action masks nobody looks at."""
     backend = backend_of(config)
@@ -138,7 +149,13 @@ def _unchecked_vector_env(
         return make_gymnasium(config, num_envs, seeds, first_episodes)
     firsts = first_episodes or [0] * num_envs
     envs = [
-        make_single_env(config, worker_index=seeds.worker_index, env_index=slot, seed=seeds.seed(slot, firsts[slot]))
+        make_single_env(
+            config,
+            worker_index=seeds.worker_index,
+            env_index=slot,
+            seed=seeds.seed(slot, firsts[slot]),
+            lessons=lessons,
+        )
         for slot in range(num_envs)
     ]
     for slot, env in enumerate(envs):

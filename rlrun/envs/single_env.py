@@ -18,6 +18,7 @@ from rlrun.envs.begin_with import BeginWith
 from rlrun.envs.env_config import EnvConfig, WrapperConfig
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.spaces import check_spaces
+from rlrun.envs.tasks import Lessons, TaskEnv, Tasks
 from rlrun.envs.vector_env import env_error
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.registry import load_object
@@ -26,7 +27,13 @@ Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 
 def make_single_env(
-    config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
+    config: EnvConfig,
+    *,
+    render_mode: str | None = None,
+    worker_index: int = 0,
+    env_index: int = 0,
+    seed: int = 0,
+    lessons: Lessons | None = None,
 ) -> Env:
     """Makes the env that an env slot of the loop backend steps.
 
@@ -36,6 +43,7 @@ def make_single_env(
         worker_index: Which rollout worker it is for; a factory that has this parameter is given it.
         env_index: Which of the worker's env slots it is for; a factory that has this parameter is given it.
         seed: The seed of its first episode; a factory that has this parameter is given it.
+        lessons: What a curriculum gives the env slots; None for none.
 
     Raises:
         UsageError: The id, a wrapper or a keyword argument does not exist.
@@ -45,6 +53,19 @@ def make_single_env(
     offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
     kwargs = dict(config.kwargs) if render_mode is None else {**config.kwargs, "render_mode": render_mode}
     where = f"worker {worker_index}, env {env_index}"
+    if not config.varies:
+        return _of_one_task(config, kwargs, offered, where)
+    return TaskEnv(
+        lambda more: _of_one_task(config, {**kwargs, **more}, offered, where),
+        None if config.tasks is None else Tasks(config.tasks),
+        lessons,
+        env_index,
+        shows_task=config.task_in_observation,
+    )
+
+
+def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
+    """Makes the env with keyword arguments."""
     env = (
         _from_factory(config, kwargs, offered, where)
         if is_factory(config.id)
@@ -66,6 +87,10 @@ def check_single_env(config: EnvConfig) -> None:
         EnvironmentUnusable: A package is not installed.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
+    if isinstance(config.tasks, str):
+        load_object(config.tasks, "tasks")
+    if config.curriculum is not None:
+        load_object(config.curriculum, "curriculum")
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):

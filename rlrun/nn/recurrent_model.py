@@ -20,8 +20,3 @@ class RecurrentModelConfig(ModelConfig):
     dueling: bool = True
     """Whether the values are an observation's own value plus what each action has ahead of the mean of all (Wang et
     al., arXiv:1511.06581, eq. 9)."""
-
-
-@fixed("demonstrations hold no views", views={})
-class DemonstratedModelConfig(RecurrentModelConfig):
-    """The network of a recurrent Q policy that learns from demonstrations too."""

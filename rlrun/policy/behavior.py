@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -217,6 +218,11 @@ class BehaviorPolicy:
         if self.views is not None:
             self.views.take_rewards(rewards)
 
+    def take_actions(self, actions: Any) -> None:
+        """Is told that the env was given other actions than those it chose last, [B, ...]."""
+        if self.views is not None:
+            self.views.replace_actions(self.action_space.from_env(actions))
+
     def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
         """Records what belongs to the observations behind a fragment's last step.
 
@@ -361,26 +367,35 @@ class BehaviorPolicy:
             before = self.filter.before(batch[HISTORY]["obs"])
             batch[HISTORY] = {**batch[HISTORY], "obs": before}
 
+    def memory(self) -> dict[str, Any]:
+        """Returns what it knows of the episodes in its slots: the recurrent state, and what views show of them."""
+        memory: dict[str, Any] = {}
+        if self.network.state_size:
+            memory["recurrent_state"] = self._state.copy()
+        if self.views is not None:
+            memory["views"] = self.views.state()
+        return memory
+
+    def load_memory(self, memory: Mapping[str, Any]) -> None:
+        """Goes on with what `memory` returned."""
+        if self.network.state_size:
+            self._state = np.array(memory["recurrent_state"], np.float32)
+        if self.views is not None:
+            self.views.load_state(memory["views"])
+
     def state(self) -> dict[str, Any]:
         """Returns what it remembers from step to step besides its weights."""
-        state = self.exploration.state()
-        if self.network.state_size:
-            state["recurrent_state"] = self._state.copy()
+        state = {**self.exploration.state(), **self.memory()}
         if self.parameter_noise is not None:
             state.update(self.parameter_noise.state())
-        if self.views is not None:
-            state["views"] = self.views.state()
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self.exploration.load_state(state)
-        if self.network.state_size:
-            self._state = np.array(state["recurrent_state"], np.float32)
+        self.load_memory(state)
         if self.parameter_noise is not None:
             self.parameter_noise.load_state(state)
-        if self.views is not None:
-            self.views.load_state(state["views"])
 
     def _reset(self, starts: NDArray[np.bool_]) -> None:
         if len(self._state) != len(starts):

@@ -107,6 +107,11 @@ class ViewMemory:
             own = actions.reshape(len(actions), *self._action_space.action_shape)
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
 
+    def replace_actions(self, actions: NDArray[Any]) -> None:
+        """Is told that other actions were taken than those chosen last, [B, ...]."""
+        if VIEW_PREV_ACTIONS in self._seen:
+            self._seen[VIEW_PREV_ACTIONS][:, -1] = actions
+
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Returns empty columns for what `record` records, [T + 1, B]."""
         return {

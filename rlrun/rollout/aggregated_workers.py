@@ -60,6 +60,10 @@ class AggregatedWorkers:
         """Gives all aggregators, or one, new weights by policy, which go on to the workers between two batches."""
         self._actors.tell("set_weights", weights, only, about=" ".join(weights))
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
+        self._actors.tell("set_env_kwargs", kwargs)
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self._actors.tell("measure_phases", measures)

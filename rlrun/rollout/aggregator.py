@@ -99,6 +99,10 @@ class Aggregator:
         """Gives all workers new weights, by policy; they hold from their next request on."""
         self.workers.set_weights(weights)
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs of its workers what a curriculum says, from each one's next episode on."""
+        self.workers.set_env_kwargs(kwargs)
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self.workers.measure_phases(measures)

@@ -15,8 +15,8 @@ from rlrun.envs.make import make_env
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import UsageError
 
-Acts = Callable[[Any, bool], Any]
-"""From an observation, and whether an episode begins with it, to the action that the env is given."""
+Acts = Callable[[Any, bool, float], Any]
+"""From an observation, whether an episode begins with it, and the reward before it to the action for the env."""
 
 _DEMONSTRATION_STREAM = 2
 
@@ -43,13 +43,14 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     try:
         for episode in range(episodes):
             observation, _ = world.reset(seed=seeds.seed(0, episode))
-            first, ended, total = True, False, 0.0
+            first, ended, total, reward = True, False, 0.0, 0.0
             action: Any = None
             while not ended:
-                action = acts(observation, first)
-                after, reward, terminated, truncated, _ = world.step(action)
-                rows.append((observation, action, float(reward), terminated, truncated, True))
-                observation, first, ended, total = after, False, terminated or truncated, total + float(reward)
+                action = acts(observation, first, reward)
+                after, given, terminated, truncated, _ = world.step(action)
+                reward = float(given)
+                rows.append((observation, action, reward, terminated, truncated, True))
+                observation, first, ended, total = after, False, terminated or truncated, total + reward
             rows.append((observation, action, 0.0, False, False, False))
             returns.append(total)
     finally:

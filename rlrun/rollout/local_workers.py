@@ -37,6 +37,10 @@ class LocalWorkers:
         """Gives the worker new weights, by policy."""
         self.sampler.set_weights(weights)
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs what a curriculum says, from each one's next episode on."""
+        self.sampler.set_env_kwargs(kwargs)
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self.sampler.measure_phases(measures)

@@ -45,6 +45,10 @@ class RemoteWorkers:
         """Gives all workers, or one, new weights by policy; the same object sent several times is stored once."""
         self._actors.tell("set_weights", weights, only, about=" ".join(weights))
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
+        self._actors.tell("set_env_kwargs", kwargs)
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self._actors.tell("measure_phases", measures)

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
+from rlrun.envs.tasks import Lessons
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
@@ -46,7 +48,9 @@ class RolloutWorker:
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
         self._measures = False
-        self._recorder, watched = _recorder_for(config)
+        varies = isinstance(config.env, EnvConfig) and config.env.curriculum is not None
+        self._lessons = Lessons(config.num_envs) if varies else None
+        self._recorder, watched = _recorder_for(config, self._lessons)
         name = f"env {config.env.id}: worker {config.worker_index}"
         self._watch = StepWatch(name, watched, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
         self._watched: AbstractContextManager[None] = self._watch or nullcontext()
@@ -69,6 +73,11 @@ class RolloutWorker:
         for policy, latest in weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, Moments.empty(()))
+
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs what a curriculum says, from each one's next episode on."""
+        if self._lessons is not None:
+            self._lessons.latest = dict(kwargs)
 
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
@@ -147,6 +156,7 @@ class RolloutWorker:
             "rewards": {policy: rewards.state() for policy, rewards in self._rewards.items()},
             "behaviors": {policy: behavior.state() for policy, behavior in self.behaviors.items()},
             "slots": slots,
+            **({} if self._lessons is None else {"lessons": self._lessons.state()}),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -162,6 +172,8 @@ class RolloutWorker:
         for policy, behavior in self.behaviors.items():
             self._rewards[policy].load_state(state["rewards"][policy])
             behavior.load_state(state["behaviors"][policy])
+        if self._lessons is not None:
+            self._lessons.load_state(state["lessons"])
         with self._watched:
             began_anew = self._recorder.load_state(state["slots"])
         for policy, slots in began_anew.items():
@@ -175,7 +187,7 @@ class RolloutWorker:
         self._recorder.close()
 
 
-def _recorder_for(config: WorkerConfig) -> tuple[Recorder, Steps]:
+def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Steps]:
     """Returns the recorder for an env, or for worlds of many agents, and what it steps."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
@@ -188,7 +200,7 @@ def _recorder_for(config: WorkerConfig) -> tuple[Recorder, Steps]:
         )
         return of_worlds, worlds
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
-    env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts)
+    env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
         env, policy, behavior, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )

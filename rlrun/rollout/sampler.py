@@ -96,6 +96,10 @@ class Sampler:
             if policy in self.postprocessing:
                 self.postprocessing[policy].set_weights(latest)
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs what a curriculum says, from each one's next episode on."""
+        self.worker.set_env_kwargs(kwargs)
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         self.worker.measure_phases(measures)

@@ -27,6 +27,10 @@ class Worker(Protocol):
         """Takes over new weights, by policy; they hold from the next fragment on."""
         ...
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs what a curriculum says, from each one's next episode on."""
+        ...
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         ...

@@ -39,6 +39,10 @@ class StartedWorkers(Protocol):
         """Gives all deliverers, or one, new weights by policy."""
         ...
 
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
+        ...
+
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments are to tell what their time went into."""
         ...
@@ -175,6 +179,10 @@ class WorkerSet:
         The same `weights` object sent several times is stored once.
         """
         self._workers().set_weights(weights, only)
+
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
+        self._workers().set_env_kwargs(kwargs)
 
     def measure_phases(self, measures: bool) -> None:
         """Says whether fragments that are asked for from now on are to tell what their time went into."""

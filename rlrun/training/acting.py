@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,16 +45,44 @@ class ActingPolicy:
             self._sgd_steps = learner.sgd_steps
         return self._behavior
 
-    def act(self, observation: Any, *, explore: bool, episode_start: bool) -> Any:
+    def act(self, observation: Any, *, explore: bool, episode_start: bool, prev_reward: float = 0.0) -> Any:
         """Returns the action for one observation.
 
         Args:
             observation: What the env shows.
             explore: Whether the action is drawn instead of the likeliest one.
-            episode_start: Whether an episode begins with it, which only recurrent policies need to know.
+            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
+            prev_reward: What the env gave for the action before, which only views show.
         """
         batch = map_tree(lambda leaf: np.asarray(leaf)[None], observation)
         behavior = self.behavior()
+        behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
         actions = behavior.actions(batch, self._draws if explore else None)
         return map_tree(lambda leaf: leaf[0], actions)
+
+    def act_from(
+        self,
+        memory: Mapping[str, Any] | None,
+        observation: Any,
+        *,
+        explore: bool,
+        prev_reward: float = 0.0,
+        prev_action: Any = None,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory behind it.
+
+        Args:
+            memory: What this returned for the observation before; None at an episode's start.
+            observation: What the env shows.
+            explore: Whether the action is drawn instead of the likeliest one.
+            prev_reward: What the env gave for the action before.
+            prev_action: What the env was given, if that was not the action that this returned.
+        """
+        behavior = self.behavior()
+        if memory is not None:
+            behavior.load_memory(memory)
+            if prev_action is not None:
+                behavior.take_actions(map_tree(lambda leaf: np.asarray(leaf)[None], prev_action))
+        action = self.act(observation, explore=explore, episode_start=memory is None, prev_reward=prev_reward)
+        return action, behavior.memory()

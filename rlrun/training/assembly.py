@@ -26,6 +26,7 @@ from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import ROLLOUT_WORKER, WorkerSet
+from rlrun.training.curriculum import Curriculum
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
@@ -101,7 +102,12 @@ def assemble(
     flow = _learning_alone(algorithm, trainee)
     _announce_compilation(config, trainee, update_executor, announce)
     return RunningTraining(
-        workers, {DEFAULT_POLICY: Branch(trainee, flow)}, flow, announce=announce, env_slots=config.env_slots
+        workers,
+        {DEFAULT_POLICY: Branch(trainee, flow)},
+        flow,
+        announce=announce,
+        env_slots=config.env_slots,
+        curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
     )
 
 

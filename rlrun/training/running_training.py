@@ -15,6 +15,7 @@ from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
+from rlrun.training.curriculum import Curriculum
 from rlrun.training.episode_metrics import AgentMetrics, EpisodeMetrics
 from rlrun.training.training_warnings import TrainingWarnings
 
@@ -72,6 +73,7 @@ class RunningTraining:
         env_slots: int,
         agents: Sequence[str] | None = None,
         league: League | None = None,
+        curriculum: Curriculum | None = None,
     ) -> None:
         self.workers = workers
         self.branches = dict(branches)
@@ -84,6 +86,7 @@ class RunningTraining:
         self._clock = self.trainee.clock
         self._episodes = EpisodeMetrics()
         self._league = league
+        self._curriculum = curriculum
         self._seats = () if league is None else tuple(league.seats)
         self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents)
         self._warnings = {
@@ -104,12 +107,19 @@ class RunningTraining:
         return [branch.trainee for branch in self.branches.values()]
 
     def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
-        """Runs one iteration and returns its result.
+        """Runs one iteration and returns its result; a curriculum then says what the next episodes are about.
 
         Args:
             min_env_steps: Env steps that it takes at least.
             since_last_s: Seconds since the last iteration that count into this one.
         """
+        result = self._iterate(min_env_steps, since_last_s)
+        if self._curriculum is not None and self._curriculum.advance(result):
+            self.workers.set_env_kwargs(self._curriculum.kwargs)
+        return result
+
+    def _iterate(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
+        """Runs one iteration and returns its result."""
         flow, counts = self.flow, self.workers.counts
         for trainee in self.trainees:
             trainee.clock.begin_iteration()
@@ -210,6 +220,8 @@ class RunningTraining:
             "episodes": self._episodes.state(),
             "unsaved": list(dict.fromkeys([*self.flow.unsaved(), *workers["unsaved"]])),
         }
+        if self._curriculum is not None:
+            own["curriculum"] = self._curriculum.kwargs
         if self._agents is not None:
             own["agents"] = self._agents.state()
             own["flow"] = self.flow.state(without=tuple(self.flows().values()))  # of what joins the branches
@@ -262,6 +274,9 @@ class RunningTraining:
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
+        if self._curriculum is not None:
+            self._curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
+            self.workers.set_env_kwargs(self._curriculum.kwargs)
         if self._league is not None:
             self._load_league(self._league, sections, is_new=new is not None and "league" not in sections)
         self.broadcast()

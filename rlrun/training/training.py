@@ -131,17 +131,55 @@ class Training:
             self._declared |= undeclared
         return result
 
-    def act(self, observation: Any, explore: bool = False, *, episode_start: bool = False, policy: str = "") -> Any:
+    def act(
+        self,
+        observation: Any,
+        explore: bool = False,
+        *,
+        episode_start: bool = False,
+        prev_reward: float = 0.0,
+        policy: str = "",
+    ) -> Any:
         """Returns the action for one observation: the likeliest one, or with `explore` a drawn one.
 
         Args:
             observation: What the env shows.
             explore: Whether the action is drawn.
-            episode_start: Whether an episode begins with it, which only recurrent policies need to know.
+            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
+            prev_reward: What the env gave for the action before, which only views show.
             policy: Which policy acts; "" for the first.
         """
+        acting = self._acting(policy)
+        return acting.act(observation, explore=explore, episode_start=episode_start, prev_reward=prev_reward)
+
+    def act_from(
+        self,
+        memory: Mapping[str, Any] | None,
+        observation: Any,
+        explore: bool = False,
+        *,
+        prev_reward: float = 0.0,
+        prev_action: Any = None,
+        policy: str = "",
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory behind it.
+
+        Args:
+            memory: What this returned for the observation before; None at an episode's start.
+            observation: What the env shows.
+            explore: Whether the action is drawn.
+            prev_reward: What the env gave for the action before.
+            prev_action: What the env was given, if that was not the action that this returned.
+            policy: Which policy acts; "" for the first.
+        """
+        return self._acting(policy).act_from(
+            memory, observation, explore=explore, prev_reward=prev_reward, prev_action=prev_action
+        )
+
+    def _acting(self, policy: str) -> ActingPolicy:
+        """Returns what acts for a policy, or for the first one for ""."""
         acting = self._started().acting
-        return acting[policy or next(iter(acting))].act(observation, explore=explore, episode_start=episode_start)
+        return acting[policy or next(iter(acting))]
 
     def evaluate(
         self,

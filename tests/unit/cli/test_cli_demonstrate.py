@@ -80,7 +80,7 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
 
 def test_the_first_action_is_noted_where_it_is_not_0() -> None:
     env = EnvConfig(id="rlrun.envs.worlds:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
-    shown, returns = record_demonstrations(lambda observation, starts: np.int64(7), env, 2, seed=0)
+    shown, returns = record_demonstrations(lambda observation, starts, prev_reward: np.int64(7), env, 2, seed=0)
     assert returns == [1.0, 1.0]
     assert shown.about["first_action"] == 5
     assert shown.columns["actions"].tolist() == [7, 7, 7, 7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import gymnasium
@@ -125,7 +126,7 @@ def test_views_hold_what_the_episode_was_zeros_before_its_start_and_go_over_frag
     for name, column in expected.items():
         found = np.concatenate([viewed(own)["obs"][name][:-1] for own in batches])
         np.testing.assert_array_equal(found, column, err_msg=name)
-    for before, after in zip(batches, batches[1:], strict=False):
+    for before, after in itertools.pairwise(batches):
         for (name, closing), (_, first) in zip(
             named_leaves(viewed(before)["obs"]), named_leaves(viewed(after)["obs"]), strict=True
         ):

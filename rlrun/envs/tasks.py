@@ -1,0 +1,230 @@
+"""Episodes of different tasks: drawn from the episode's seed, or given by a curriculum."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+
+from rlrun.envs.env_config import TaskConfig
+from rlrun.errors import SpecError, UsageError
+from rlrun.registry import load_object
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+TASK = "task"
+"""What the task is called in infos and observations."""
+
+TASK_DRAWS = 0x7A5C
+"""Keeps the draws of tasks apart from those of an env with the same seed."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an episode is about.
+
+    Attributes:
+        config: What the env is given.
+        index: Its number in a list; None for one that a function returned.
+        values: Its numbers by name, for infos and observations.
+    """
+
+    config: TaskConfig
+    index: int | None
+    values: Mapping[str, float]
+
+
+class Tasks:
+    """Tasks by the seeds of episodes.
+
+    Args:
+        source: The tasks, each as likely as any other, or `module:function` of the seed that returns one.
+
+    Attributes:
+        number: How many there are; None with a function.
+
+    Raises:
+        UsageError: There is no such function.
+    """
+
+    def __init__(self, source: Sequence[TaskConfig] | str) -> None:
+        self._listed = () if isinstance(source, str) else tuple(source)
+        self._path = source if isinstance(source, str) else ""
+        self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
+        self.number = None if isinstance(source, str) else len(source)
+
+    def of(self, seed: int) -> Task:
+        """Returns the task of the episode with a seed.
+
+        Raises:
+            UsageError: The function returned none.
+        """
+        if self._function is None:
+            index = int(np.random.default_rng([seed, TASK_DRAWS]).integers(len(self._listed)))
+            return Task(self._listed[index], index, {TASK: float(index)})
+        returned = self._function(seed)
+        try:
+            config = TaskConfig.parse(returned, path=f"the task of {self._path}")
+        except SpecError as error:
+            raise UsageError(f"{error}; a task is a dict with kwargs, reset_options or both") from error
+        return Task(config, None, numbers_of({**config.kwargs, **config.reset_options}))
+
+
+def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the numbers among values by name, those of lists one by one, in the order of the names."""
+    found: dict[str, float] = {}
+    for name in sorted(values):
+        column = np.asarray(values[name])
+        if column.dtype.kind in "bif":
+            names = [name] if not column.ndim else [f"{name}/{i}" for i in range(column.size)]
+            found.update(zip(names, column.ravel().astype(float).tolist(), strict=True))
+    return found
+
+
+class Lessons:
+    """What a curriculum gives the envs of a worker: each takes the latest when its next episode begins.
+
+    Args:
+        slots: Env slots.
+
+    Attributes:
+        latest: Arguments for episodes that begin from now on.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.latest: dict[str, Any] = {}
+        self._present: list[dict[str, Any]] = [{} for _ in range(slots)]
+        self._returns: set[int] = set()
+
+    def begin(self, slot: int) -> dict[str, Any]:
+        """Returns the arguments for the episode that begins in an env slot, or that is replayed there."""
+        if slot in self._returns:
+            self._returns.discard(slot)
+        else:
+            self._present[slot] = self.latest
+        return self._present[slot]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the latest arguments, and those of each env slot's episode."""
+        return {"latest": self.latest, "present": list(self._present)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `state` returned; the next episode of each env slot is the one that was going on."""
+        self.latest = dict(state["latest"])
+        self._present = [dict(own) for own in state["present"]]
+        self._returns = set(range(len(self._present)))
+
+
+class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """An env whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
+
+    Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
+
+    Args:
+        make: Makes the env with further arguments.
+        tasks: The tasks; None for one task.
+        lessons: What a curriculum gives; None without one.
+        slot: The env slot, for `lessons`.
+        shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
+            numbers of one that a function returned.
+
+    Raises:
+        UsageError: A task cannot be shown.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Mapping[str, Any]], Env],
+        tasks: Tasks | None,
+        lessons: Lessons | None,
+        slot: int,
+        *,
+        shows_task: bool,
+    ) -> None:
+        self._make = make
+        self._tasks = tasks
+        self._lessons = lessons
+        self._slot = slot
+        self._shows_task = shows_task
+        self._task = None if tasks is None else tasks.of(0)
+        self._kwargs: Mapping[str, Any] = {} if self._task is None else self._task.config.kwargs
+        self.env = make(self._kwargs)
+        self.action_space = self.env.action_space
+        self.render_mode = self.env.render_mode
+        self.observation_space = self._space() if shows_task else self.env.observation_space
+
+    def _space(self) -> gymnasium.Space[Any]:
+        """Returns the space of observations with a task."""
+        task, inner = self._task, self.env.observation_space
+        assert task is not None and self._tasks is not None  # a config that shows tasks has some
+        if self._tasks.number is not None:
+            own: gymnasium.Space[Any] = Discrete(self._tasks.number)
+        elif task.values:
+            own = Box(-np.inf, np.inf, (len(task.values),), np.float32)
+        else:
+            raise UsageError("env.task_in_observation: the tasks of env.tasks hold no numbers that could be shown")
+        if not isinstance(inner, Dict):
+            return Dict({"observation": inner, TASK: own})
+        if TASK in inner.spaces:
+            raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
+        return Dict({**inner.spaces, TASK: own})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode of the task that its seed draws."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._task = None if self._tasks is None else self._tasks.of(drawn)
+        lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
+        own = TaskConfig() if self._task is None else self._task.config
+        self._take({**lesson, **own.kwargs})
+        observation, info = self.env.reset(seed=seed, options=copy.deepcopy(own.reset_options) | (options or {}))
+        return self._shown(observation), self._told(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Takes a step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._shown(observation), reward, terminated, truncated, self._told(info)
+
+    def _take(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs == self._kwargs:
+            return
+        self.env.close()
+        self.env = self._make(kwargs)
+        self._kwargs = kwargs
+        spaces = self.env.observation_space, self.env.action_space
+        shown = self.observation_space
+        seen = self._space() if self._shows_task else spaces[0]
+        if seen != shown or spaces[1] != self.action_space:
+            raise ValueError(
+                f"with {dict(kwargs)} the env has other spaces than before: {seen}, {spaces[1]}, not "
+                f"{shown}, {self.action_space}"
+            )
+
+    def _shown(self, observation: Any) -> Any:
+        if not self._shows_task:
+            return observation
+        task = self._task
+        assert task is not None
+        own = np.int64(task.index) if task.index is not None else np.array([*task.values.values()], np.float32)
+        parts = observation if isinstance(self.env.observation_space, Dict) else {"observation": observation}
+        return {**parts, TASK: own}
+
+    def _told(self, info: dict[str, Any]) -> dict[str, Any]:
+        if self._task is None:
+            return info
+        if self._task.index is not None:
+            return {**info, TASK: self._task.index}
+        return {**info, **{f"{TASK}/{name}": value for name, value in self._task.values.items()}}
+
+    def render(self) -> Any:
+        """Draws the env."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Closes the env."""
+        self.env.close()

@@ -1,0 +1,46 @@
+"""Acting from Python with views: `act` remembers by itself, with `act_from` the caller does."""
+
+import numpy as np
+import pytest
+
+import rlrun
+
+CONFIG = {"model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards": 2, "obs": 3}}}
+
+
+@pytest.mark.parametrize("core", [None, "lstm"])
+def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
+    draws = np.random.default_rng(0)
+    shown, rewards = draws.normal(size=(2, 6, 4)).astype(np.float32), draws.normal(size=(2, 6))
+    with rlrun.PPO("CartPole-v1", {"model": {**CONFIG["model"], "core": core}}, seed=1) as algorithm:
+        behavior = algorithm.training._acting("").behavior()
+
+        def apart(episode):
+            outputs = []
+            for t in range(6):
+                reward = rewards[episode, t - 1] if t else 0.0
+                algorithm.act(shown[episode, t], episode_start=t == 0, prev_reward=reward)
+                outputs.append(behavior.memory())
+            return outputs
+
+        expected, memories = [apart(0), apart(1)], [None, None]
+        for t in range(6):
+            for episode in range(2):
+                reward = rewards[episode, t - 1] if t else 0.0
+                _, memories[episode] = algorithm.act_from(memories[episode], shown[episode, t], prev_reward=reward)
+                for name, kept in expected[episode][t]["views"]["seen"].items():
+                    np.testing.assert_array_equal(memories[episode]["views"]["seen"][name], kept)
+                if core:
+                    states = memories[episode]["recurrent_state"], expected[episode][t]["recurrent_state"]
+                    np.testing.assert_array_equal(*states)
+
+
+def test_another_action_than_the_one_that_was_returned_can_be_told():
+    with rlrun.PPO("CartPole-v1", CONFIG, seed=1) as algorithm:
+        first = np.zeros(4, np.float32)
+        action, memory = algorithm.act_from(None, first)
+        assert memory["views"]["seen"]["view:prev_actions"][0, -1] == action
+        behavior = algorithm.training._acting("").behavior()
+        behavior.load_memory(memory)
+        behavior.take_actions(np.array([1 - action]))
+        assert behavior.memory()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action

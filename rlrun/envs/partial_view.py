@@ -13,23 +13,81 @@ FLICKERS = 0xF11C
 """Keeps the draws of what is hidden apart from those of an env with the same seed."""
 
 
+NAMES: dict[str, tuple[str, ...]] = {
+    "CartPole": ("position", "velocity", "angle", "angular_velocity"),
+    "Pendulum": ("cosine", "sine", "angular_velocity"),
+    "MountainCar": ("position", "velocity"),
+    "MountainCarContinuous": ("position", "velocity"),
+    "Acrobot": ("cosine_1", "sine_1", "cosine_2", "sine_2", "angular_velocity_1", "angular_velocity_2"),
+    "LunarLander": ("x", "y", "x_velocity", "y_velocity", "angle", "angular_velocity", "left_leg", "right_leg"),
+    "LunarLanderContinuous": (
+        "x",
+        "y",
+        "x_velocity",
+        "y_velocity",
+        "angle",
+        "angular_velocity",
+        "left_leg",
+        "right_leg",
+    ),
+    "InvertedDoublePendulum": (
+        *("position", "sine_1", "sine_2", "cosine_1", "cosine_2"),
+        *("velocity", "angular_velocity_1", "angular_velocity_2"),
+        "constraint_force",
+    ),
+    "Reacher": (
+        *("cosine_1", "cosine_2", "sine_1", "sine_2", "target_x", "target_y"),
+        *("angular_velocity_1", "angular_velocity_2", "distance_x", "distance_y"),
+    ),
+}
+"""What the numbers of an observation are, by the name of an env's id without its version."""
+
+VELOCITIES = ("velocity", "qvel", "cvel", "ten_velocity")
+"""What the names of velocities hold."""
+
+
+def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
+    """Returns the names of the numbers in an env's observations; none where they are not known.
+
+    Of MuJoCo's envs they are the parts that they say their observations are made of, such as `qvel`.
+    """
+    base = env.unwrapped
+    known = NAMES.get("" if base.spec is None else base.spec.name)
+    if known is not None:
+        return known
+    # Only MuJoCo's envs say so.
+    structure: dict[str, int] = vars(base).get("observation_structure", {})
+    return tuple(name for name, size in structure.items() if name != "skipped_qpos" for _ in range(size))
+
+
 class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]]):  # type: ignore[misc]
     """Shows only some numbers of an observation that is a vector: ``{id: ..., kwargs: {numbers: [0, 2]}}``.
 
-    CartPole-v1 with `numbers: [0, 2]` shows where the cart and the pole are and not how they move.
+    CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, shows where the cart and the pole are and not how they
+    move.
+
+    Args:
+        env: The env.
+        numbers: Which ones, counted from 0 or by the names of `number_names`.
 
     Raises:
         ValueError: If its observations are no vectors, or have no such number.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int | str]) -> None:
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ValueError(f"PartialView shows some numbers of a vector; {space} is none")
-        if not numbers or min(numbers) < 0 or max(numbers) >= space.shape[0]:
+        names = number_names(env)
+        if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
+            told = ", ".join(dict.fromkeys(names)) or "none"
+            raise ValueError(f"PartialView: there is no number {unknown[0]!r}; those with a name are {told}")
+        # A part of a MuJoCo env's observations is several numbers.
+        shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
+        if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
             raise ValueError(f"PartialView: an observation has the numbers 0 to {space.shape[0] - 1}, not {numbers}")
-        self._numbers = np.array(numbers)
+        self._numbers = np.array(shown)
         self.observation_space = gymnasium.spaces.Box(
             space.low[self._numbers], space.high[self._numbers], dtype=space.dtype
         )
@@ -38,6 +96,28 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
         """Returns the numbers that are shown."""
         shown: NDArray[Any] = observation[self._numbers]
         return shown
+
+
+class HideVelocities(PartialView):
+    """Shows all numbers of an observation but velocities, of classic control, Box2D and MuJoCo.
+
+    Raises:
+        ValueError: It is not known which numbers those are.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        names = number_names(env)
+        shown = [i for i, name in enumerate(names) if not any(velocity in name for velocity in VELOCITIES)]
+        if len(shown) == len(names):
+            raise ValueError(
+                f"HideVelocities: which numbers of {env} are velocities is not known; say with PartialView which "
+                "ones are shown"
+            )
+        super().__init__(env, shown)
+
+
+def _places(names: Sequence[str], name: str) -> list[int]:
+    return [i for i, own in enumerate(names) if own == name]
 
 
 class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type: ignore[misc]

@@ -155,13 +155,14 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         self._kwargs: Mapping[str, Any] = {} if self._task is None else self._task.config.kwargs
         self.env = make(self._kwargs)
         self.action_space = self.env.action_space
-        self.render_mode = self.env.render_mode
+        self.render_mode, self.metadata = self.env.render_mode, self.env.metadata
         self.observation_space = self._space() if shows_task else self.env.observation_space
 
     def _space(self) -> gymnasium.Space[Any]:
         """Returns the space of observations with a task."""
         task, inner = self._task, self.env.observation_space
-        assert task is not None and self._tasks is not None  # a config that shows tasks has some
+        assert task is not None  # a config that shows tasks has some
+        assert self._tasks is not None
         if self._tasks.number is not None:
             own: gymnasium.Space[Any] = Discrete(self._tasks.number)
         elif task.values:

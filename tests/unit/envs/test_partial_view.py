@@ -6,7 +6,7 @@ import pytest
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_env, spaces_of
-from rlrun.envs.partial_view import Flicker, PartialView
+from rlrun.envs.partial_view import Flicker, HideVelocities, PartialView
 
 PATH = "rlrun.envs.partial_view:PartialView"
 
@@ -22,6 +22,50 @@ def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
     observations, actions = spaces_of(config)
     np.testing.assert_array_equal(observations.high, whole.observation_space.high[[0, 2]])
     assert actions == whole.action_space
+
+
+@pytest.mark.parametrize(
+    ("env_id", "shown"),
+    [
+        ("CartPole-v1", [0, 2]),
+        ("Pendulum-v1", [0, 1]),
+        ("Acrobot-v1", [0, 1, 2, 3]),
+        ("LunarLander-v3", [0, 1, 4, 6, 7]),
+        ("HalfCheetah-v5", list(range(8))),
+        ("InvertedDoublePendulum-v5", [0, 1, 2, 3, 4, 8]),
+    ],
+)
+def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: list[int]) -> None:
+    hidden = "rlrun.envs.partial_view:HideVelocities"
+    env, whole = (make_env(EnvConfig.parse({"id": env_id, "wrappers": own})) for own in ([hidden], []))
+    first = whole.reset(seed=0)[0]
+    np.testing.assert_array_equal(env.reset(seed=0)[0], first[shown])
+    action = whole.action_space.sample()
+    np.testing.assert_array_equal(env.step(action)[0], whole.step(action)[0][shown])
+
+
+def test_numbers_are_shown_by_name() -> None:
+    whole = gymnasium.make("CartPole-v1").reset(seed=3)[0]
+    by_name = PartialView(gymnasium.make("CartPole-v1"), ["angle", "position", 3])
+    np.testing.assert_array_equal(by_name.reset(seed=3)[0], whole[[2, 0, 3]])
+    cheetah = PartialView(gymnasium.make("HalfCheetah-v5"), ["qpos"])
+    assert cheetah.observation_space.shape == (8,)
+    with pytest.raises(ValueError, match=r"no number 'angel'; those with a name are position, velocity, angle"):
+        PartialView(gymnasium.make("CartPole-v1"), ["angel"])
+
+
+def test_velocities_that_nobody_knows_of_are_refused() -> None:
+    with pytest.raises(ValueError, match="are velocities is not known; say with PartialView"):
+        HideVelocities(gymnasium.make("FrozenLake-v1"))
+
+
+def test_observations_are_delayed_by_gymnasiums_wrapper() -> None:
+    config = EnvConfig.parse({"id": "Pendulum-v1", "wrappers": [{"id": "DelayObservation", "kwargs": {"delay": 2}}]})
+    env, whole = make_env(config), gymnasium.make("Pendulum-v1")
+    for seed in range(2):
+        shown = [env.reset(seed=seed)[0], *(env.step([0.5])[0] for _ in range(4))]
+        true = [whole.reset(seed=seed)[0], *(whole.step([0.5])[0] for _ in range(4))]
+        np.testing.assert_array_equal(shown, [np.zeros(3), np.zeros(3), *true[:3]])
 
 
 @pytest.mark.parametrize("numbers", [[], [4], [-1]])

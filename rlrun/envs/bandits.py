@@ -1,0 +1,80 @@
+"""Bernoulli bandits: a family of tasks that differ in how often each arm pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+ARMS = "probabilities"
+"""The reset option with the probability that each arm pays."""
+
+FAMILY_DRAWS = 0xBA2D
+"""Keeps the draws of tasks apart from those of their episodes."""
+
+
+class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """An episode is one pull of one of some arms, which pays 1 or 0; there is nothing to see.
+
+    How often each arm pays stands in the reset option `probabilities`. By itself it is 1/2 for all of them.
+
+    Args:
+        arms: How many there are.
+    """
+
+    def __init__(self, arms: int = 2) -> None:
+        self.observation_space = spaces.Discrete(1)
+        self.action_space = spaces.Discrete(arms)
+        self._probabilities = [0.5] * arms
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Waits for a pull."""
+        super().reset(seed=seed)
+        self._probabilities = (options or {}).get(ARMS, self._probabilities)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Pulls an arm; `regret` in the info is how much less it pays on average than the best one does."""
+        own = self._probabilities[action]
+        regret = max(self._probabilities) - own
+        return 0, float(self.np_random.random() < own), True, False, {"regret": regret}
+
+
+def two_arms(seed: int) -> dict[str, Any]:
+    """Returns a bandit with two arms, whose probabilities are drawn uniformly and independently.
+
+    Source:
+        Duan et al., arXiv:1611.02779, section 4.1.
+    """
+    drawn = np.random.default_rng([seed, FAMILY_DRAWS]).random(2)
+    return {"reset_options": {ARMS: drawn.tolist()}}
+
+
+def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Returns the regret of Thompson sampling over some pulls in each of some Bernoulli bandits, [N].
+
+    Each arm's probability has a uniform prior. At each pull a probability of each arm is drawn from its posterior, a
+    beta distribution, and the arm with the largest one is pulled.
+
+    Args:
+        tasks: Probabilities of the arms, [N, A].
+        pulls: How many pulls each bandit gets.
+        generator: What is drawn from.
+
+    Source:
+        Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two
+        samples", 1933; Chapelle and Li, "An empirical evaluation of Thompson sampling", 2011, algorithm 2.
+    """
+    number = np.arange(len(tasks))
+    paid, failed = np.ones(tasks.shape), np.ones(tasks.shape)
+    regrets = np.zeros(len(tasks))
+    for _ in range(pulls):
+        arms = generator.beta(paid, failed).argmax(axis=1)
+        own = tasks[number, arms]
+        pays = generator.random(len(tasks)) < own
+        paid[number, arms] += pays
+        failed[number, arms] += ~pays
+        regrets += tasks.max(axis=1) - own
+    return regrets

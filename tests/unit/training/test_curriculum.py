@@ -1,0 +1,58 @@
+"""Curricula: what an iteration's metrics make of the next episodes, in a run that is cut and goes on bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.errors import TrainingFailed, UsageError
+from rlrun.training.curriculum import Curriculum
+
+HERE = "tests.unit.training.test_curriculum"
+
+
+def goes_up(metrics: dict[str, Any]) -> dict[str, Any]:
+    """A further 1 for each 200 env steps."""
+    return {"goal": float(metrics["env_steps"] // 200)}
+
+
+def returns_nothing(metrics: dict[str, Any]) -> None:
+    return None
+
+
+ENV = {"id": "tests.unit.envs.test_tasks:Goal", "curriculum": f"{HERE}:goes_up"}
+CONFIG = {
+    "train_batch_size": 100,
+    "num_envs_per_worker": 2,
+    "num_epochs": 1,
+    "min_env_steps_per_iteration": 100,
+    "rollout_fragment_length": 7,
+    "model": {"hiddens": [4]},
+}
+TIMES = {"time_this_iter_s", "time_total_s", "env_steps_per_s"}
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in TIMES and not name.startswith("time/")}
+
+
+def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    with rlrun.PPO(ENV, CONFIG, seed=1) as algorithm:
+        for _ in range(5):
+            algorithm.train()
+        saved = algorithm.save(tmp_path / "saved")
+        expected = [numbers(algorithm.train()) for _ in range(6)]
+    # An episode of 3 steps pays three times the goal, which is 1 for each 200 env steps before it.
+    assert expected[-1]["episode_return_max"] == 3 * (expected[-2]["env_steps"] // 200)
+    with rlrun.PPO.restore(saved, trust=True) as algorithm:
+        assert [numbers(algorithm.train()) for _ in range(6)] == expected
+
+
+def test_what_is_no_curriculum_is_refused() -> None:
+    with pytest.raises(UsageError, match="did you mean 'goes_up'"):
+        Curriculum(f"{HERE}:goes_upp")
+    with pytest.raises(TrainingFailed, match="must return keyword arguments, a dict, not None"):
+        Curriculum(f"{HERE}:returns_nothing").advance({})

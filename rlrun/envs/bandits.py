@@ -36,10 +36,10 @@ class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasi
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Pulls an arm; `regret` in the info is how much less it pays on average than the best one does."""
+        """Pulls an arm; `minus_regret` in the info is how much more it pays on average than the best one, at most 0."""
         own = self._probabilities[action]
-        regret = max(self._probabilities) - own
-        return 0, float(self.np_random.random() < own), True, False, {"regret": regret}
+        told = {"minus_regret": own - max(self._probabilities)}
+        return 0, float(self.np_random.random() < own), True, False, told
 
 
 def two_arms(seed: int) -> dict[str, Any]:

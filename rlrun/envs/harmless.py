@@ -16,6 +16,7 @@ from rlrun.envs.env_ids import is_usable_kind, register_atari
 
 OWN_ENVS = frozenset(
     {
+        "rlrun.envs.bandits:BernoulliBandit",
         "rlrun.envs.masked_worlds:MaskedConsole",
         "rlrun.envs.deep_sea:DeepSea",
         "rlrun.envs.masked_worlds:MaskedGrid",
@@ -39,6 +40,9 @@ OWN_ENVS = frozenset(
     }
 )
 """Harmless envs of rlrun's own."""
+
+OWN_TASKS = frozenset({"rlrun.envs.bandits:two_arms"})
+"""Harmless tasks of rlrun's own."""
 
 WRAPPERS = frozenset(
     {
@@ -72,7 +76,9 @@ WRAPPERS = frozenset(
         "TimeLimit",
         "rlrun.envs.task_automaton:TaskAutomaton",
         "rlrun.envs.partial_view:Flicker",
+        "rlrun.envs.partial_view:HideVelocities",
         "rlrun.envs.partial_view:PartialView",
+        "rlrun.envs.trials:Trials",
     }
 )
 """Harmless wrappers, of Gymnasium and of rlrun's own."""
@@ -94,9 +100,9 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
     demands = [] if _is_harmless(env) else [f"{path} {env.id:.80} is none of the known envs, so its code would be run"]
     demands += [*text_demands(env.kwargs, f"{path}.kwargs"), *text_demands(env.reset_options, f"{path}.reset_options")]
     demands += text_demands(env.evaluation_kwargs, f"{path}.evaluation_kwargs")
-    if isinstance(env.tasks, str):
+    if isinstance(env.tasks, str) and env.tasks not in OWN_TASKS:
         demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
-    elif env.tasks is not None:
+    elif env.tasks is not None and not isinstance(env.tasks, str):
         demands += text_demands([task.model_dump() for task in env.tasks], f"{path}.tasks")
     if env.curriculum is not None:
         demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")

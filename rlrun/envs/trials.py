@@ -20,7 +20,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
     Recurrent state then goes on over the ends of a trial's episodes. The last action and reward are a matter of
     `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
-    Numbers in the infos of ends are added up over the trial, such as `regret`.
+    Numbers in the infos of ends are added up over the trial, such as a regret.
 
     Args:
         env: The env.

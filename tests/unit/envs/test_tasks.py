@@ -169,9 +169,10 @@ def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -
 
 def test_tasks_whose_spaces_differ_or_that_are_none_are_refused() -> None:
     env = make_env(EnvConfig.parse({"id": f"{HERE}:Wide", "tasks": [{}, {"kwargs": {"size": 2}}]}))
+    tasks = Tasks(EnvConfig.parse({"id": "any", "tasks": [{}, {}]}).tasks or "")
+    second = next(seed for seed in range(99) if tasks.of(seed).index == 1)
     with pytest.raises(ValueError, match=r"with .*'size': 2.* the env has other spaces than before"):
-        for seed in range(20):
-            env.reset(seed=seed)
+        env.reset(seed=second)
     with pytest.raises(UsageError, match="a task is a dict with kwargs, reset_options or both"):
         make_env(config_of(tasks=f"{HERE}:no_task"))
     with pytest.raises(UsageError, match="no numbers that could be shown"):

@@ -31,7 +31,7 @@ def test_a_trial_is_several_episodes_of_the_task_that_its_seed_draws() -> None:
             assert reward in (0.0, 1.0)
             assert (terminated, truncated) == (pull == 4, False)
             assert info["task/probabilities/0"] == arms[0]
-        assert info["regret"] == pytest.approx(5 * (max(arms) - arms[0]))
+        assert info["minus_regret"] == pytest.approx(5 * (arms[0] - max(arms)))
 
 
 def test_a_trial_can_be_repeated_and_its_episodes_differ() -> None:

@@ -358,7 +358,11 @@ class BehaviorPolicy:
 
     def filtered(self, observations: Any) -> Any:
         """Returns observations, or views, with any leading dimensions as the network sees them."""
-        return observations if self.filter is None else with_shown(observations, self.filter(shown(observations)))
+        if self.filter is None:
+            return observations
+        if self.views is None:
+            return self.filter(observations)
+        return with_shown(observations, self.filter(shown(observations)))
 
     def filter_fragment(self, batch: SampleBatch) -> None:
         """Filters the observations of a fragment, and those that came before it, in place."""

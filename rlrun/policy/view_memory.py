@@ -127,6 +127,7 @@ class ViewMemory:
             starts: In which slots an episode begins with it, [B].
             shown: Which slots show one, [B].
         """
+        self.begin(np.zeros(len(starts), np.bool_))  # there may have been nobody to act for so far
         steps = np.where(starts, 0, self._steps + 1)
         batch[EPISODE_STEPS][-1] = np.where(shown, steps, NOT_SHOWN)
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
@@ -168,7 +169,8 @@ class ViewMemory:
             return np.repeat(leaf[:, None], slots, axis=1)
 
         # A row's own observation and reward are no history, and row 0 is what stands before an episode's start.
-        history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in self._nothing.items()}
+        nothing = self._nothing or self._what_is_before(split(batch["obs"], VIEW_OBS)[VIEW_OBS])
+        history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in nothing.items()}
         if "actions" in history:
             history["actions"] = np.concatenate([history["actions"][:1], history["actions"]])
         return history

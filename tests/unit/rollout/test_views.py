@@ -18,6 +18,7 @@ from rlrun.data.tree import leaves, named_leaves
 from rlrun.data.views import VIEW_FRAMES, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, viewed
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError, UsageError
+from rlrun.flow.operators.world_fragments import JoinFragments
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -93,6 +94,12 @@ def fragments_of(policy: ActorCriticPolicy, length: int, number: int, **more: An
     return [worker.sample().batches["default"] for _ in range(number)]
 
 
+def joined_fragments(parts: list[SampleBatch]) -> SampleBatch:
+    join = JoinFragments(len(parts), normalized=False)
+    (joined,) = [whole for part in parts for whole in join((0, part))]
+    return joined
+
+
 def by_hand(batches: list[SampleBatch]) -> dict[str, np.ndarray]:
     """Returns the views of all rows but the last, walking each slot's stream with a list for each episode."""
     joined = {name: np.concatenate([own[name] for own in batches]) for name in ("actions", "valid")}
@@ -131,6 +138,27 @@ def test_views_hold_what_the_episode_was_zeros_before_its_start_and_go_over_frag
             named_leaves(viewed(before)["obs"]), named_leaves(viewed(after)["obs"]), strict=True
         ):
             np.testing.assert_array_equal(closing[-1], first[0], err_msg=name)
+
+
+def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None:
+    parts = fragments_of(policy_of(), 4, 3)
+    joined = viewed(joined_fragments(parts))["obs"]
+    for name, column in named_leaves(joined):
+        apart = [dict(named_leaves(viewed(part)["obs"]))[name] for part in parts]
+        np.testing.assert_array_equal(column, np.concatenate([*(own[:-1] for own in apart[:-1]), apart[-1]]))
+
+
+def test_a_fragment_in_which_nobody_acts_is_viewed_as_nothing() -> None:
+    """The slots of a policy whose agents have not been born yet."""
+    behavior = policy_of().behavior()
+    batch = behavior.allocate_fragment(3, 2)
+    batch.update(obs=np.zeros((4, 2, 2), np.float32), actions=np.zeros((3, 2), np.int64))
+    behavior.close_fragment(batch, *np.zeros((2, 2), np.bool_))
+    assert behavior.views is not None
+    behavior.views.carry(batch)
+    seen = viewed(batch)["obs"]
+    assert not seen[VIEW_FRAMES].any()
+    assert (seen[VIEW_PREV_ACTIONS] == NONE).all()
 
 
 def test_an_observation_is_stored_once() -> None:

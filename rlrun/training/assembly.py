@@ -82,6 +82,8 @@ def assemble(
             "for a world of many agents"
         )
     algorithm = policies.first
+    if env.curriculum is not None and algorithm.worker_factory != ROLLOUT_WORKER:
+        raise UsageError("env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out")
     config = algorithm.config
     if not for_plan and (lacks := env.lacks(config.env_columns)):  # what is printed does not depend on the env
         raise UsageError(f"env {env.id}: {lacks}")

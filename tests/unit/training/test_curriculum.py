@@ -52,6 +52,8 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
 
 
 def test_what_is_no_curriculum_is_refused() -> None:
+    with pytest.raises(UsageError, match="begin the episodes that it chooses"), rlrun.ES(ENV) as algorithm:
+        algorithm.train()
     with pytest.raises(UsageError, match="did you mean 'goes_up'"):
         Curriculum(f"{HERE}:goes_upp")
     with pytest.raises(TrainingFailed, match="must return keyword arguments, a dict, not None"):

@@ -175,6 +175,8 @@ class ModelConfig(ConfigModel):
     def _views_of_own_layers(self) -> ModelConfig:
         if self.views.any and self.module is not None:
             raise ValueError("a network of one's own takes observations as they are; leave out views, or module")
+        if self.views.any and self.action_embeddings is not None:
+            raise ValueError("a list of actions is the present one alone; leave out views, or action_embeddings")
         return self
 
     @model_validator(mode="after")

@@ -67,7 +67,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
         "valid": np.array(valid, np.bool_),
     }
     stacked = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in parts[0]}
-    about = {"env": env.to_data(), "seed": seed, "returns": returns}
+    about = {"env": env.model_dump(mode="json", exclude_defaults=True), "seed": seed, "returns": returns}
     if isinstance(world.action_space, gymnasium.spaces.Discrete) and world.action_space.start:
         about["first_action"] = int(world.action_space.start)
     return Demonstrations(columns, stacked, about), returns

@@ -48,7 +48,7 @@ def test_numbers_are_shown_by_name() -> None:
     whole = gymnasium.make("CartPole-v1").reset(seed=3)[0]
     by_name = PartialView(gymnasium.make("CartPole-v1"), ["angle", "position", 3])
     np.testing.assert_array_equal(by_name.reset(seed=3)[0], whole[[2, 0, 3]])
-    cheetah = PartialView(gymnasium.make("HalfCheetah-v5"), ["qpos"])
+    cheetah = PartialView(make_env(EnvConfig(id="HalfCheetah-v5")), ["qpos"])
     assert cheetah.observation_space.shape == (8,)
     with pytest.raises(ValueError, match=r"no number 'angel'; those with a name are position, velocity, angle"):
         PartialView(gymnasium.make("CartPole-v1"), ["angel"])

@@ -19,7 +19,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
-from rlrun.nn.model_config import FeedForwardModelConfig
+from rlrun.nn.model_config import AdaptableModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ class MAMLConfig(AlgorithmConfig):
     the longest episode: whoever is not at its end by then is cut off.
     """
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    model: AdaptableModelConfig = AdaptableModelConfig()
     """The network of the policy. A linear baseline, fitted to each phase, stands in for a value network."""
     tasks_per_update: PositiveInt = 20
     """Tasks that one batch holds, the paper's meta batch."""

@@ -207,6 +207,11 @@ class FeedForwardModelConfig(ModelConfig):
     """The network between observations and what a policy puts out, without a recurrent core."""
 
 
+@fixed("steps of adaptation are about present observations alone", views={})
+class AdaptableModelConfig(FeedForwardModelConfig):
+    """The network of a policy that adapts to tasks."""
+
+
 NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
 
 

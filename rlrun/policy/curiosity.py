@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ModelConfig, ViewsConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaf import ObservationLeaf
@@ -289,8 +289,10 @@ class CuriousPolicy(Policy):
         model = actor_critic.model
         self.actor_critic = actor_critic
         self.leaves = actor_critic.leaves
+        # A step is new by what it shows, whatever the policy sees of the steps before it.
+        present = model.replace(views=ViewsConfig())
         self.novelty_leaves = encoded_leaves(
-            policy_leaves(observation_space, action_space, model, normalize_observations=True)
+            policy_leaves(observation_space, action_space, present, normalize_observations=True)
         )
         own = ModelConfig(hiddens=config.hiddens, activation="relu")
         with seeded(seed):

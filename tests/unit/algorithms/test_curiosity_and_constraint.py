@@ -42,6 +42,14 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
             "model": {"hiddens": [8], "core": "gru", "core_width": 8},
         },
     ),
+    "ppo icm, behind views": (
+        rlrun.PPO,
+        {
+            "num_epochs": 2,
+            "curiosity": {**CURIOUS, "kind": "icm"},
+            "model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards": 1, "obs": 2}},
+        },
+    ),
     "a2c re3": (rlrun.A2C, {"train_batch_size": 80, "curiosity": {**CURIOUS, "kind": "re3"}}),
     "a2c bounded": (rlrun.A2C, {"train_batch_size": 80, "constraint": BOUND}),
 }

@@ -24,10 +24,13 @@ SEEN, CHOICES = Box(-1.0, 1.0, (3,)), Discrete(3)
 
 
 def policy_for(
-    actions: gymnasium.Space[Any] = CHOICES, observations: gymnasium.Space[Any] = SEEN, **settings: Any
+    actions: gymnasium.Space[Any] = CHOICES,
+    observations: gymnasium.Space[Any] = SEEN,
+    views: dict[str, int] | None = None,
+    **settings: Any,
 ) -> CuriousPolicy:
     config = CuriosityConfig.parse({"hiddens": [8], "features": 4, **settings})
-    model = ModelConfig(hiddens=(8,))
+    model = ModelConfig.parse({"hiddens": (8,), "views": views or {}})
     alone = ActorCriticPolicy(
         observations, actions, model, normalize_observations=False, seed=1, streams=("intrinsic",)
     )
@@ -133,6 +136,12 @@ def test_it_acts_as_its_actor_critic_would_alone(kind: str) -> None:
     for behavior in behaviors:
         behavior.load(Weights(0, flat))
     np.testing.assert_array_equal(behaviors[0].outputs(seen), behaviors[1].outputs(seen))
+
+
+def test_what_is_new_does_not_depend_on_the_views_of_the_policy() -> None:
+    viewed, plain = policy_for(views={"obs": 3, "prev_actions": 1}), policy_for()
+    assert viewed.leaves != plain.leaves
+    assert viewed.novelty_leaves == plain.novelty_leaves
 
 
 def test_it_sees_all_of_an_observation_but_the_action_mask() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import leaves
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import reverse_scan
 
@@ -17,16 +14,17 @@ RIDGE = 1e-5
 """Weight of the squared coefficients, so that the fit exists whatever was seen."""
 
 
-def baseline_advantages(rewards: Floats, observations: Any, valid: NDArray[np.bool_], gamma: float) -> Floats:
+def baseline_advantages(
+    rewards: Floats, observations: NDArray[np.floating], valid: NDArray[np.bool_], gamma: float
+) -> Floats:
     """Returns returns minus what a linear baseline expects of them, with mean 0 and standard deviation 1.
 
-    The baseline is a ridge regression on the numbers of the observation o, o^2, the time t / 100, its square and
-    its cube, and 1. It is fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are
-    over where they end.
+    The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It
+    is fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are over where they end.
 
     Args:
         rewards: Rewards of one episode in each column from its first step on, [T, B].
-        observations: Observations before the steps, a tree of [T, B, ...].
+        observations: Observations before the steps, [T, B, ...].
         valid: Whether a step was taken, [T, B]; no step is behind a row without one.
         gamma: Discount.
 
@@ -39,9 +37,7 @@ def baseline_advantages(rewards: Floats, observations: Any, valid: NDArray[np.bo
     length, slots = rewards.shape
     discounts = np.full((length, slots), gamma)
     returns = reverse_scan(np.where(valid, rewards, 0.0).astype(np.float64), discounts)
-    seen = np.concatenate(
-        [leaf.reshape(length, slots, -1).astype(np.float64) for leaf in leaves(observations)], axis=-1
-    )
+    seen = observations.reshape(length, slots, -1).astype(np.float64)
     time = np.broadcast_to(np.arange(length)[:, None, None] / 100.0, (length, slots, 1))
     features = np.concatenate([seen, seen**2, time, time**2, time**3, np.ones_like(time)], -1)
     x, y = features[valid], returns[valid]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
+from rlrun.data.tree import leaves
 from rlrun.envs.make import spaces_of
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.linear_baseline import baseline_advantages
@@ -123,7 +124,7 @@ class AdaptingWorker:
     def _of_first_episodes(self, batch: SampleBatch) -> SampleBatch:
         """Returns a batch [T, B] in which each slot's first episode counts alone, with its advantages."""
         valid = batch["valid"] & ~behind_first_end(batch["terminateds"] | batch["truncateds"])
-        seen = batch.steps()["obs"]
+        seen = np.concatenate([leaf.reshape(*valid.shape, -1) for leaf in leaves(batch.steps()["obs"])], axis=-1)
         advantages = baseline_advantages(batch["rewards"], seen, valid, self.config.gamma)
         return SampleBatch(batch, valid=valid, advantages=advantages)
 

@@ -40,13 +40,6 @@ def test_luck_beyond_what_is_linear_in_the_observation_is_an_advantage() -> None
     assert baseline_advantages(rewards, observations, np.ones((1, 40), np.bool_), 0.9)[0].argmax() == 2
 
 
-def test_a_tree_of_observations_counts_as_all_of_its_numbers_side_by_side() -> None:
-    rewards, observations, valid = drawn()
-    tree = {"a": observations[..., 0], "b": {"c": observations[..., 1:]}}
-    found = baseline_advantages(rewards, tree, valid, 0.9)
-    np.testing.assert_array_equal(found, baseline_advantages(rewards, observations, valid, 0.9))
-
-
 def test_what_stands_in_cells_without_a_step_changes_nothing() -> None:
     rewards, observations, valid = drawn()
     expected = baseline_advantages(rewards, observations, valid, 0.9)

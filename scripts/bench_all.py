@@ -57,6 +57,7 @@ class Pair:
 
 A1, A2 = "A1: 8 envs x 256, minibatch 64, 10 epochs", "A2: 32 envs x 128, minibatch 1024, 4 epochs"
 ZOO, LONGER = "LSTM: 8 envs x 32, minibatch 256, 20 epochs", "LSTM: 8 envs x 128, minibatch 256, 10 epochs"
+LINEAR, DENSE = "ARS: 8 pairs, linear", "ARS: 8 pairs, 64 x 64"
 SAMPLING = {f"sampling and advantages only, {envs} envs": 10.0 for envs in (8, 64)}
 PAIRS = {
     "ppo-a1": Pair("bench_ppo.py", "A1", {A1: 10.0}),
@@ -66,6 +67,8 @@ PAIRS = {
     "ppo-solve": Pair("bench_ppo.py", "solve", {}),
     "recurrent-ppo-zoo": Pair("bench_recurrent.py", "zoo", {ZOO: 3.0}),
     "recurrent-ppo-longer": Pair("bench_recurrent.py", "longer", {LONGER: 3.0}),
+    "ars-linear": Pair("bench_evolution.py", "linear", {LINEAR: 10.0}),
+    "ars-dense": Pair("bench_evolution.py", "dense", {DENSE: 10.0}),
     "dqn": Pair("bench_offpolicy.py", "dqn", {"rlrun": 5.0}),
     "dqn-8-envs": Pair("bench_offpolicy.py", "dqn8", {"rlrun": 5.0}),
     "sac": Pair("bench_offpolicy.py", "sac", {"rlrun": 2.0}),
@@ -161,7 +164,7 @@ def measure(name: str, repeats: int) -> None:
 
 def comparisons(pair: Pair, found: Measurement) -> Iterator[Comparison]:
     """Yields what a pair's benchmark compared, from what it wrote."""
-    if pair.script in ("bench_ppo.py", "bench_recurrent.py"):
+    if pair.script in ("bench_ppo.py", "bench_recurrent.py", "bench_evolution.py"):
         for row in found["rates"]:
             peer, ours = (rates(runs) for runs in row["measured"].values())
             title = row["title"] if pair.has_compiler else f"{row['title']}; no C++ compiler"

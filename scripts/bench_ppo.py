@@ -81,6 +81,23 @@ class Work:
         return order
 
 
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        parts: Which parts to measure.
+        quick: Whether fewer iterations do.
+        repeats: Repetitions of each side.
+        json: Where every measurement is written to; None for nowhere.
+    """
+
+    parts: Sequence[str]
+    quick: bool
+    repeats: int
+    json: Path | None
+
+
 A1 = Work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", "train", 8, 256, 64, 10, 2, 20, 5.0)
 RATES = (
     A1,
@@ -92,16 +109,8 @@ PARTS = ("A1", "A2", "sampling", "solve")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer repetitions")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts of {','.join(PARTS)}")
-    parser.add_argument("--repeats", type=int, help="repetitions of each side; 3, with --quick 2")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
-    options = parser.parse_args()
-    parts = options.only.split(",")
-    if unknown := set(parts) - set(PARTS):
-        parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
-    repeats = options.repeats or (2 if options.quick else 3)
+    options = options_of(str(__doc__), PARTS)
+    parts, repeats = options.parts, options.repeats
     make_sb3_venv()
     about = surroundings(repeats)
     print("\n".join(f"{name}: {value}" for name, value in about.items()), flush=True)
@@ -113,8 +122,27 @@ def main() -> None:
         print_shares(found["rates"])
     if "solve" in parts:
         found["solve"] = solve(repeats)
-    if options.json:
+    if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def options_of(description: str, known: Sequence[str]) -> Options:
+    """Returns what the command line asks for.
+
+    Args:
+        description: The script's docstring, of which the first line is shown.
+        known: The parts that there are.
+    """
+    parser = argparse.ArgumentParser(description=description.split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer repetitions")
+    parser.add_argument("--only", default=",".join(known), help=f"comma-separated parts of {','.join(known)}")
+    parser.add_argument("--repeats", type=int, help="repetitions of each side; 3, with --quick 2")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
+    options = parser.parse_args()
+    parts = options.only.split(",")
+    if unknown := set(parts) - set(known):
+        parser.error(f"--only knows {', '.join(known)}, not {', '.join(sorted(unknown))}")
+    return Options(parts, options.quick, options.repeats or (2 if options.quick else 3), options.json)
 
 
 def make_sb3_venv() -> None:

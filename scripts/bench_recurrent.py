@@ -16,14 +16,10 @@ rlrun's updates are computed as in a run of 100,000 env steps, which compiles no
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from bench_peers import make_venv
-from bench_ppo import HEADING, SB3_VENV, Work, compared, make_sb3_venv, print_shares, surroundings
+from bench_contrib import measure_beside_contrib
+from bench_ppo import Work
 
 
 @dataclass(frozen=True)
@@ -45,32 +41,7 @@ WORKS = (
         "longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16
     ),
 )
-PARTS = tuple(work.part for work in WORKS)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer repetitions")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts of {','.join(PARTS)}")
-    parser.add_argument("--repeats", type=int, help="repetitions of each side; 3, with --quick 2")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
-    options = parser.parse_args()
-    parts = options.only.split(",")
-    if unknown := set(parts) - set(PARTS):
-        parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
-    repeats = options.repeats or (2 if options.quick else 3)
-    make_sb3_venv()
-    make_venv(SB3_VENV, ["sb3-contrib==2.9.*"])
-    about = surroundings(repeats)
-    print("\n".join(f"{name}: {value}" for name, value in about.items()), flush=True)
-    print(f"\n{HEADING}", flush=True)
-    works = [work for work in WORKS if work.part in parts]
-    rates = [compared(work, repeats, quick=options.quick, name="bench_recurrent") for work in works]
-    print_shares(rates)
-    if options.json:
-        found: dict[str, Any] = {"about": about, "rates": rates}
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    measure_beside_contrib(str(__doc__), WORKS, "bench_recurrent")

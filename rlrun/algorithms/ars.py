@@ -12,10 +12,9 @@ from rlrun.algorithms.settings_evolution import EvolutionConfig
 from rlrun.config import PositiveInt, Schedule, defaults
 from rlrun.evolution.candidates import MirroredPairs
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.evolution.generations import MergeObservations, ReportReturns, joined_returns
+from rlrun.evolution.generations import MergeObservations, generations
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.gather import GatherWorkers
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
@@ -70,10 +69,7 @@ class ARS(Algorithm[ARSConfig]):
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, a step along its best pairs, new weights to everyone."""
         return (
-            items.zip_with_worker()
-            .combine(GatherWorkers(trainee))
-            .for_each(joined_returns)
-            .for_each(ReportReturns())
+            generations(items, trainee)
             .for_each(FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs))
             .for_each(MergeObservations(trainee))
             .for_each(BroadcastWeights(trainee))

@@ -17,9 +17,8 @@ from rlrun.errors import UsageError
 from rlrun.evolution.candidates import ListedCandidates
 from rlrun.evolution.cma import CovarianceAdaptation
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.evolution.generations import MergeObservations, ReportReturns, joined_returns
+from rlrun.evolution.generations import MergeObservations, generations
 from rlrun.flow.flow import Flow, StatefulOperator
-from rlrun.flow.operators.gather import GatherWorkers
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import generator
@@ -103,10 +102,7 @@ class CMAES(Algorithm[CMAESConfig]):
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, the distribution that they say, its next candidates to everyone."""
         return (
-            items.zip_with_worker()
-            .combine(GatherWorkers(trainee))
-            .for_each(joined_returns)
-            .for_each(ReportReturns())
+            generations(items, trainee)
             .for_each(AdaptDistribution(trainee, self.config))
             .for_each(MergeObservations(trainee))
             .for_each(BroadcastWeights(trainee))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.evolution.evaluation import Returns
-from rlrun.flow.flow import Operator
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.gather import GatherWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.metric import Metric
@@ -31,6 +32,17 @@ def joined_returns(shares: Sequence[Returns]) -> Returns:
             seen[name] = seen[name].merged(sums) if name in seen else sums
     returns = np.concatenate([share.returns for share in shares])[order]
     return replace(shares[0], candidates=candidates[order], returns=returns, seen=seen)
+
+
+def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
+    """Returns the stream of generations, each with what all workers found of it, and reports their returns.
+
+    Args:
+        items: What each worker found of its share.
+        trainee: Whose candidates they are.
+    """
+    gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
+    return gathered.for_each(joined_returns).for_each(ReportReturns())
 
 
 class MergeObservations(Operator):

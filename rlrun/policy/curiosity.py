@@ -6,6 +6,7 @@ the actor-critic: those that learn, which an objective of their own moves, and r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -50,7 +51,7 @@ ACTOR_CRITIC = "actor_critic."
 Views = Mapping[str, Tensor]
 
 
-class Novelty:
+class Novelty(ABC):
     """How new steps are, by networks of which some may learn.
 
     Attributes:
@@ -63,6 +64,7 @@ class Novelty:
     learns: ClassVar[bool] = True
     networks: dict[str, NetworkModule]
 
+    @abstractmethod
     def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
         """Makes the networks.
 
@@ -72,15 +74,14 @@ class Novelty:
             config: The settings.
             model: Layers of each network.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns intrinsic rewards, in any scale, [S, L]."""
-        raise NotImplementedError
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns the losses of what learns, step by step, [S, L]."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has nothing to learn")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
         """Returns what one of the networks puts out, [S, L, K]."""
@@ -204,7 +205,7 @@ class StateEntropy(Novelty):
         return nearest.masked_fill(nearest.isinf(), 0.0).clamp(min=0.0).sqrt()
 
 
-KINDS: dict[str, type[Novelty]] = {
+KINDS: dict[str, type[RandomNetworkDistillation | IntrinsicCuriosityModule | StateEntropy]] = {
     "rnd": RandomNetworkDistillation,
     "icm": IntrinsicCuriosityModule,
     "re3": StateEntropy,

@@ -76,7 +76,7 @@ class LockstepRecorder:
         observations = self._env.begin(range(self._env.num_envs), seeds)
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         self._just_ended[:], self._starts[:] = False, True
-        self._sums = EpisodeSums(self._env.num_envs)
+        self._sums = EpisodeSums(self._env.num_envs, self._env.columns)
 
     def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
         """Records one fragment.

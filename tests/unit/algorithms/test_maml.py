@@ -156,6 +156,12 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
 
 
+def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
+    lanes = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
+    with rlrun.MAML(lanes, {**SMALL, "rollout_fragment_length": 40}, seed=100) as algorithm:
+        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+
+
 def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:
     with rlrun.MAML("rlrun.envs.masked_worlds:MaskedConsole", SMALL, seed=100) as algorithm:
         assert np.isfinite(algorithm.train()["adaptation/return_after"])

@@ -92,6 +92,7 @@ class EvaluationWorker:
         job = np.full(slots, -1)
         done: list[Episode | None] = [None] * len(jobs)
         sums, steps = np.zeros(slots), np.zeros(slots, np.int64)
+        columns = {name: np.zeros(slots) for name in self.env.columns}
         seen = _Seen(self.behavior)
         observations: Any = None
         free = list(range(slots))
@@ -113,6 +114,8 @@ class EvaluationWorker:
             observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
             sums += np.where(lives, rewards, 0.0)
             steps += lives
+            for name, latest in self.env.columns.items():
+                columns[name] += np.where(lives, latest, 0.0)
             if steps.max() > LONGEST_EPISODE:
                 raise EnvError(
                     f"env {self.config.env.id}: an episode has not ended after {LONGEST_EPISODE:,} steps; set "
@@ -120,8 +123,12 @@ class EvaluationWorker:
                 )
             free = np.flatnonzero((terminateds | truncateds) & lives).tolist()
             for slot in free:
-                done[job[slot]] = Episode(float(sums[slot]), int(steps[slot]), numbers_in(infos.get(slot, {})))
+                of_columns = {name: float(own[slot]) for name, own in columns.items()}
+                info = numbers_in(infos.get(slot, {}))
+                done[job[slot]] = Episode(float(sums[slot]), int(steps[slot]), info, columns=of_columns)
                 job[slot], sums[slot], steps[slot] = -1, 0.0, 0
+                for own in columns.values():
+                    own[slot] = 0.0
         return [episode for episode in done if episode is not None], seen.sums()
 
     def _parameters(self, candidate: int) -> NDArray[np.float32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,7 @@ class AdaptingWorker:
         self._fragment = config.first_fragment
         self._worker = RolloutWorker(dataclasses.replace(config, first_fragment=config.first_fragment * self._phases))
         self._policy = config.make_policy(spaces_of(config.env), 0)
+        self._columns = config.env.columns
         self._tasks = EpisodeSeeds(config.seed, config.worker_index, TASKS)
         self._weights: Weights | None = None
 
@@ -115,7 +116,7 @@ class AdaptingWorker:
             fragment=self._fragment,
             batches={DEFAULT_POLICY: concatenated(batches)},
             env_steps=sum(each.env_steps for each in rollouts),
-            episodes=episodes_of(batches[-1]),
+            episodes=episodes_of(batches[-1], self._columns),
             sample_s=sum(each.sample_s for each in rollouts),
         )
         self._fragment += 1
@@ -166,9 +167,20 @@ def behind_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return behind
 
 
-def episodes_of(batch: SampleBatch) -> list[Episode]:
-    """Returns the episodes of a batch [T, B], of which each column holds one, where they ended in it."""
+def episodes_of(batch: SampleBatch, columns: Sequence[str] = ()) -> list[Episode]:
+    """Returns the episodes of a batch [T, B], of which each slot holds one, where they ended in it.
+
+    Args:
+        batch: The batch.
+        columns: Columns of the batch whose sums over an episode are its own too.
+    """
     valid = batch["valid"]
     ended = ((batch["terminateds"] | batch["truncateds"]) & valid).any(0)
     returns, lengths = (batch["rewards"] * valid).sum(0), valid.sum(0)
-    return [Episode(float(returns[slot]), int(lengths[slot])) for slot in np.flatnonzero(ended)]
+    sums = {name: (batch[name] * valid).sum(0, dtype=np.float64) for name in columns}
+    return [
+        Episode(
+            float(returns[slot]), int(lengths[slot]), columns={name: float(own[slot]) for name, own in sums.items()}
+        )
+        for slot in np.flatnonzero(ended)
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rlrun
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ars import ARS, ARSConfig, FollowBestPairs
 from rlrun.algorithms.cmaes import CMAES, CMAESConfig
@@ -179,3 +180,12 @@ def test_settings_of_losses_are_refused_with_the_reason() -> None:
         ESConfig.parse({"max_grad_norm": 1.0})
     with pytest.raises(SpecError, match="returns of whole episodes are compared"):
         ESConfig.parse({"gamma": 0.9})
+
+
+def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
+    # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
+    env = {"id": "rlrun.envs.two_lanes:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
+    with rlrun.ES(env, {"num_pairs": 4, "num_envs_per_worker": 3}, seed=3) as algorithm:
+        result = algorithm.train()
+    assert result["episode_return_mean"] > 10.0
+    assert result["episode_columns/cost_mean"] == pytest.approx(0.2 * (result["episode_return_mean"] - 10.0))

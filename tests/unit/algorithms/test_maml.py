@@ -159,7 +159,9 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
     lanes = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
     with rlrun.MAML(lanes, {**SMALL, "rollout_fragment_length": 40}, seed=100) as algorithm:
-        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+        result = algorithm.train()
+    assert np.isfinite(result["adaptation/return_after"])
+    assert result["episode_columns/cost_mean"] > 0.0
 
 
 def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:

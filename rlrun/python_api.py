@@ -279,6 +279,18 @@ class IPPO(TrainedAlgorithm):
     algorithm = "ippo"
 
 
+class LinTS(TrainedAlgorithm):
+    """Linear Thompson sampling."""
+
+    algorithm = "lints"
+
+
+class LinUCB(TrainedAlgorithm):
+    """Linear upper confidence bounds."""
+
+    algorithm = "linucb"
+
+
 class MADDPG(TrainedAlgorithm):
     """Centralised critics over decentralised actors."""
 

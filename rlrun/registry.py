@@ -37,6 +37,8 @@ BUILT_IN = {
     "gorila": "rlrun.algorithms.gorila:Gorila",
     "impala": "rlrun.algorithms.impala:Impala",
     "ippo": "rlrun.algorithms.ippo:IPPO",
+    "lints": "rlrun.algorithms.lints:LinTS",
+    "linucb": "rlrun.algorithms.linucb:LinUCB",
     "maddpg": "rlrun.algorithms.maddpg:MADDPG",
     "maml": "rlrun.algorithms.maml:MAML",
     "mappo": "rlrun.algorithms.mappo:MAPPO",

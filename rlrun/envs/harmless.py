@@ -17,6 +17,8 @@ from rlrun.envs.env_ids import is_usable_kind, register_atari
 OWN_ENVS = frozenset(
     {
         "rlrun.envs.bandits:BernoulliBandit",
+        "rlrun.envs.contextual_bandits:LinearBandit",
+        "rlrun.envs.contextual_bandits:WheelBandit",
         "rlrun.envs.masked_worlds:MaskedConsole",
         "rlrun.envs.deep_sea:DeepSea",
         "rlrun.envs.masked_worlds:MaskedGrid",

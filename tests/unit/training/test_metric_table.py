@@ -31,6 +31,8 @@ RUNS = {
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
+    "LinTS": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
+    "LinUCB": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),

@@ -1,0 +1,30 @@
+"""Settings that the algorithms of linear bandits share."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import PositiveFloat, defaults, fixed
+
+
+@defaults(num_envs_per_worker=1, min_env_steps_per_iteration=100)
+@fixed("regressions are solved exactly, by no gradient", lr=1.0, max_grad_norm=None, microbatch_size=None)
+@fixed("regressions are solved exactly, by no gradient", compile=False, precision="float32")
+@fixed("a pull's reward is all that follows from it", gamma=0.0)
+@fixed("what is expected of an arm is the reward as it is", normalize_rewards=False, clip_rewards=None)
+@fixed("what was learned of a context holds for it as it is", normalize_observations=False)
+@fixed("what is expected of an arm is linear in what is observed", model={})
+@fixed("regressions are solved in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
+class LinearBanditConfig(AlgorithmConfig):
+    """Settings of linear bandits.
+
+    What is learned between two pulls is `num_workers * num_envs_per_worker * rollout_fragment_length` steps, 1 by
+    default: with more, arms are chosen without the rewards of the others among them.
+    """
+
+    ridge: PositiveFloat = 1.0
+    """Weight of the coefficients' squared norm: what the inverse Gram matrix begins with is its inverse."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are: none does."""
+        return False

@@ -1,0 +1,157 @@
+"""Contextual bandits: linear ones, which may change, and the wheel bandit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+PROBLEMS = 0x11EA
+"""Keeps the draws of a problem apart from those of its contexts and noise."""
+
+Doubles = NDArray[np.float64]
+
+
+class ContextualBandit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """An episode is a number of pulls, each in a context that is drawn anew.
+
+    The info of the last step says what was lost by pulls that were not the best in expectation: `minus_regret`, at most
+    0, and `early_regret_share`, which part of that came in the first half of the episode.
+
+    Args:
+        pulls: Steps of an episode.
+    """
+
+    def __init__(self, pulls: int) -> None:
+        self._pulls = pulls
+        self._pulled = 0
+        self._regret = self._early_regret = 0.0
+        self._means: Doubles = np.zeros(0)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Shows the first context."""
+        super().reset(seed=seed)
+        self._pulled, self._regret, self._early_regret = 0, 0.0, 0.0
+        self._begin()
+        return self._next_context(), {}
+
+    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Pulls an arm, and shows the next context."""
+        reward = float(self._means[action] + self._noise())
+        self._regret += float(self._means.max() - self._means[action])
+        self._pulled += 1
+        if self._pulled <= self._pulls // 2:
+            self._early_regret = self._regret
+        ends = self._pulled >= self._pulls
+        return self._next_context(), reward, False, ends, self._told() if ends else {}
+
+    def _told(self) -> dict[str, Any]:
+        share = self._early_regret / self._regret if self._regret else 1.0
+        return {"minus_regret": -self._regret, "early_regret_share": share}
+
+    def _begin(self) -> None:
+        """Draws what an episode is about."""
+
+    def _next_context(self) -> NDArray[np.float32]:
+        """Draws a context, and sets the arms' mean rewards [A] in it."""
+        raise NotImplementedError
+
+    def _noise(self) -> float:
+        """Draws what a reward departs from its mean by."""
+        raise NotImplementedError
+
+
+class LinearBandit(ContextualBandit):
+    """Each arm's reward is linear in a context, up to normal noise; contexts and coefficients are unit vectors.
+
+    Args:
+        arms: How many arms, A.
+        features: Numbers in a context, D.
+        noise: Standard deviation of rewards around their means.
+        pulls: Steps of an episode.
+        shared: Whether arms have features of their own at each step, [A, D], and all the same coefficients; otherwise
+            they have a context [D] in common, and coefficients each.
+        problem: Number of the problem, the same coefficients in all episodes; None for others in each episode.
+        changes_every: Pulls after which coefficients are drawn anew; None for never.
+    """
+
+    def __init__(
+        self,
+        arms: int = 5,
+        features: int = 10,
+        noise: float = 0.1,
+        pulls: int = 2000,
+        *,
+        shared: bool = False,
+        problem: int | None = None,
+        changes_every: int | None = None,
+    ) -> None:
+        super().__init__(pulls)
+        shape = (arms, features) if shared else (features,)
+        self.observation_space = spaces.Box(-1.0, 1.0, shape, np.float32)
+        self.action_space = spaces.Discrete(arms)
+        self._deviation = noise
+        self._is_shared = shared
+        self._problem = problem
+        self._changes_every = changes_every
+        self._coefficient_draws = np.random.default_rng()
+        self._coefficients: Doubles = np.zeros((1 if shared else arms, features))
+
+    def _begin(self) -> None:
+        problem = int(self.np_random.integers(2**62)) if self._problem is None else self._problem
+        self._coefficient_draws = np.random.default_rng([problem, PROBLEMS])
+        self._coefficients = unit_vectors(self._coefficient_draws, self._coefficients.shape)
+
+    def _next_context(self) -> NDArray[np.float32]:
+        if self._changes_every and self._pulled and not self._pulled % self._changes_every:
+            self._coefficients = unit_vectors(self._coefficient_draws, self._coefficients.shape)
+        context = unit_vectors(self.np_random, self.observation_space.shape)
+        self._means = context @ self._coefficients[0] if self._is_shared else self._coefficients @ context
+        return context.astype(np.float32)
+
+    def _noise(self) -> float:
+        return float(self.np_random.normal(0.0, self._deviation))
+
+
+class WheelBandit(ContextualBandit):
+    """Five arms in the unit disc: the first is safe, and near the rim another one, one in each quadrant, pays most.
+
+    Rewards are normal with deviation 0.01. Their means are 1.2 for the first arm and 1 for the others; where the
+    context is farther than `delta` from the middle, 50 for the one of its quadrant.
+
+    Args:
+        delta: Radius within which the first arm is the best.
+        pulls: Steps of an episode.
+
+    Source:
+        Riquelme, Tucker and Snoek, arXiv:1802.09127 (the wheel bandit).
+    """
+
+    def __init__(self, delta: float = 0.5, pulls: int = 2000) -> None:
+        super().__init__(pulls)
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = spaces.Discrete(5)
+        self._delta = delta
+
+    def _next_context(self) -> NDArray[np.float32]:
+        radius, angle = np.sqrt(self.np_random.random()), 2 * np.pi * self.np_random.random()
+        x, y = radius * np.cos(angle), radius * np.sin(angle)
+        self._means = np.array([1.2, 1.0, 1.0, 1.0, 1.0])
+        if radius > self._delta:
+            self._means[1 + 2 * (x < 0) + (y < 0)] = 50.0
+        return np.array([x, y], np.float32)
+
+    def _noise(self) -> float:
+        return float(self.np_random.normal(0.0, 0.01))
+
+
+def unit_vectors(generator: np.random.Generator, shape: tuple[int, ...]) -> Doubles:
+    """Returns vectors [..., D] of length 1, in any direction alike."""
+    drawn = generator.standard_normal(shape)
+    found: Doubles = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+    return found

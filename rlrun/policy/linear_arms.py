@@ -1,0 +1,160 @@
+"""What acts in a linear bandit: expected rewards of all arms, and how uncertain they are (NumPy)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.schedules import value_at
+from rlrun.nn.acting import Floats, Heads
+from rlrun.policy.action_masks import ActionMask
+from rlrun.policy.action_spaces.action_space import Actions
+from rlrun.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.policy.exploration.exploration import Heads as AnyHeads
+from rlrun.policy.weights import Weights
+
+SPREADS = "spreads"
+"""The head with S^T x of each arm, [B, A, D]: its squared norm is the arm's uncertainty x^T A^-1 x."""
+
+
+class LinearArms:
+    """The mean x^T theta of each arm's reward, and S^T x with S S^T = A^-1; see `RidgeRegressions`.
+
+    With one regression for all arms an observation holds the features of each, [A, D]; else it is their common context
+    [D], or the number of one among D, which enters as one-hot.
+
+    Args:
+        regressions: M: one for each arm, or 1.
+        features: D.
+        is_one_hot: Whether observations are numbers.
+        start: The smallest of such numbers.
+    """
+
+    state_size = 0
+
+    def __init__(self, regressions: int, features: int, *, is_one_hot: bool = False, start: int = 0) -> None:
+        self.regressions = regressions
+        self.features = features
+        self.is_one_hot = is_one_hot
+        self.start = start
+        self._coefficients: Floats = np.zeros((regressions, features), np.float32)
+        self._roots: Floats = np.zeros((regressions, features, features), np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes coefficients and roots, [M D + M D D]."""
+        size = self._coefficients.size
+        self._coefficients = flat[:size].reshape(self._coefficients.shape)
+        self._roots = flat[size:].reshape(self._roots.shape)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Returns the heads `outputs` [B, A] and `spreads` [B, A, D]."""
+        contexts = self.contexts(inputs["obs"])
+        if contexts.ndim == 3:
+            return {"outputs": contexts @ self._coefficients[0], SPREADS: contexts @ self._roots[0]}, None
+        spreads = np.matmul(contexts, self._roots).transpose(1, 0, 2)
+        return {"outputs": contexts @ self._coefficients.T, SPREADS: spreads}, None
+
+    def contexts(self, observations: NDArray[Any]) -> Floats:
+        """Returns the features in observations [N, ...], [N, D] or of each arm [N, A, D]."""
+        if self.is_one_hot:
+            one_hot: Floats = np.eye(self.features, dtype=np.float32)[observations - self.start]
+            return one_hot
+        return observations.astype(np.float32, copy=False)
+
+
+class ArmExploration(Exploration):
+    """Takes the arm whose reward is the largest with something added for its uncertainty.
+
+    Args:
+        schedule: The scheduled setting that says how much.
+
+    Attributes:
+        weight: How much.
+    """
+
+    def __init__(self, schedule: str) -> None:
+        self.schedule = schedule
+        self.weight = np.float32(0.0)
+
+    def load(self, weights: Weights) -> None:
+        """Takes over how much to explore."""
+        self.weight = np.float32(value_at(weights.schedules[self.schedule], weights.env_steps))
+
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Returns the arms of a step, [B]."""
+        return self.chosen(run(), noise)
+
+    def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Returns arms outside of training, [B]."""
+        return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
+
+    def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
+        """Returns the best arms with what is added, [B]."""
+        result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
+        return result
+
+    @abstractmethod
+    def added(self, spreads: Floats, noise: Floats) -> Floats:
+        """Returns what is added to each arm, [B, A], for S^T x [B, A, D] and a step's noise [B, ...]."""
+
+
+class UpperConfidenceBound(ArmExploration):
+    """Adds the width of a confidence interval, alpha sqrt(x^T A^-1 x).
+
+    Source:
+        Li et al., arXiv:1003.0146, algorithm 1.
+    """
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws nothing, [T, B, 0]."""
+        return np.empty((length, slots, 0), np.float32)
+
+    def added(self, spreads: Floats, noise: Floats) -> Floats:
+        """Returns the widths."""
+        widths: Floats = np.sqrt((spreads * spreads).sum(-1))
+        return widths
+
+
+class PosteriorSampling(ArmExploration):
+    """Adds what coefficients that are drawn from their posterior N(theta, v^2 A^-1) say more than their mean.
+
+    They are theta + v S z with standard normal z, for each regression anew at each step.
+
+    Args:
+        schedule: The scheduled setting that is v.
+        regressions: M.
+        features: D.
+
+    Source:
+        Agrawal and Goyal, arXiv:1209.3352, algorithm 1.
+    """
+
+    def __init__(self, schedule: str, regressions: int, features: int) -> None:
+        super().__init__(schedule)
+        self.shape = regressions, features
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws z of each regression, [T, B, M D]."""
+        return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
+
+    def added(self, spreads: Floats, noise: Floats) -> Floats:
+        """Returns x^T S z of each arm."""
+        drawn: Floats = (spreads * noise.reshape(-1, *self.shape)).sum(-1)
+        return drawn

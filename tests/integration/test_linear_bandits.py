@@ -1,0 +1,29 @@
+"""Linear bandits on remote workers: one regression of everybody's pulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.functional.ridge_regression import RidgeRegressions
+from rlrun.python_api import LinUCB
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+
+def test_coefficients_are_those_of_all_workers_pulls_together() -> None:
+    env = {"id": "rlrun.envs.contextual_bandits:LinearBandit", "kwargs": {"problem": 3}}
+    seen: list[Any] = []
+    with LinUCB(env, {"num_workers": 2, "rollout_fragment_length": 5}, seed=3) as algorithm:
+        for _ in range(3):
+            item = next(algorithm.training.flow)
+            steps, valid = item.steps(), item["valid"]
+            seen += zip(steps["obs"][valid], steps["actions"][valid], steps["rewards"][valid], strict=True)
+        found = algorithm.training.trainee.learner.flat()[:50].reshape(5, 10)
+    whole = RidgeRegressions(5, 10, ridge=1.0)
+    for context, arm, reward in seen:
+        whole.add(int(arm), context, float(reward))
+    assert len(seen) == 30
+    np.testing.assert_allclose(found, whole.coefficients(), atol=1e-6)

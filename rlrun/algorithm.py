@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
 from rlrun.flow.clock import ClockUnit
 from rlrun.flow.flow import Flow
 from rlrun.flow.sources.rollouts import RolloutMode
@@ -51,6 +52,7 @@ class Algorithm(Generic[C]):
         worker_factory: `package.module:Class` of the worker that collects; see `rlrun.rollout.worker.Worker`.
         clock_unit: What schedules and iterations count: `env_steps`, or `sgd_steps` where no env is stepped.
         learner_metrics: The statistics that its losses return, and the gradients' norms, reported as `learner/<name>`.
+        learns_in_worlds: Whether it learns in worlds of many agents too.
         collect_settings: Settings that only `collect` reads. Several policies of a world share one stream, and such
             settings are refused there.
         config: The settings.
@@ -62,6 +64,7 @@ class Algorithm(Generic[C]):
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
     clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
+    learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: C) -> None:
@@ -97,7 +100,12 @@ class Algorithm(Generic[C]):
             spaces: Observation and action space of its agents.
             world: What there is besides: the world's state, and how many agents a team has.
             seed: Seed of the first parameters.
+
+        Raises:
+            UsageError: It learns in envs with one agent alone.
         """
+        if not self.learns_in_worlds:
+            raise UsageError(f"{self.name()} learns in an env with one agent, not in a world of many agents")
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:

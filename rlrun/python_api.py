@@ -231,6 +231,12 @@ class AsyncDQN(TrainedAlgorithm):
     algorithm = "async_dqn"
 
 
+class CEM(TrainedAlgorithm):
+    """Cross-entropy method over parameters."""
+
+    algorithm = "cem"
+
+
 class CMAES(TrainedAlgorithm):
     """Covariance matrix adaptation."""
 
@@ -321,6 +327,12 @@ class PPO(TrainedAlgorithm):
     algorithm = "ppo"
 
 
+class QLearning(TrainedAlgorithm):
+    """Tabular Q-learning."""
+
+    algorithm = "q_learning"
+
+
 class QMIX(TrainedAlgorithm):
     """Q-learning of a team with a monotonic mixing network."""
 
@@ -345,6 +357,12 @@ class R2D3(TrainedAlgorithm):
     algorithm = "r2d3"
 
 
+class Random(TrainedAlgorithm):
+    """Actions at random."""
+
+    algorithm = "random"
+
+
 class SAC(TrainedAlgorithm):
     """Soft actor-critic."""
 
@@ -355,6 +373,12 @@ class TD3(TrainedAlgorithm):
     """Twin delayed DDPG."""
 
     algorithm = "td3"
+
+
+class ValueIteration(TrainedAlgorithm):
+    """Value iteration of a finite env that tells its model."""
+
+    algorithm = "value_iteration"
 
 
 class VDN(TrainedAlgorithm):

@@ -29,6 +29,7 @@ BUILT_IN = {
     "appo": "rlrun.algorithms.appo:APPO",
     "ars": "rlrun.algorithms.ars:ARS",
     "async_dqn": "rlrun.algorithms.async_dqn:AsyncDQN",
+    "cem": "rlrun.algorithms.cem:CEM",
     "cmaes": "rlrun.algorithms.cmaes:CMAES",
     "ddpg": "rlrun.algorithms.ddpg:DDPG",
     "ddppo": "rlrun.algorithms.ddppo:DDPPO",
@@ -44,12 +45,15 @@ BUILT_IN = {
     "mappo": "rlrun.algorithms.mappo:MAPPO",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "q_learning": "rlrun.algorithms.q_learning:QLearning",
     "qmix": "rlrun.algorithms.qmix:QMIX",
     "qtopt": "rlrun.algorithms.qtopt:QTOpt",
     "r2d2": "rlrun.algorithms.r2d2:R2D2",
     "r2d3": "rlrun.algorithms.r2d3:R2D3",
+    "random": "rlrun.algorithms.random:Random",
     "sac": "rlrun.algorithms.sac:SAC",
     "td3": "rlrun.algorithms.td3:TD3",
+    "value_iteration": "rlrun.algorithms.value_iteration:ValueIteration",
     "vdn": "rlrun.algorithms.vdn:VDN",
 }
 """Import paths of the algorithms that come with rlrun, by name."""

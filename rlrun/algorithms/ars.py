@@ -55,6 +55,7 @@ class ARS(Algorithm[ARSConfig]):
     config: ARSConfig
     policy_family = "actor"
     worker_factory = "rlrun.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:

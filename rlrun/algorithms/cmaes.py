@@ -62,6 +62,7 @@ class CMAES(Algorithm[CMAESConfig]):
     Config = CMAESConfig
     config: CMAESConfig
     worker_factory = "rlrun.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor, and the first candidates around it.

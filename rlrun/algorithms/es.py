@@ -42,6 +42,7 @@ class ES(Algorithm[ESConfig]):
     config: ESConfig
     policy_family = "actor"
     worker_factory = "rlrun.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:

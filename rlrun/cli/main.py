@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "rlrun.cli.compare:compare",
         "evaluate": "rlrun.cli.evaluate:evaluate",
         "league": "rlrun.cli.league:league",
+        "oracle": "rlrun.cli.oracle:oracle",
         "record": "rlrun.cli.record:record",
         "demonstrate": "rlrun.cli.demonstrate:demonstrate",
         "plot": "rlrun.cli.plot:plot",

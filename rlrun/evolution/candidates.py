@@ -92,6 +92,29 @@ class ListedCandidates:
         return own
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Draws from a normal distribution of each parameter; its deviations are broadcast behind its means, [2, A].
+
+    The noise of a candidate follows from the seed. All begin with the same episode.
+
+    Attributes:
+        number: Candidates in a generation.
+    """
+
+    number: int
+
+    def episode_of(self, candidate: int) -> int:
+        """Returns 0: all share it."""
+        return 0
+
+    def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
+        """Returns a candidate's parameters, [A]."""
+        mean, deviation = weights.acting.reshape(2, -1)
+        own: Floats = mean + deviation * perturbation(seed, generation, candidate, len(mean))
+        return own
+
+
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
     """Returns the standard normal noise of a pair, [A]: the same on its worker and where it is learned from."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)

@@ -10,6 +10,7 @@ from typing import Any
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_model import finite_mdp
 from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, dotted, shown, unknown_name
@@ -203,6 +204,8 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mistakes += in_evaluation
     if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
         mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
+    if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
+        mistakes += _oracle_mistakes(data.get("env"))
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
@@ -229,6 +232,21 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
     try:
         ScriptedOpponent(opponent)
+    except UsageError as error:
+        return [Mistake(where, str(error))]
+    return []
+
+
+def _oracle_mistakes(env: Any) -> list[Mistake]:
+    """Says why there are no exact values of an env; nothing of one that is wrong itself."""
+    where: Location = ("evaluation", "oracle")
+    if env_model(env) is WorldConfig:
+        return [Mistake(where, "is for an env with one agent: a world of many has no exact values")]
+    section = check_section(EnvConfig, env, ("env",), env_mistakes)
+    if section.value is None or section.mistakes:
+        return []
+    try:
+        finite_mdp(section.value)
     except UsageError as error:
         return [Mistake(where, str(error))]
     return []

@@ -67,6 +67,12 @@ AGAINST_METRICS = tuple(
 )
 """What an evaluation against an opponent reports; null for a side that no policy plays which learns."""
 
+ORACLE_METRICS = (
+    Metric("evaluation/oracle/value_gap", "", "Mean distance of estimated values from those of the best policy"),
+    Metric("evaluation/oracle/policy_gap", "", "What the best policy is worth more where episodes begin"),
+)
+"""What an evaluation with `evaluation.oracle` reports."""
+
 MAX_TRIALS = 10_000
 """Most trials of one experiment, unless more are asked for."""
 
@@ -149,6 +155,9 @@ class EvaluationConfig(ConfigModel):
     against: NonEmptyText | None = None
     """A scripted opponent (package.module:Name) to play so many episodes against besides, in a world of two sides that
     are each played in half of them; null for none."""
+    oracle: bool = False
+    """Whether estimated values, and the likeliest actions, are compared with the exact ones of an env that has finitely
+    many states and tells its model."""
 
 
 class ResourcesConfig(ConfigModel):

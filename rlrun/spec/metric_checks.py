@@ -13,6 +13,7 @@ from rlrun.spec.experiment import (
     AGAINST_METRICS,
     EVALUATION_COLUMNS,
     EVALUATION_METRICS,
+    ORACLE_METRICS,
     ExpectConfig,
     policy_evaluation_metrics,
 )
@@ -45,7 +46,7 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
     if in_world:
         measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS]
     else:
-        measured.append(EVALUATION_COLUMNS)
+        measured += [EVALUATION_COLUMNS, *ORACLE_METRICS]
     return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 
@@ -63,8 +64,10 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
     known, measured = reported_metrics(learns, in_world=in_world)
     evaluation = data.get("evaluation")
     if evaluation is not None:
-        has_opponent = isinstance(evaluation, Mapping) and evaluation.get("against") is not None
-        known += [metric for metric in measured if has_opponent or metric not in AGAINST_METRICS]
+        asked = evaluation if isinstance(evaluation, Mapping) else {}
+        left_out = () if asked.get("against") is not None else AGAINST_METRICS
+        left_out += () if asked.get("oracle") is True else ORACLE_METRICS
+        known += [metric for metric in measured if metric not in left_out]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section
@@ -95,6 +98,8 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
         return ""
     if any(each.name == metric for each in AGAINST_METRICS):
         return f"'{metric}' is reported only with an opponent: add against: package.module:Name to evaluation"
+    if any(each.name == metric for each in ORACLE_METRICS):
+        return f"'{metric}' is reported only with exact values: add oracle: true to evaluation"
     if any(each.matches(metric) for each in measured):
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
     names = [each.name for each in known if not each.is_pattern]

@@ -8,7 +8,8 @@ from typing import Any
 from rlrun.envs.env_config import EnvConfig
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
-from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, EvaluationConfig, TrialSpec
+from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, ORACLE_METRICS, EvaluationConfig, TrialSpec
+from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
@@ -35,6 +36,8 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         names = [f"{EVALUATION}{name}" for name in keys]
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
+        if evaluation.oracle:
+            names += [metric.name for metric in ORACLE_METRICS]
         return {**dict.fromkeys(names), "time/evaluation_s": 0.0}
     began = time.perf_counter()
     found = training.evaluate(
@@ -51,6 +54,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     return {
         **{f"{EVALUATION}{name}": value for name, value in measured.items()},
         **_against(training, trial, evaluation),
+        **(_oracle(training) if evaluation.oracle else {}),
         "time/evaluation_s": time.perf_counter() - began,
     }
 
@@ -75,6 +79,12 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
         }
         values |= {f"{EVALUATION}against/{prefix}{rate}": number / own.games for rate, number in rates.items()}
     return values
+
+
+def _oracle(training: Training) -> dict[str, float]:
+    """Returns how far what was learned is from what is exact."""
+    learned = learned_values(training)
+    return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))
 
 
 def _policies(training: Training) -> tuple[str, ...]:

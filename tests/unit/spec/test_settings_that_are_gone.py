@@ -33,7 +33,7 @@ REFUSED = [
     ("ddppo", "max_worker_restarts: 3", "the others cannot go on without a worker that died"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
-WITHOUT_NETWORK = {"linucb", "lints"}
+WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
 """What has no network, and so no settings of one."""
 
 
@@ -123,6 +123,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "es",
     "ars",
     "cmaes",
+    "cem",
 }
 
 
@@ -132,7 +133,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
         f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
-        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars and cmaes have recurrent networks"
+        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"
     ]
 
 
@@ -171,7 +172,9 @@ def earlier_settings(algorithm: str) -> dict[str, Any]:
     return {**fixed, **data}
 
 
-@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - {"cmaes"} - WITHOUT_NETWORK))  # no learning rate
+@pytest.mark.parametrize(
+    "algorithm", sorted({*algorithm_names()} - {"cem", "cmaes"} - WITHOUT_NETWORK)
+)  # no learning rate
 def test_what_an_earlier_version_has_written_is_read(algorithm: str) -> None:
     kind = algorithm_class(algorithm).Config
     assert kind.parse_earlier(earlier_settings(algorithm)) == kind(lr=0.5, model={"hiddens": [3]})

@@ -23,6 +23,7 @@ RUNS = {
     "Apex": ("CartPole-v1", REPLAY),
     "ApexDDPG": ("Pendulum-v1", REPLAY),
     "AsyncDQN": ("CartPole-v1", {**SMALL, "min_env_steps_per_iteration": 60}),
+    "CEM": ("CartPole-v1", {"population_size": 4, "num_elites": 2}),
     "CMAES": ("CartPole-v1", {"population_size": 4}),
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "minibatch_size": 32}),
@@ -36,10 +37,13 @@ RUNS = {
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
+    "QLearning": ("FrozenLake-v1", {"min_env_steps_per_iteration": 60}),
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
+    "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
+    "ValueIteration": ("FrozenLake-v1", {}),
 }
 RUNS_IN_A_WORLD = {
     "maddpg": REPLAY,

@@ -105,3 +105,31 @@ def test_tic_tac_toes_specs_expect_wins_and_hardly_a_loss_as_x(name: str) -> Non
     assert experiment.expect is not None
     least = {"evaluation/against/first/win_rate": 0.85, "evaluation/against/first/unbeaten_rate": 0.95}
     assert experiment.expect.metrics == least
+
+
+ICE: dict[str, Any] = {
+    "env": "FrozenLake-v1",
+    "algorithm": "q_learning",
+    "config": {"min_env_steps_per_iteration": 10},
+    "stop": {"env_steps": 64},
+    "evaluation": {"every": 2, "episodes": 2, "oracle": True},
+}
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_gaps_to_exact_values_are_told_where_they_are_asked_for(is_last: bool) -> None:
+    (experiment,) = parse_experiments({"try": ICE})
+    trial = experiment.first_trial()
+    with training_of(trial) as training:
+        training.step()
+        found = evaluated(training, trial, is_last=is_last)
+    gaps = {name: value for name, value in found.items() if "oracle" in name}
+    assert gaps.keys() == {"evaluation/oracle/value_gap", "evaluation/oracle/policy_gap"}
+    assert all((value is not None and value > 0) == is_last for value in gaps.values())
+
+
+def test_exact_values_are_refused_where_the_env_has_none_before_anything_starts() -> None:
+    with pytest.raises(SpecError, match="need Discrete observations and actions"):
+        parse_experiments({"try": {**ICE, "env": "CartPole-v1"}})
+    with pytest.raises(SpecError, match="add oracle: true to evaluation"):
+        parse_experiments({"try": {**ICE, "evaluation": {}, "stop": {"evaluation/oracle/policy_gap": 1.0}}})

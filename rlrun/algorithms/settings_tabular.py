@@ -1,0 +1,13 @@
+"""Settings of algorithms without a network, in a process of their own."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import fixed
+
+
+@fixed("there is no network", model={}, normalize_observations=False, precision="float32", compile=False)
+@fixed("there is no gradient", max_grad_norm=None, microbatch_size=None)
+@fixed("what is learned is learned in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
+class WithoutNetworkConfig(AlgorithmConfig):
+    """Settings of algorithms that learn a table, or nothing."""

@@ -1,0 +1,70 @@
+"""The model of an env with finitely many states, where the env tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.single_env import make_single_env
+from rlrun.errors import UsageError
+from rlrun.functional.finite_mdp import FiniteMDP
+
+MOST_NUMBERS = 20_000_000
+"""Probabilities of the largest model, S * A * S: 160 MB."""
+
+
+@runtime_checkable
+class TellsModel(Protocol):
+    """An env that tells its model, as Gymnasium's FrozenLake-v1, CliffWalking-v1 and Taxi-v4 do.
+
+    Attributes:
+        P: By state and action the outcomes: probability, next state, reward, and whether the episode ends.
+        initial_state_distrib: Probability that an episode begins in a state, [S].
+    """
+
+    P: Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
+    initial_state_distrib: NDArray[np.float64]
+
+
+def finite_mdp(config: EnvConfig) -> FiniteMDP:
+    """Returns the model of an env whose observation is its state.
+
+    Raises:
+        UsageError: It tells none, it is too large, or what is shown, done or paid is not what the model says.
+    """
+    where = f"env {config.id}: no exact values"
+    changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
+    if changed:
+        raise UsageError(f"{where}, as {changed[0]} may change what its model says")
+    env = make_single_env(config)
+    try:
+        model, limit = env.unwrapped, env.spec.max_episode_steps if env.spec is not None else None
+    finally:
+        env.close()
+    states, actions = model.observation_space, model.action_space
+    if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
+        raise UsageError(f"{where}, which need Discrete observations and actions; it has {states} and {actions}")
+    if not isinstance(model, TellsModel):
+        raise UsageError(
+            f"{where}, as it does not tell its model: `P[state][action]`, a list of (probability, next state, reward, "
+            "terminated), and `initial_state_distrib`"
+        )
+    if int(states.n) ** 2 * int(actions.n) > MOST_NUMBERS:
+        raise UsageError(f"{where} of {states.n:,} states and {actions.n:,} actions: at most {MOST_NUMBERS:,} numbers")
+    return _dense(model, int(states.n), int(actions.n), config.max_episode_steps or limit)
+
+
+def _dense(model: TellsModel, states: int, actions: int, time_limit: int | None) -> FiniteMDP:
+    transitions, rewards = np.zeros((states, actions, states)), np.zeros((states, actions))
+    for state in range(states):
+        for action in range(actions):
+            for probability, following, reward, terminated in model.P[state][action]:
+                rewards[state, action] += probability * reward
+                if not terminated:
+                    transitions[state, action, following] += probability
+    return FiniteMDP(transitions, rewards, np.asarray(model.initial_state_distrib, np.float64), time_limit)

@@ -1,0 +1,41 @@
+"""What acts by a table of action values (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.nn.acting import Floats, Heads
+
+
+class ActionTable:
+    """The row of a table for each observation, which is a number.
+
+    Args:
+        states: S, rows.
+        actions: A, numbers in a row.
+        start: The smallest observation.
+    """
+
+    state_size = 0
+
+    def __init__(self, states: int, actions: int, start: int) -> None:
+        self.start = start
+        self._table: Floats = np.zeros((states, actions), np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes the table, [S A]."""
+        self._table = flat.reshape(self._table.shape)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Returns the rows as `outputs`, [B, A]."""
+        return {"outputs": self._table[inputs["obs"] - self.start]}, None

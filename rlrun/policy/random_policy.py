@@ -1,0 +1,55 @@
+"""The policy that everything is compared with: it looks at nothing and takes any action (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.action_masks import policy_leaves
+from rlrun.policy.action_spaces.make import make_action_space
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+from rlrun.policy.random_behavior import RandomBehavior
+
+
+class Nothing(nn.Module):
+    """A parameter of no meaning: a flat vector has at least one number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unused = nn.Parameter(torch.zeros(1))
+
+
+class UniformPolicy(Policy):
+    """Takes actions each as likely as any other that is allowed.
+
+    Args:
+        spaces: Observation and action space.
+
+    Raises:
+        UsageError: If a space is of a kind that no policy takes.
+    """
+
+    def __init__(self, spaces: Spaces) -> None:
+        self.spaces = spaces
+        self.leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
+        self.action_space = make_action_space(spaces.action)
+        self.module = Nothing()
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> Any:
+        """Returns nothing, as nothing is learned."""
+        return None
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns what acts."""
+        return RandomBehavior(self.spaces, self.action_space, self.leaves)

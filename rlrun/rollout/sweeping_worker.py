@@ -1,0 +1,88 @@
+"""The worker of value iteration: knows an env's model, and steps no env."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_model import finite_mdp
+from rlrun.functional.finite_mdp import Doubles
+from rlrun.functional.saved_numbers import as_count
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.worker_config import WorkerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepingWorkerConfig(WorkerConfig):
+    """What a sweeping worker is made from; picklable.
+
+    Attributes:
+        gamma: Discount of future rewards.
+    """
+
+    gamma: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep over all states found.
+
+    Attributes:
+        q: Values of all actions, [S, A].
+        change: By how much the value of a state changed at most.
+    """
+
+    q: Doubles
+    change: float
+
+
+class SweepingWorker:
+    """Backs up the values of all states at once, a sweep in each fragment; see `rlrun.rollout.worker.Worker`."""
+
+    def __init__(self, config: SweepingWorkerConfig) -> None:
+        assert isinstance(config.env, EnvConfig)
+        self.config = config
+        (self.policy,) = config.behaviors
+        self.mdp = finite_mdp(config.env)
+        self.values: Doubles = np.zeros(len(self.mdp.starts))
+        self._fragment = config.first_fragment
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Acts nowhere."""
+
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Steps no env that a curriculum could change."""
+
+    def measure_phases(self, measures: bool) -> None:
+        """Has no phases to measure."""
+
+    def sample(self) -> Rollout:
+        """Sweeps once."""
+        q = self.mdp.backup(self.values, self.config.gamma)
+        values = q.max(-1)
+        sweep = Sweep(q, float(np.abs(values - self.values).max()))
+        self.values = values
+        self._fragment += 1
+        return Rollout(self.config.worker_index, self._fragment - 1, {self.policy: sweep}, env_steps=0)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the values, and how many sweeps they took."""
+        return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
+
+    def place(self) -> dict[str, Any]:
+        """Returns what `state` returns."""
+        return self.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Goes on with values, exactly."""
+        self._fragment = as_count(state["fragment"])
+        self.values[:] = state["values"]
+        return 0
+
+    def close(self) -> None:
+        """Holds nothing."""

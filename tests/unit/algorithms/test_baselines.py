@@ -1,0 +1,153 @@
+"""Random actions, tabular Q-learning, value iteration and the cross-entropy method: by hand, resume, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.cem import FitElites
+from rlrun.config import SpecError
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
+from rlrun.evolution.candidates import perturbation
+from rlrun.evolution.evaluation import Returns
+from rlrun.registry import algorithm_class
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cem": ("CartPole-v1", {"population_size": 6, "num_elites": 2, "num_envs_per_worker": 3}),
+    "q_learning": ("FrozenLake-v1", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
+    "random": ("rlrun.envs.masked_worlds:MaskedGrid", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
+    "value_iteration": ("FrozenLake-v1", {}),
+}
+
+
+def training_of(name: str, env: str | None = None, **settings: Any) -> Training:
+    cls = algorithm_class(name)
+    where, own = RUNS[name]
+    return Training(EnvConfig(id=env or where), cls(cls.Config.parse({**own, **settings})), seed=3)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_restored_run_goes_on_and_is_evaluated_as_if_there_had_been_no_break(name: str, tmp_path: Path) -> None:
+    training = training_of(name)
+    training.step()
+    training.save(tmp_path / "checkpoint")
+    training.evaluate(2)
+    expected = training.step()["episode_return_mean"], training.evaluate(3).returns, training.trainee.learner.flat()
+    training.close()
+    restored = Training.restore(tmp_path / "checkpoint")
+    found = restored.step()["episode_return_mean"], restored.evaluate(3).returns, restored.trainee.learner.flat()
+    assert found[:2] == expected[:2]
+    assert found[2].tobytes() == expected[2].tobytes()
+    restored.close()
+
+
+def test_a_step_of_q_learning_is_watkins() -> None:
+    training = training_of("q_learning", "CliffWalking-v1", lr=0.5, gamma=0.9, initial_value=2.0)
+    table = np.full((48, 4), 2.0)
+    for _ in range(4):
+        item = next(training.flow)
+        valid = item["valid"]
+        rows = zip(
+            item["obs"][:-1][valid], item["actions"][valid], item["rewards"][valid], item["obs"][1:][valid], strict=True
+        )
+        for state, action, reward, following in rows:  # nobody has come to the goal, which would end an episode
+            table[state, action] += 0.5 * (reward + 0.9 * table[following].max() - table[state, action])
+        assert not item["terminateds"].any()
+    np.testing.assert_allclose(training.trainee.learner.flat().reshape(48, 4), table, rtol=1e-5)
+    training.close()
+
+
+def test_a_table_of_anything_but_numbers_is_refused() -> None:
+    training = training_of("q_learning", "rlrun.envs.worlds:ConstantReward", lr=1.0, gamma=0.5)
+    with pytest.raises(UsageError, match="a row for each observation"):
+        training.step()
+    training.close()
+
+
+def test_value_iteration_comes_to_the_best_policy_without_an_env_step() -> None:
+    training = training_of("value_iteration")
+    for _ in range(150):
+        result = training.step()
+    assert result["env_steps"] == 0
+    assert result["sgd_steps"] == 150
+    assert result["table/change"] < 1e-3
+    assert training.evaluate(100).mean > 0.6
+    training.close()
+
+
+def test_value_iteration_refuses_an_env_without_a_model() -> None:
+    training = training_of("value_iteration", "rlrun.envs.bandits:BernoulliBandit")
+    with pytest.raises(UsageError, match="does not tell its model"):
+        training.step()
+    training.close()
+
+
+def test_cem_is_fitted_to_the_best_candidates() -> None:
+    training = training_of("cem", added_sigma=0.1)
+    trainee = training.trainee
+    mean, deviation = trainee.learner.flat().reshape(2, -1)
+    np.testing.assert_array_equal(deviation, 1.0)
+    FitElites(trainee, 2)(Returns(4, np.arange(6, dtype=np.int32), np.array([1.0, 9.0, 2.0, 3.0, 8.0, 0.0])))
+    elites = np.stack([mean + perturbation(trainee.seed, 4, i, len(mean)) for i in (1, 4)])
+    found = trainee.learner.flat().reshape(2, -1)
+    np.testing.assert_allclose(found[0], elites.mean(0), atol=1e-6)
+    np.testing.assert_allclose(found[1], np.sqrt(elites.var(0) + 0.01), atol=1e-6)
+    training.close()
+
+
+def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
+    found = []
+    for num_envs in (1, 5):
+        training = training_of("cem", num_envs_per_worker=num_envs)
+        training.step()
+        training.step()
+        found.append(training.trainee.learner.flat().tobytes())
+        training.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "rlrun.envs.worlds:MultiDiscreteMatch"])
+def test_random_actions_are_taken_in_every_kind_of_action_space(env: str) -> None:
+    training = training_of("random", env)
+    assert training.step()["env_steps"] >= 50
+    assert (
+        len({float(np.asarray(training.act(training.trainee.spaces.observation.sample())).sum()) for _ in range(30)})
+        > 1
+    )
+    training.close()
+
+
+def test_random_actions_are_each_as_likely_as_any_other() -> None:
+    training = training_of("random", "FrozenLake-v1", num_envs_per_worker=8, rollout_fragment_length=64)
+    actions = np.concatenate([next(training.flow)["actions"].ravel() for _ in range(4)])
+    shares = np.bincount(actions, minlength=4) / len(actions)
+    np.testing.assert_allclose(shares, 0.25, atol=0.05)
+    training.close()
+
+
+def test_random_is_a_policy_of_a_world_too() -> None:
+    cls = algorithm_class("random")
+    world = WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame")
+    with Training(world, cls(cls.Config.parse({"min_env_steps_per_iteration": 20}))) as training:
+        assert training.step()["env_steps"] >= 20
+
+
+@pytest.mark.parametrize("name", ["cem", "cmaes", "es", "ars", "q_learning", "value_iteration"])
+def test_who_learns_in_no_world_says_so(name: str) -> None:
+    cls = algorithm_class(name)
+    with (
+        Training(WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame"), cls(cls.Config())) as training,
+        pytest.raises(UsageError, match=f"{name} learns in an env with one agent"),
+    ):
+        training.step()
+
+
+def test_as_many_elites_as_candidates_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"num_elites \(6\) must be at least 2, and less than population_size \(6\)"):
+        algorithm_class("cem").Config.parse({"population_size": 6, "num_elites": 6})

@@ -1,0 +1,38 @@
+"""``rlrun oracle``: tables of exact values, and of what a checkpoint has learned of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rlrun.cli.main import cli
+from rlrun.python_api import QLearning
+
+
+def told(*words: object) -> str:
+    done = CliRunner().invoke(cli, ["oracle", *map(str, words)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_of_a_spec_exact_values_are_shown(tmp_path: Path) -> None:
+    spec = tmp_path / "ice.yaml"
+    spec.write_text("ice: {algorithm: dqn, env: FrozenLake-v1, stop: {env_steps: 100}, config: {gamma: 1.0}}\n")
+    lines = told(spec).splitlines()
+    assert lines[0].split() == ["state", "V*", "Q*(0)", "Q*(1)", "Q*(2)", "Q*(3)"]
+    assert lines[-1].split() == ["best", "policy", "(gamma", "1)", "0.7442"]
+
+
+def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
+    with QLearning("FrozenLake-v1", {"min_env_steps_per_iteration": 100}) as algorithm:
+        algorithm.train()
+        saved = algorithm.save(tmp_path / "saved")
+    text = told(saved)
+    assert "learned V" in text.splitlines()[0]
+    assert "policy gap" in text
+    found = json.loads(told(saved, "--json"))
+    assert found["policy_gap"] == pytest.approx(found["optimal_value"] - found["policy_value"])
+    assert found["states"] == [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]

@@ -19,6 +19,7 @@ OWN_ENVS = frozenset(
         "rlrun.envs.bandits:BernoulliBandit",
         "rlrun.envs.contextual_bandits:LinearBandit",
         "rlrun.envs.contextual_bandits:WheelBandit",
+        "rlrun.envs.lqr:DoubleIntegrator",
         "rlrun.envs.masked_worlds:MaskedConsole",
         "rlrun.envs.deep_sea:DeepSea",
         "rlrun.envs.masked_worlds:MaskedGrid",

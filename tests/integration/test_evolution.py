@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import rlrun
 from rlrun.python_api import ARS, ES
+from rlrun.search.lineage import read_generations
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -38,3 +40,25 @@ def test_a_worker_that_dies_costs_its_evaluations_and_nothing_else(
     broken = trained(ES, env, 3, num_workers=2)
     assert note.exists()
     assert trained(ES, env, 3) == broken  # it is noted: nobody dies any more
+
+
+def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_settings(tmp_path: Path) -> None:
+    generation = 200  # env steps: two candidates, each for an episode of 100
+    mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
+    entry = {
+        "algorithm": "ars",
+        "env": "rlrun.envs.lqr:DoubleIntegrator",
+        "stop": {"env_steps": 4 * generation},
+        "config": {"num_pairs": 1, "num_envs_per_worker": 2},
+        "num_samples": 2,
+        "scheduler": {"pbt": {"interval_env_steps": generation, "mutations": mutations, "quantile_fraction": 0.5}},
+    }
+    trials = rlrun.run({"searches": entry}, runs_dir=tmp_path)
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    lines = read_generations(tmp_path / "searches")
+    assert any(member.parent is not None for line in lines for member in line.members)
+    for trial in trials:
+        params = {line.generation: own.params for line in lines for own in line.members if own.trial == trial.name}
+        for number, row in enumerate(trial.results()):
+            assert row["env_steps"] == (number + 1) * generation
+            assert {name: row[f"learner/{name}"] for name in mutations} == params[number]

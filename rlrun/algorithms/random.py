@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.learner.objective import Objective
     from rlrun.policy.policy import Policy
-    from rlrun.policy.random_policy import UniformPolicy
+    from rlrun.policy.uniform import UniformPolicy
 
 
 @fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)
@@ -33,7 +33,7 @@ class Random(Algorithm[RandomConfig]):
 
     def policy(self, spaces: Spaces, seed: int) -> UniformPolicy:
         """Returns a policy that looks at nothing."""
-        from rlrun.policy.random_policy import UniformPolicy
+        from rlrun.policy.uniform import UniformPolicy
 
         return UniformPolicy(spaces)
 

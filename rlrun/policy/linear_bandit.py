@@ -44,7 +44,6 @@ class LinearBanditPolicy(Policy):
 
     Attributes:
         arms: What acts.
-        ridge: Weight of the coefficients' squared norm.
 
     Raises:
         UsageError: If these are no contexts and arms.
@@ -63,7 +62,6 @@ class LinearBanditPolicy(Policy):
         if not isinstance(action_space, Discrete):
             raise UsageError(f"a bandit's arms are a finite number of actions (Discrete), not {action_space}")
         self.arms = linear_arms(observation_space, int(action_space.n))
-        self.ridge = ridge
         self.leaves = ObservationLeaf("vector", observation_space.shape or ())
         self.action_space = DiscreteActions(action_space)
         self.exploration = exploration

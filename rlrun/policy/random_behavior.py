@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.tree import leaves
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces
 from rlrun.functional.seeding import child_seed
@@ -80,10 +81,8 @@ class NoNetwork:
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
         """Returns zeros."""
-        seen = inputs["obs"]
-        while not isinstance(seen, np.ndarray):
-            seen = next(iter(seen.values() if isinstance(seen, Mapping) else seen))
-        return {"outputs": np.zeros((len(seen), self.num_outputs), np.float32)}, None
+        slots = len(leaves(inputs["obs"])[0])
+        return {"outputs": np.zeros((slots, self.num_outputs), np.float32)}, None
 
 
 class RandomBehavior(BehaviorPolicy):
@@ -92,12 +91,12 @@ class RandomBehavior(BehaviorPolicy):
     Args:
         spaces: Observation and action space of the env.
         actions: The policy's own actions.
-        leaves: The tree of `ObservationLeaf`.
+        tree: The tree of `ObservationLeaf`.
     """
 
-    def __init__(self, spaces: Spaces, actions: ActionSpace, leaves: ObservationTree) -> None:
+    def __init__(self, spaces: Spaces, actions: ActionSpace, tree: ObservationTree) -> None:
         exploration = RandomExploration(spaces, actions)
-        super().__init__(NoNetwork(actions.num_outputs), actions, exploration, leaves, normalize_observations=False)
+        super().__init__(NoNetwork(actions.num_outputs), actions, exploration, tree, normalize_observations=False)
         self.spaces = spaces
         self._random = RandomActions(spaces, 0)
 

@@ -2,11 +2,32 @@
 
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_model import finite_mdp
 from rlrun.errors import UsageError
+
+
+class Coin(gymnasium.Env[int, int]):
+    """An env of one's own that tells its model: heads pays 1, tails ends the episode; the action picks the coin."""
+
+    def __init__(self) -> None:
+        self.observation_space, self.action_space = Discrete(1), Discrete(2)
+        self.P = {
+            0: {coin: [(heads, 0, 1.0, False), (1 - heads, 0, 0.0, True)] for coin, heads in enumerate((0.5, 0.8))}
+        }
+        self.initial_state_distrib = np.ones(1)
+
+
+def test_an_env_of_ones_own_tells_its_model_by_the_same_attributes() -> None:
+    mdp = finite_mdp(EnvConfig(id=f"{__name__}:Coin"))
+    assert mdp.time_limit is None
+    # V = 0.8 (1 + gamma V)
+    assert mdp.optimal_q(0.5).max() == pytest.approx(0.8 / (1 - 0.5 * 0.8))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ class RandomActions:
         self._is_masked = has_action_mask(spaces.observation)
         self._cuts = np.cumsum(masked_choices(spaces.action))[:-1] if self._is_masked else ()
 
+    def reseed(self, seed: int) -> None:
+        """Begins to draw anew."""
+        self._space.seed(seed)
+
     def draw(self, observations: Tree) -> Tree:
         """Returns actions for the env, leaves [B, ...], for observations [B, ...]."""
         slots = len(leaves(observations)[0])

@@ -32,8 +32,8 @@ class RandomExploration(Exploration):
     """
 
     def __init__(self, spaces: Spaces, actions: ActionSpace) -> None:
-        self.spaces = spaces
         self.actions = actions
+        self._random = RandomActions(spaces, 0)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws a seed for each step, from 0 to 1, [T, B, 1], of which the first slot's counts."""
@@ -48,9 +48,9 @@ class RandomExploration(Exploration):
         mask: ActionMask | None,
     ) -> Actions:
         """Returns the actions of a step, [B, ...]."""
-        seed = int(noise[0, 0] * 2**24)
+        self._random.reseed(int(noise[0, 0] * 2**24))
         seen = np.empty(len(noise)) if mask is None else {ACTION_MASK: mask}
-        return self.actions.from_env(RandomActions(self.spaces, seed).draw(seen))
+        return self.actions.from_env(self._random.draw(seen))
 
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns actions outside of training, [B, ...]."""
@@ -97,13 +97,12 @@ class RandomBehavior(BehaviorPolicy):
     def __init__(self, spaces: Spaces, actions: ActionSpace, tree: ObservationTree) -> None:
         exploration = RandomExploration(spaces, actions)
         super().__init__(NoNetwork(actions.num_outputs), actions, exploration, tree, normalize_observations=False)
-        self.spaces = spaces
         self._random = RandomActions(spaces, 0)
 
     def load(self, weights: Weights) -> None:
         """Begins to draw anew, by the version of the weights."""
         super().load(weights)
-        self._random = RandomActions(self.spaces, child_seed(weights.version, "random actions") >> 32)
+        self._random.reseed(child_seed(weights.version, "random actions") >> 32)
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None

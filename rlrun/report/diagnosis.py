@@ -189,7 +189,7 @@ def _number(value: float) -> str:
 
 
 def _no_episode_ended(one: Evidence) -> Finding | None:
-    if one.values(RETURN).size:
+    if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms step no env
         return None
     found = f"none of its {_number(one.end('env_steps'))} env steps ended an episode"
     reason = (

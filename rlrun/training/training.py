@@ -651,7 +651,9 @@ class Training:
 
 
 def _described_network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
-    """Returns in lines what a policy's network comes to for its spaces."""
+    """Returns in lines what a policy's network comes to for its spaces; none of a policy without one."""
+    if "model" in config.refused:
+        return []
     if config.model.module is not None:
         return [f"observations: as they are, to {config.model.module}"]
     leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)

@@ -48,7 +48,7 @@ def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_s
     entry = {
         "algorithm": "ars",
         "env": "rlrun.envs.lqr:DoubleIntegrator",
-        "stop": {"env_steps": 4 * generation},
+        "stop": {"env_steps": 3 * generation},
         "config": {"num_pairs": 1, "num_envs_per_worker": 2},
         "num_samples": 2,
         "scheduler": {"pbt": {"interval_env_steps": generation, "mutations": mutations, "quantile_fraction": 0.5}},

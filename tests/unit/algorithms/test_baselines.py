@@ -81,6 +81,10 @@ def test_value_iteration_comes_to_the_best_policy_without_an_env_step() -> None:
     training.close()
 
 
+def test_a_table_is_described_as_no_network() -> None:
+    assert training_of("q_learning").describe_network() == []
+
+
 def test_value_iteration_refuses_an_env_without_a_model() -> None:
     training = training_of("value_iteration", "rlrun.envs.bandits:BernoulliBandit")
     with pytest.raises(UsageError, match="does not tell its model"):

@@ -171,3 +171,8 @@ def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
+
+
+def test_who_steps_no_env_is_not_told_that_no_episode_ends() -> None:
+    assert "no episode ends" not in names(diagnose([seen({"env_steps": [0.0, 0.0]})], []))
+    assert "no episode ends" in names(diagnose([seen({"env_steps": [100.0, 200.0]})], []))

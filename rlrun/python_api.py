@@ -297,6 +297,12 @@ class MAPPO(TrainedAlgorithm):
     algorithm = "mappo"
 
 
+class MBPO(TrainedAlgorithm):
+    """Model-based policy optimization."""
+
+    algorithm = "mbpo"
+
+
 class PG(TrainedAlgorithm):
     """REINFORCE."""
 

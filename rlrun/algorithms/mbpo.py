@@ -27,8 +27,10 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Loss, LossFunction, Objective
 from rlrun.metric import Metric
+from rlrun.nn.model_config import ModelBasedModelConfig
 from rlrun.replay.replay import LocalReplay
 from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.sequences import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,12 +41,24 @@ if TYPE_CHECKING:
     from rlrun.worlds.world import WorldView
 
 
+@fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
+@fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
+@fixed("a learned model predicts vectors", frame_stack=None)
+@fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
+class TransitionReplayConfig(SequenceReplayConfig):
+    """The collected transitions that are kept."""
+
+
 @fixed("imagined transitions are of single steps", n_step=1)
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):
     """Settings of MBPO (Janner et al., arXiv:1906.08253); what SAC has, and a model."""
 
+    model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
+    replay: TransitionReplayConfig = TransitionReplayConfig(capacity=1_000_000)
+    """The replay buffer of collected transitions."""
     dynamics: DynamicsConfig = DynamicsConfig()
     """The model: an ensemble of networks, fitted to what was collected."""
     dynamics_lr: Schedule = 1e-3
@@ -67,14 +81,6 @@ class MBPOConfig(SACConfig):
     def _something_is_real(self) -> MBPOConfig:
         if not self.real_rows:
             raise ValueError(f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions is none; raise it")
-        return self
-
-    @model_validator(mode="after")
-    def _single_steps(self) -> MBPOConfig:
-        if self.replay.prioritized:
-            raise ValueError("replay.prioritized: collected and imagined transitions are drawn uniformly")
-        if self.model.core is not None:
-            raise ValueError("model.core: imagined transitions are of single steps, which tell no recurrent state")
         return self
 
 

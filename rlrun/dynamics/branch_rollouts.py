@@ -21,7 +21,6 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.learner import EvaluatedFunction
-    from rlrun.policy.action_spaces.action_space import StochasticActions
     from rlrun.replay.replay_buffer import ReplayBuffer
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -76,9 +77,11 @@ class _Members(nn.Module):
 
     def __init__(self, number: int, num_targets: int, widths: Sequence[int]) -> None:
         super().__init__()
-        layers = list(zip(widths[:-1], widths[1:], strict=True))
+        layers = list(pairwise(widths))
         self.weights = nn.ParameterList(
-            nn.init.trunc_normal_(torch.empty(number, inputs, outputs), std=0.5 * inputs**-0.5, a=-inputs**-0.5, b=inputs**-0.5)
+            nn.init.trunc_normal_(
+                torch.empty(number, inputs, outputs), std=0.5 * inputs**-0.5, a=-(inputs**-0.5), b=inputs**-0.5
+            )
             for inputs, outputs in layers
         )
         self.biases = nn.ParameterList(torch.zeros(number, 1, outputs) for _, outputs in layers)

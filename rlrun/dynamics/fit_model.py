@@ -99,7 +99,10 @@ class FitModel(StatefulOperator):
         if not fits:
             return {}
         errors = fits[-1].errors[fits[-1].elites]
-        return {"dynamics/holdout_error": float(errors.mean()), "dynamics/epochs": float(sum(fit.epochs for fit in fits))}
+        return {
+            "dynamics/holdout_error": float(errors.mean()),
+            "dynamics/epochs": float(sum(fit.epochs for fit in fits)),
+        }
 
     def __call__(self, item: Any) -> Any:
         """Returns the item as it is."""
@@ -141,9 +144,7 @@ class FitModel(StatefulOperator):
             # Whole minibatches alone, so that all have one shape: the first rows stand in the last one again.
             order = np.resize(self._generator.permuted(drawn, axis=0), (steps, config.minibatch_size, members))
             for chosen in order:
-                learner.step(
-                    _rows(learned, chosen), scheduled=self.trainee.clock.scheduled(), objectives=(OBJECTIVE,)
-                )
+                learner.step(_rows(learned, chosen), scheduled=self.trainee.clock.scheduled(), objectives=(OBJECTIVE,))
             errors = learner.evaluate(holdout_errors, held_out)
             better = errors < least * (1 - PROGRESS)
             self._keep(best, better)

@@ -22,9 +22,9 @@ class Recurring:
 
     def is_due(self, stored_steps: int) -> bool:
         """Whether it is time now, which is then the last time."""
-        # A replay that was not saved begins anew, and so does what is learned from it.
-        since = None if self._last is None or self._last > stored_steps else self._last
-        is_due = stored_steps >= self.first if since is None else stored_steps - since >= self.every
+        if self._last is not None and stored_steps < self._last:
+            self._last = None  # a replay that was not saved begins anew, and so does what is learned from it
+        is_due = stored_steps >= self.first if self._last is None else stored_steps - self._last >= self.every
         if is_due:
             self._last = stored_steps
         return is_due

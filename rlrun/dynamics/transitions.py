@@ -90,5 +90,7 @@ def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: ND
     """
     found = np.asarray(rule(obs, actions, next_obs))
     if found.shape != (len(obs),):
-        raise TrainingFailed(f"dynamics.{name} must return one value for each transition, ({len(obs)},), not {found.shape}")
+        raise TrainingFailed(
+            f"dynamics.{name} must return one value for each transition, ({len(obs)},), not {found.shape}"
+        )
     return found

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.sac import SAC, SACConfig
+from rlrun.algorithms.settings_model_based import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.branch_rollouts import AddImagined, BranchRollouts
 from rlrun.dynamics.config import DynamicsConfig
-from rlrun.dynamics.fit_model import OBJECTIVE, FitModel
+from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.model_replay import ModelReplay
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
@@ -25,12 +23,10 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.learner.objective import Loss, LossFunction, Objective
-from rlrun.metric import Metric
+from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import ModelBasedModelConfig
 from rlrun.replay.replay import LocalReplay
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.sequences import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,14 +35,6 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world import WorldView
-
-
-@fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
-@fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
-@fixed("a learned model predicts vectors", frame_stack=None)
-@fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
-class TransitionReplayConfig(SequenceReplayConfig):
-    """The collected transitions that are kept."""
 
 
 @fixed("imagined transitions are of single steps", n_step=1)
@@ -91,9 +79,7 @@ class MBPO(Algorithm[MBPOConfig]):
     has_target_network = True
     learner_metrics = (
         *SAC.learner_metrics,
-        Metric("dynamics/loss", "", "Negative log-likelihood of all networks of the model, and its regularisation"),
-        Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread"),
-        GRAD_NORM.below("dynamics/"),
+        *DYNAMICS_METRICS,
     )
 
     @property
@@ -109,7 +95,8 @@ class MBPO(Algorithm[MBPOConfig]):
         """
         from rlrun.dynamics.make import model_based
 
-        return model_based(self.sac.policy(spaces, seed), spaces, self.config.dynamics, seed)
+        agent = self.sac.policy(spaces, seed)
+        return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Refuses a world of many agents.
@@ -121,14 +108,9 @@ class MBPO(Algorithm[MBPOConfig]):
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns SAC's objectives, and the model's; each runs at minibatches of its own."""
-        from rlrun.dynamics.model_based_policy import AGENT, LEARNED_DYNAMICS, dynamics_loss
+        from rlrun.dynamics.model_based_policy import objectives_beside_dynamics
 
-        agents = [
-            replace(each, loss=of_agent(each.loss), parameters=f"{AGENT}{each.parameters}")
-            for each in self.sac.objectives(policy)
-            if each.loss is not None
-        ]
-        return [*agents, Objective(OBJECTIVE, dynamics_loss, lr="dynamics_lr", parameters=LEARNED_DYNAMICS)]
+        return objectives_beside_dynamics(self.sac.objectives(policy))
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, a model of it, rollouts in the model, minibatches out of both."""
@@ -175,15 +157,6 @@ class MBPO(Algorithm[MBPOConfig]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
-
-
-def of_agent(loss: LossFunction) -> LossFunction:
-    """Returns a loss of an agent as one of a model-based policy."""
-
-    def loss_of_agent(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        return loss(outputs.agent, batch, scheduled)
-
-    return loss_of_agent
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:

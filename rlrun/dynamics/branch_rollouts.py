@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from rlrun.functional.seeding import generator
 from rlrun.metric import Metric
 
 if TYPE_CHECKING:
+    from rlrun.dynamics.model_based_policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.learner import EvaluatedFunction
     from rlrun.replay.replay_buffer import ReplayBuffer
@@ -114,7 +115,7 @@ class BranchRollouts(StatefulOperator):
     def _step(self, obs: NDArray[Any]) -> tuple[SampleBatch, NDArray[np.bool_]]:
         """Returns what follows on observations [n, D] by an elite for each, as rows [n], and whether episodes end."""
         trainee, number = self.trainee, len(obs)
-        space: Any = trainee.policy.agent.action_space  # type: ignore[attr-defined]
+        space = cast("ModelBasedPolicy", trainee.policy).action_space
         elites = self._elites()
         # A random order dealt out in turn: whoever fills up the last row counts once.
         order = np.resize(self._generator.permutation(number), (-(-number // len(elites)), len(elites)))

@@ -9,6 +9,9 @@ from pydantic import model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
 
+OBJECTIVE = "dynamics"
+"""Name of the objective that the members of an ensemble minimise."""
+
 
 class DynamicsConfig(ConfigModel):
     """An ensemble of networks that predict what an env does, and how it is fitted."""

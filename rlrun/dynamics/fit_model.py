@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.dynamics.config import DynamicsConfig
+from rlrun.dynamics.config import OBJECTIVE, DynamicsConfig
 from rlrun.dynamics.recurring import Recurring
 from rlrun.dynamics.transitions import Floats, transition_form
 from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.saved_numbers import load_generator
+from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.seeding import generator
 from rlrun.metric import Metric
 
 if TYPE_CHECKING:
+    from rlrun.dynamics.model_based_policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
     from rlrun.replay.replay_buffer import ReplayBuffer
-
-OBJECTIVE = "dynamics"
-"""Name of the objective that the ensemble's members minimise."""
 
 PROGRESS = 0.01
 """Share of its least error by which a member has to become better for that to count."""
@@ -70,6 +68,9 @@ class FitModel(StatefulOperator):
         config: The ensemble.
         learning_starts: Stored steps before the first fit.
 
+    Attributes:
+        num_fits: Fits so far.
+
     Source:
         Janner et al., arXiv:1906.08253, section 5 and appendix C; Chua et al., arXiv:1805.12114.
     """
@@ -83,6 +84,7 @@ class FitModel(StatefulOperator):
         self._due = Recurring(learning_starts, config.fit_interval)
         self._generator = generator(trainee.seed, "fits of dynamics")
         self._fits: list[Fit] = []
+        self.num_fits = 0
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -107,6 +109,7 @@ class FitModel(StatefulOperator):
     def __call__(self, item: Any) -> Any:
         """Returns the item as it is."""
         if self._due.is_due(self.replay.stored_steps):
+            self.num_fits += 1
             self._fits.append(self.fit(self.replay.transitions()))
         return item
 
@@ -114,7 +117,8 @@ class FitModel(StatefulOperator):
         """Fits the ensemble to transitions [N, 1] at `indices` [N] of a replay."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
-        inputs = form.inputs(rows["obs"], rows["actions"])
+        space = cast("ModelBasedPolicy", self.trainee.policy).action_space
+        inputs = form.inputs(rows["obs"], space.to_env(rows["actions"]))
         targets = form.targets(rows["obs"], rows["next_obs"], rows["rewards"])
         held_out = are_held_out(transitions["indices"], self.config.holdout_ratio)
         learned = ~held_out
@@ -180,12 +184,17 @@ class FitModel(StatefulOperator):
 
     def state(self) -> dict[str, Any]:
         """Returns when it was fitted last, and the state of the draws; the ensemble is in the learner."""
-        return {"due": self._due.state(), "generator": dict(self._generator.bit_generator.state)}
+        return {
+            "due": self._due.state(),
+            "generator": dict(self._generator.bit_generator.state),
+            "num_fits": self.num_fits,
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._due.load_state(state["due"])
         load_generator(self._generator, state["generator"])
+        self.num_fits = as_count(state["num_fits"])
 
 
 def _spread(numbers: Floats) -> NDArray[np.float64]:

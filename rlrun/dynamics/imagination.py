@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.dynamics.transitions import TransitionForm, by_rule
+from rlrun.dynamics.transitions import AgentActions, TransitionForm, by_rule
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-    from rlrun.policy.action_spaces.action_space import ActionSpace
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class ImaginedStep:
 def imagined_step(
     trainee: Trainee,
     form: TransitionForm,
-    space: ActionSpace,
+    space: AgentActions,
     obs: NDArray[Any],
     actions: NDArray[Any],
     members: NDArray[np.int64],
@@ -54,23 +53,24 @@ def imagined_step(
     from rlrun.dynamics.model_based_policy import drawn_transitions
 
     shape = obs.shape[:2]
+    seen, taken = _flat(obs), space.to_env(_flat(actions))
     batch = SampleBatch(
-        inputs=form.inputs(obs, actions),
+        inputs=form.inputs(seen, taken).reshape(*shape, form.num_inputs),
         noise=generator.standard_normal((*shape, form.num_targets), np.float32),
         members=np.broadcast_to(members, shape).copy(),
         valid=np.ones(shape, np.bool_),
     )
     found = trainee.learner.evaluate(drawn_transitions, batch)
     next_obs = obs + found["targets"][..., : form.num_observed].astype(obs.dtype, copy=False)
-    flat = (_flat(obs), space.to_env(_flat(actions)), _flat(next_obs))
+    transitions = (seen, taken, _flat(next_obs))
     if form.reward is None:
         rewards = found["targets"][..., -1]
     else:
-        rewards = by_rule("reward", form.reward, *flat).astype(np.float32).reshape(shape)
+        rewards = by_rule("reward", form.reward, *transitions).astype(np.float32).reshape(shape)
     if form.terminated is None:
         terminateds = found["end_logits"] > 0
     else:
-        terminateds = by_rule("terminated", form.terminated, *flat).astype(np.bool_).reshape(shape)
+        terminateds = by_rule("terminated", form.terminated, *transitions).astype(np.bool_).reshape(shape)
     return ImaginedStep(next_obs, rewards, terminateds)
 
 

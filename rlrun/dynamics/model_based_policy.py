@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.dynamics.config import OBJECTIVE
 from rlrun.dynamics.ensemble import MEMBERS, Ensemble, EnsembleOutputs
-from rlrun.learner.objective import Loss
+from rlrun.dynamics.transitions import AgentActions
+from rlrun.learner.objective import Loss, LossFunction, Objective
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
@@ -45,11 +47,13 @@ class ModelBasedPolicy(Policy):
 
     Args:
         agent: The agent.
+        action_space: The agent's own actions over the env's.
         ensemble: The ensemble.
     """
 
-    def __init__(self, agent: Policy, ensemble: Ensemble) -> None:
+    def __init__(self, agent: Policy, action_space: AgentActions, ensemble: Ensemble) -> None:
         self.agent = agent
+        self.action_space = action_space
         self.ensemble = ensemble
         self.leaves = agent.leaves
         self.module: nn.Module = _Networks(agent.module, ensemble)
@@ -88,6 +92,27 @@ class _Networks(nn.Module):
 def named_under(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns the parameters whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): view for name, view in views.items() if name.startswith(prefix)}
+
+
+def objectives_beside_dynamics(of_agent: Sequence[Objective]) -> list[Objective]:
+    """Returns an agent's objectives as those of a model-based policy, and behind them that of its ensemble."""
+    moved = [
+        replace(
+            each,
+            loss=None if each.loss is None else _of_agent(each.loss),
+            parameters=f"{AGENT}{each.parameters}",
+            assigns=tuple(f"{AGENT}{name}" for name in each.assigns),
+        )
+        for each in of_agent
+    ]
+    return [*moved, Objective(OBJECTIVE, dynamics_loss, lr="dynamics_lr", parameters=LEARNED_DYNAMICS)]
+
+
+def _of_agent(loss: LossFunction) -> LossFunction:
+    def loss_of_agent(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        return loss(outputs.agent, batch, scheduled)
+
+    return loss_of_agent
 
 
 def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -19,6 +19,11 @@ def inverted_pendulum_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: N
     return fell
 
 
+def inverted_pendulum_reward(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns MuJoCo's reward of 1 for each transition [N] of InvertedPendulum that does not end in a fall."""
+    return (~inverted_pendulum_fell(obs, actions, next_obs)).astype(np.float32)
+
+
 def cartpole_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns whether CartPole's cart is beyond 2.4 or its pole beyond 12 degrees behind each transition, [N]."""
     fell: NDArray[np.bool_] = (np.abs(next_obs[:, 0]) > 2.4) | (np.abs(next_obs[:, 2]) > 12 * np.pi / 180)

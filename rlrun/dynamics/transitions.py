@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from rlrun.dynamics.config import DynamicsConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.registry import load_object
 
 Floats = NDArray[np.float32]
+AgentActions = DiscreteActions | GaussianBoxActions | SquashedBoxActions
+"""Actions of an agent that may learn in a model."""
+
 Rule = Callable[[NDArray[Any], Any, NDArray[Any]], Any]
 """From observations [N, D], actions [N, ...] and next observations [N, D], as the env has them, to [N]."""
 
@@ -27,14 +33,14 @@ class TransitionForm:
 
     Attributes:
         num_observed: D, numbers of an observation.
-        num_actions: Of how many choices an action is one; None for continuous actions.
+        choices: The numbers of the choices of which an action is one; None for continuous actions.
         action_size: Numbers of an action as it enters.
         terminated: Which transitions end an episode; None if that is predicted.
         reward: What they are worth; None if that is predicted.
     """
 
     num_observed: int
-    num_actions: int | None
+    choices: range | None
     action_size: int
     terminated: Rule | None
     reward: Rule | None
@@ -50,14 +56,15 @@ class TransitionForm:
         return self.num_observed + (self.reward is None)
 
     def inputs(self, obs: NDArray[Any], actions: NDArray[Any]) -> Floats:
-        """Returns observations [..., D] and a policy's own actions [..., (A)] side by side, [..., I]."""
-        if self.num_actions is not None:
-            actions = actions[..., None] == np.arange(self.num_actions)
-        return np.concatenate([obs, actions], axis=-1, dtype=np.float32, casting="unsafe")
+        """Returns observations [N, D] and the env's own actions [N, ...] side by side, [N, I]."""
+        entered = actions.reshape(len(obs), -1)
+        if self.choices is not None:
+            entered = entered == np.array(self.choices)
+        return np.concatenate([obs, entered], axis=-1, dtype=np.float32, casting="unsafe")
 
     def targets(self, obs: NDArray[Any], next_obs: NDArray[Any], rewards: NDArray[Any]) -> Floats:
-        """Returns how observations [..., D] changed, and rewards [...] behind if they are predicted, [..., K]."""
-        parts = [next_obs - obs] if self.reward is not None else [next_obs - obs, rewards[..., None]]
+        """Returns how observations [N, D] changed, and rewards [N] behind if they are predicted, [N, K]."""
+        parts = [next_obs - obs] if self.reward is not None else [next_obs - obs, rewards[:, None]]
         return np.concatenate(parts, axis=-1, dtype=np.float32, casting="unsafe")
 
 
@@ -72,11 +79,12 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
         raise UsageError(f"learned dynamics predict observations that are vectors, a Box with one axis, not {seen}")
     if not isinstance(taken, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
         raise UsageError(f"learned dynamics are of actions in a Box or in Discrete, not in {taken}")
-    num_actions = int(taken.n) if isinstance(taken, gymnasium.spaces.Discrete) else None
+    is_choice = isinstance(taken, gymnasium.spaces.Discrete)
+    choices = range(int(taken.start), int(taken.start + taken.n)) if is_choice else None
     return TransitionForm(
         num_observed=seen.shape[0],
-        num_actions=num_actions,
-        action_size=math.prod(taken.shape) if num_actions is None else num_actions,
+        choices=choices,
+        action_size=math.prod(taken.shape) if choices is None else len(choices),
         terminated=None if config.terminated is None else load_object(config.terminated, "rule of terminated"),
         reward=None if config.reward is None else load_object(config.reward, "rule of reward"),
     )

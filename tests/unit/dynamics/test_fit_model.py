@@ -18,6 +18,7 @@ from rlrun.replay.replay_buffer import ReplayBuffer
 
 Make = Callable[..., rlrun.MBPO]
 
+# Actions of the env are twice those of the policy, as Pendulum's bounds are 2.
 STATE = np.array([[0.9, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 0.7]])
 CONTROL = np.array([0.5, -0.4, 1.0])
 NOISE = 0.1
@@ -45,7 +46,7 @@ def fit_of(algorithm: rlrun.MBPO) -> FitModel:
 def means_of(trainee: Trainee, transitions: SampleBatch, algorithm: rlrun.MBPO) -> np.ndarray[Any, Any]:
     """Returns what all members expect of transitions, in the targets' units, [N members, rows, K]."""
     form = transition_form(trainee.spaces, algorithm.config.dynamics)
-    inputs = form.inputs(transitions["obs"], transitions["actions"])
+    inputs = form.inputs(transitions["obs"][:, 0], 2 * transitions["actions"][:, 0])[:, None]
     members = algorithm.config.dynamics.num_members
     shape = (len(inputs), members)
     batch = SampleBatch(
@@ -91,9 +92,11 @@ def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_t
     fit = fit_of(algorithm).fit(transitions)
     held_out = are_held_out(transitions["indices"], 0.2)
     form = transition_form(trainee.spaces, algorithm.config.dynamics)
+    columns = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards")}
+    targets = form.targets(columns["obs"], columns["next_obs"], columns["rewards"])
     rows = SampleBatch(
-        inputs=form.inputs(transitions["obs"], transitions["actions"])[held_out],
-        targets=form.targets(transitions["obs"], transitions["next_obs"], transitions["rewards"])[held_out],
+        inputs=form.inputs(columns["obs"], 2 * columns["actions"])[held_out][:, None],
+        targets=targets[held_out][:, None],
         terminateds=transitions["terminateds"][held_out],
         valid=np.ones((held_out.sum(), 1), np.bool_),
     )
@@ -120,7 +123,7 @@ def test_moments_are_of_what_is_learned_from_and_what_does_not_vary_is_not_scale
     transitions["rewards"][:] = 1.0
     fit_of(algorithm).fit(transitions)
     learned = ~are_held_out(transitions["indices"], 0.2)
-    inputs = np.concatenate([transitions["obs"], transitions["actions"]], axis=-1)[learned, 0]
+    inputs = np.concatenate([transitions["obs"], 2 * transitions["actions"]], axis=-1)[learned, 0]
     changes = (transitions["next_obs"] - transitions["obs"])[learned, 0]
     named = trainee.policy.parameters.named(trainee.learner.flat())
     np.testing.assert_allclose(named[f"{DYNAMICS}input_mean"], inputs.mean(0), atol=1e-6)

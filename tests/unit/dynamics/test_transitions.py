@@ -23,9 +23,9 @@ def form_of(observation: gymnasium.Space[Any] = VECTOR, action: gymnasium.Space[
 
 
 def test_choices_enter_one_hot_and_changes_are_what_is_predicted() -> None:
-    form = form_of(action=Discrete(3))
+    form = form_of(action=Discrete(3, start=5))
     obs, next_obs = np.array([[1.0, 2.0]]), np.array([[1.5, 1.0]])
-    np.testing.assert_array_equal(form.inputs(obs, np.array([1])), [[1, 2, 0, 1, 0]])
+    np.testing.assert_array_equal(form.inputs(obs, np.array([6])), [[1, 2, 0, 1, 0]])
     np.testing.assert_array_equal(form.targets(obs, next_obs, np.array([7.0])), [[0.5, -1, 7]])
     assert (form.num_inputs, form.num_targets) == (5, 3)
 

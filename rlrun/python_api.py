@@ -297,6 +297,12 @@ class MAPPO(TrainedAlgorithm):
     algorithm = "mappo"
 
 
+class MBMPO(TrainedAlgorithm):
+    """Meta-policy optimization in a learned model."""
+
+    algorithm = "mbmpo"
+
+
 class MBPO(TrainedAlgorithm):
     """Model-based policy optimization."""
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.config import DynamicsConfig
-from rlrun.dynamics.imagination import imagined_step
+from rlrun.dynamics.imagination import MODEL_STEPS, imagined_step
 from rlrun.dynamics.model_replay import ModelReplay
 from rlrun.dynamics.recurring import Recurring
 from rlrun.dynamics.transitions import transition_form
@@ -73,7 +73,7 @@ class BranchRollouts(StatefulOperator):
         return {"every": self.config.fit_interval, "number": self.number}
 
     declared_metrics = (
-        Metric("model_steps", "steps", "Transitions imagined so far; env steps do not count them"),
+        MODEL_STEPS,
         Metric("model_replay/steps", "steps", "Imagined transitions that minibatches are drawn from"),
         Metric("rollout_length", "steps", "Steps of a branched rollout whose episode does not end before"),
     )

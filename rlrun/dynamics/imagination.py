@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.transitions import AgentActions, TransitionForm, by_rule
+from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
+
+MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; env steps do not count them")
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ class DynamicsConfig(ConfigModel):
     fit_interval: PositiveInt = 250
     """Env steps between two fits, each of which goes on from the networks of the one before."""
     terminated: NonEmptyText | None = None
-    """Which transitions end an episode, `package.module:function` of observations [N, D], actions [N, ...] and next
-    observations [N, D], all as the env has them; it returns [N] of bool. Null has the networks predict it."""
+    """Which transitions end an episode: the name of a function in `rlrun.dynamics.rules`, such as `never`, or one's own
+    `package.module:function` of observations [N, D], actions [N, ...] and next observations [N, D], as the env has
+    them, that returns [N] of bool. Null has the networks predict it."""
     reward: NonEmptyText | None = None
     """What transitions are worth, a function of the same arguments; it returns [N] numbers. Null has the networks
     predict it."""

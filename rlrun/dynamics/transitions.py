@@ -85,9 +85,17 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
         num_observed=seen.shape[0],
         choices=choices,
         action_size=math.prod(taken.shape) if choices is None else len(choices),
-        terminated=None if config.terminated is None else load_object(config.terminated, "rule of terminated"),
-        reward=None if config.reward is None else load_object(config.reward, "rule of reward"),
+        terminated=_rule(config.terminated, "rule of terminated"),
+        reward=_rule(config.reward, "rule of reward"),
     )
+
+
+def _rule(name: str | None, what: str) -> Rule | None:
+    """Returns a user's rule, or for a plain name one of `rlrun.dynamics.rules`, which runs no code from elsewhere."""
+    if name is None:
+        return None
+    found: Rule = load_object(name if ":" in name else f"rlrun.dynamics.rules:{name}", what)
+    return found
 
 
 def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: NDArray[Any]) -> NDArray[Any]:

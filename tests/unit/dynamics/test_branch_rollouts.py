@@ -61,7 +61,7 @@ def test_rollouts_end_before_their_length_where_all_episodes_do(mbpo: Make) -> N
 
 
 def test_each_step_begins_where_one_before_it_led(mbpo: Make) -> None:
-    found = branch_of(mbpo({"terminated": "rlrun.dynamics.rules:never"})).roll_out(np.eye(3, dtype=np.float32), 2)
+    found = branch_of(mbpo({"terminated": "never"})).roll_out(np.eye(3, dtype=np.float32), 2)
     np.testing.assert_array_equal(np.sort(found["next_obs"][:3], axis=0), np.sort(found["obs"][3:], axis=0))
     np.testing.assert_array_equal(np.sort(found["obs"][:3], axis=0), np.sort(np.eye(3)[:, None], axis=0))
 
@@ -73,9 +73,7 @@ def test_a_reward_by_rule_sees_the_actions_of_the_env(mbpo: Make) -> None:
 
 
 def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:
-    algorithm = mbpo(
-        {"terminated": "rlrun.dynamics.rules:never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2
-    )
+    algorithm = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
     result = algorithm.train()
     assert result["env_steps"] == 60
     assert result["rollout_length"] == 1

@@ -68,7 +68,7 @@ LEARNS = {
     "minibatch_size": 64,
     "max_epochs": 40,
     "patience": 8,
-    "terminated": "rlrun.dynamics.rules:never",
+    "terminated": "never",
 }
 
 

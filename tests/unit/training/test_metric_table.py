@@ -33,6 +33,17 @@ RUNS = {
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
+    "MBMPO": (
+        "CartPole-v1",
+        {
+            **SMALL,
+            "rollout_fragment_length": 30,
+            "imagined_length": 8,
+            "meta_updates": 1,
+            "min_env_steps_per_iteration": 60,
+            "dynamics": DYNAMICS,
+        },
+    ),
     "MBPO": ("Pendulum-v1", {**REPLAY, "rollouts_per_env_step": 2, "training_intensity": 1, "dynamics": DYNAMICS}),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),

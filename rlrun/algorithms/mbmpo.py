@@ -114,8 +114,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)
         imagine = ImagineTasks(
             trainee,
-            kept,
-            dynamics,
+            fit,
             inner_steps=config.inner_steps,
             inner_lr=config.inner_lr,
             episodes=config.imagined_episodes,

@@ -125,15 +125,14 @@ class MBPO(Algorithm[MBPOConfig]):
             seed=child_seed(trainee.seed, "replay"),
         )
         replay, imagined = LocalReplay(kept, workers), ModelReplay(config.rollout_rounds, seed=trainee.seed)
+        fit = FitModel(trainee, kept, dynamics, learning_starts=starts)
         branch = BranchRollouts(
             trainee,
-            kept,
+            fit,
             imagined,
-            dynamics,
             actor_outputs,
             number=config.rollouts_per_env_step * dynamics.fit_interval,
             gamma=config.gamma,
-            learning_starts=starts,
         )
         of_sac = ("critics", "actor", "alpha") if config.learn_alpha else ("critics", "actor")
         updates = (
@@ -151,7 +150,7 @@ class MBPO(Algorithm[MBPOConfig]):
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .for_each(FitModel(trainee, kept, dynamics, learning_starts=starts))
+            .for_each(fit)
             .for_each(branch)
             .followed_by(updates)
             .for_each(MergeFilters(trainee))

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.dynamics.config import DynamicsConfig
+from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.imagination import MODEL_STEPS, imagined_step
 from rlrun.dynamics.model_replay import ModelReplay
-from rlrun.dynamics.recurring import Recurring
 from rlrun.dynamics.transitions import transition_form
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.saved_numbers import as_count, load_generator
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rlrun.dynamics.model_based_policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.learner import EvaluatedFunction
-    from rlrun.replay.replay_buffer import ReplayBuffer
 
 
 class BranchRollouts(StatefulOperator):
@@ -33,13 +31,11 @@ class BranchRollouts(StatefulOperator):
 
     Args:
         trainee: Whose policy acts and whose ensemble predicts.
-        replay: States to begin in.
+        fit: What fits the ensemble to a replay, in whose states rollouts begin.
         imagined: What the transitions are stored in.
-        config: The ensemble.
         act: Returns the outputs [S, L, K] of what acts in a batch's `obs`; a function for `Learner.evaluate`.
         number: Rollouts in a round.
         gamma: Discount.
-        learning_starts: Stored steps before the first round.
 
     Source:
         Janner et al., arXiv:1906.08253, algorithm 2.
@@ -48,29 +44,26 @@ class BranchRollouts(StatefulOperator):
     def __init__(
         self,
         trainee: Trainee,
-        replay: ReplayBuffer,
+        fit: FitModel,
         imagined: ModelReplay,
-        config: DynamicsConfig,
         act: EvaluatedFunction,
         *,
         number: int,
         gamma: float,
-        learning_starts: int,
     ) -> None:
         self.trainee = trainee
-        self.replay = replay
+        self.fit = fit
         self.imagined = imagined
-        self.config = config
         self.act = act
         self.number = number
         self.gamma = gamma
-        self._due = Recurring(learning_starts, config.fit_interval)
+        self._rounds = 0
         self._generator = generator(trainee.seed, "branched rollouts")
         self._model_steps = 0
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"every": self.config.fit_interval, "number": self.number}
+        return {"number": self.number}
 
     declared_metrics = (
         MODEL_STEPS,
@@ -93,8 +86,9 @@ class BranchRollouts(StatefulOperator):
 
     def __call__(self, item: Any) -> Any:
         """Returns the item as it is."""
-        if self._due.is_due(self.replay.stored_steps):
-            starts = self.replay.peek(self.number, self._generator)["obs"][:, 0]
+        if self._rounds < self.fit.num_fits:
+            self._rounds = self.fit.num_fits
+            starts = self.fit.replay.peek(self.number, self._generator)["obs"][:, 0]
             transitions = self.roll_out(starts, self.length)
             self._model_steps += len(transitions["valid"])
             self.imagined.add(transitions)
@@ -123,7 +117,7 @@ class BranchRollouts(StatefulOperator):
         valid = np.ones(order.shape, np.bool_)
         outputs = trainee.learner.evaluate(self.act, SampleBatch(obs=seen, valid=valid))
         actions = space.sample(outputs, space.noise(self._generator, order.shape))
-        form = transition_form(trainee.spaces, self.config)
+        form = transition_form(trainee.spaces, self.fit.config)
         found = imagined_step(trainee, form, space, seen, actions, elites, self._generator)
         columns = SampleBatch(
             obs=seen,
@@ -146,15 +140,15 @@ class BranchRollouts(StatefulOperator):
     def state(self) -> dict[str, Any]:
         """Returns what is imagined if what was collected is saved, counters and the state of the draws."""
         return {
-            "due": self._due.state(),
+            "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),
-            "imagined": self.imagined.state(whole=self.replay.is_saved),
+            "imagined": self.imagined.state(whole=self.fit.replay.is_saved),
             "model_steps": self._model_steps,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self._due.load_state(state["due"])
+        self._rounds = as_count(state["rounds"])
         load_generator(self._generator, state["generator"])
         self.imagined.load_state(state["imagined"])
         self._model_steps = as_count(state["model_steps"])

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.config import OBJECTIVE, DynamicsConfig
-from rlrun.dynamics.recurring import Recurring
 from rlrun.dynamics.transitions import Floats, transition_form
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.saved_numbers import as_count, load_generator
@@ -81,7 +80,8 @@ class FitModel(StatefulOperator):
         self.trainee = trainee
         self.replay = replay
         self.config = config
-        self._due = Recurring(learning_starts, config.fit_interval)
+        self.learning_starts = learning_starts
+        self._fitted_at: int | None = None
         self._generator = generator(trainee.seed, "fits of dynamics")
         self._fits: list[Fit] = []
         self.num_fits = 0
@@ -108,10 +108,19 @@ class FitModel(StatefulOperator):
 
     def __call__(self, item: Any) -> Any:
         """Returns the item as it is."""
-        if self._due.is_due(self.replay.stored_steps):
+        if self.is_due(self.replay.stored_steps):
             self.num_fits += 1
             self._fits.append(self.fit(self.replay.transitions()))
         return item
+
+    def is_due(self, stored_steps: int) -> bool:
+        """Whether it is time for a fit, which is then the last one."""
+        if self._fitted_at is not None and stored_steps < self._fitted_at:
+            self._fitted_at = None  # a replay that was not saved begins anew, and so do fits to it
+        due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval
+        if stored_steps >= due_at:
+            self._fitted_at = stored_steps
+        return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
         """Fits the ensemble to transitions [N, 1] at `indices` [N] of a replay."""
@@ -185,14 +194,14 @@ class FitModel(StatefulOperator):
     def state(self) -> dict[str, Any]:
         """Returns when it was fitted last, and the state of the draws; the ensemble is in the learner."""
         return {
-            "due": self._due.state(),
+            "fitted_at": self._fitted_at,
             "generator": dict(self._generator.bit_generator.state),
             "num_fits": self.num_fits,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self._due.load_state(state["due"])
+        self._fitted_at = None if state["fitted_at"] is None else as_count(state["fitted_at"])
         load_generator(self._generator, state["generator"])
         self.num_fits = as_count(state["num_fits"])
 

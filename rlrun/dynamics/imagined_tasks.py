@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
-from rlrun.dynamics.config import DynamicsConfig
 from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.imagination import MODEL_STEPS, imagined_step
 from rlrun.dynamics.transitions import transition_form
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rlrun.dynamics.model_based_policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
     from rlrun.policy.adaptation import AdaptablePolicy
-    from rlrun.replay.replay_buffer import ReplayBuffer
 
 Floats = NDArray[np.float32]
 
@@ -77,8 +75,7 @@ class ImagineTasks(StatefulOperator):
 
     Args:
         trainee: Whose policy acts and whose networks predict.
-        replay: States to begin in.
-        config: The model.
+        fit: What fits the model to a replay, in whose states episodes begin.
         inner_steps: Gradient steps of an adaptation.
         inner_lr: Their step size.
         episodes: Episodes in each phase of a task.
@@ -92,8 +89,7 @@ class ImagineTasks(StatefulOperator):
     def __init__(
         self,
         trainee: Trainee,
-        replay: ReplayBuffer,
-        config: DynamicsConfig,
+        fit: FitModel,
         *,
         inner_steps: int,
         inner_lr: float,
@@ -102,8 +98,7 @@ class ImagineTasks(StatefulOperator):
         gamma: float,
     ) -> None:
         self.trainee = trainee
-        self.replay = replay
-        self.config = config
+        self.fit = fit
         self.inner_steps = inner_steps
         self.inner_lr = inner_lr
         self.episodes = episodes
@@ -114,7 +109,7 @@ class ImagineTasks(StatefulOperator):
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"tasks": self.config.num_members, "episodes": self.episodes, "length": self.length}
+        return {"tasks": self.fit.config.num_members, "episodes": self.episodes, "length": self.length}
 
     declared_metrics = (MODEL_STEPS,)
 
@@ -127,7 +122,7 @@ class ImagineTasks(StatefulOperator):
         from rlrun.policy.adaptation import adapted_acting
 
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)
-        acting = [self.trainee.learner.acting_flat()] * self.config.num_members
+        acting = [self.trainee.learner.acting_flat()] * self.fit.config.num_members
         phases = [self.imagine(acting)]
         for _ in range(self.inner_steps):
             pairs = zip(acting, phases[-1], strict=True)
@@ -144,8 +139,8 @@ class ImagineTasks(StatefulOperator):
         networks = [policy.behavior().network for _ in acting]
         for network, flat in zip(networks, acting, strict=True):
             network.load(flat)
-        space, form = policy.action_space, transition_form(trainee.spaces, self.config)
-        obs = self.replay.peek(self.episodes * len(acting), self._generator)["obs"].reshape(*shape, -1)
+        space, form = policy.action_space, transition_form(trainee.spaces, self.fit.config)
+        obs = self.fit.replay.peek(self.episodes * len(acting), self._generator)["obs"].reshape(*shape, -1)
         goes_on = np.ones(shape, np.bool_)
         steps: list[SampleBatch] = []
         while len(steps) < self.length:

@@ -71,10 +71,10 @@ def replay_of(algorithm: rlrun.MBMPO) -> ReplayBuffer:
 
 
 def imagination_of(algorithm: rlrun.MBMPO) -> ImagineTasks:
+    trainee = algorithm.training.trainee
     return ImagineTasks(
-        algorithm.training.trainee,
-        replay_of(algorithm),
-        algorithm.config.dynamics,
+        trainee,
+        FitModel(trainee, replay_of(algorithm), algorithm.config.dynamics, learning_starts=0),
         inner_steps=1,
         inner_lr=0.5,
         episodes=4,

@@ -12,25 +12,18 @@ import rlrun
 from rlrun.algorithms.mbpo import actor_outputs
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.branch_rollouts import AddImagined, BranchRollouts
+from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.model_replay import ModelReplay
-from rlrun.dynamics.recurring import Recurring
 from rlrun.replay.replay_buffer import ReplayBuffer
 
 Make = Callable[..., rlrun.MBPO]
 
 
 def branch_of(algorithm: rlrun.MBPO) -> BranchRollouts:
-    config = algorithm.config
-    return BranchRollouts(
-        algorithm.training.trainee,
-        ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0),
-        ModelReplay(2, seed=1),
-        config.dynamics,
-        actor_outputs,
-        number=6,
-        gamma=0.9,
-        learning_starts=0,
-    )
+    config, trainee = algorithm.config, algorithm.training.trainee
+    replay = ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
+    fit = FitModel(trainee, replay, config.dynamics, learning_starts=0)
+    return BranchRollouts(trainee, fit, ModelReplay(2, seed=1), actor_outputs, number=6, gamma=0.9)
 
 
 def right_half_ends(obs: Any, actions: Any, next_obs: Any) -> Any:
@@ -126,9 +119,3 @@ def test_a_minibatch_has_the_collected_transitions_first_and_then_the_imagined_o
     assert found["rewards"][:3, 0].tolist() == [0, 1, 2]
     assert (found["rewards"][3:] >= 100).all()
     assert found["indices"].tolist() == [4, 5, 6]
-
-
-def test_something_recurs_from_its_first_time_on_and_anew_where_a_replay_was_not_saved() -> None:
-    due = Recurring(10, 20)
-    assert [steps for steps in range(0, 80, 5) if due.is_due(steps)] == [10, 30, 50, 70]
-    assert [steps for steps in range(0, 40, 5) if due.is_due(steps)] == [10, 30]

@@ -107,6 +107,14 @@ def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_t
     assert named[f"{DYNAMICS}elites"].tolist() == fit.elites.tolist()
 
 
+def test_fits_recur_from_the_first_time_on_and_begin_anew_where_a_replay_was_not_saved(mbpo: Make) -> None:
+    algorithm = mbpo({"fit_interval": 20})
+    replay = ReplayBuffer(algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
+    fit = FitModel(algorithm.training.trainee, replay, algorithm.config.dynamics, learning_starts=10)
+    assert [steps for steps in range(0, 80, 5) if fit.is_due(steps)] == [10, 30, 50, 70]
+    assert [steps for steps in range(0, 40, 5) if fit.is_due(steps)] == [10, 30]
+
+
 def test_a_fit_without_progress_ends_when_its_patience_does(mbpo: Make) -> None:
     algorithm = mbpo({"patience": 4, "max_epochs": 50}, dynamics_lr=0.0)
     assert fit_of(algorithm).fit(linear_quadratic(100, seed=1)).epochs == 4

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import model_validator
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.maml import MAML, MAMLConfig
 from rlrun.algorithms.settings_model_based import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.dynamics.config import DynamicsConfig
+from rlrun.dynamics.config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
 from rlrun.errors import UsageError
@@ -48,6 +50,12 @@ class MBMPOConfig(MAMLConfig):
     """Steps after which an imagined episode is cut off."""
     meta_updates: PositiveInt = 10
     """Batches of tasks that are imagined and learned from behind every fit of the model."""
+
+    @model_validator(mode="after")
+    def _something_to_fit(self) -> MBMPOConfig:
+        if self.dynamics.fit_interval < FEWEST_TRANSITIONS:
+            raise ValueError(f"dynamics.fit_interval: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
+        return self
 
     @property
     def env_steps_per_update(self) -> int:

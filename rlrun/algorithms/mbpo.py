@@ -12,7 +12,7 @@ from rlrun.algorithms.settings_model_based import DYNAMICS_METRICS, TransitionRe
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.branch_rollouts import AddImagined, BranchRollouts
-from rlrun.dynamics.config import DynamicsConfig
+from rlrun.dynamics.config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.model_replay import ModelReplay
 from rlrun.errors import UsageError
@@ -69,6 +69,12 @@ class MBPOConfig(SACConfig):
     def _something_is_real(self) -> MBPOConfig:
         if not self.real_rows:
             raise ValueError(f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions is none; raise it")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_fit(self) -> MBPOConfig:
+        if self.learning_starts < FEWEST_TRANSITIONS:
+            raise ValueError(f"learning_starts: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
         return self
 
 

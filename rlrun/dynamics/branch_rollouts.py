@@ -68,16 +68,11 @@ class BranchRollouts(StatefulOperator):
     declared_metrics = (
         MODEL_STEPS,
         Metric("model_replay/steps", "steps", "Imagined transitions that minibatches are drawn from"),
-        Metric("rollout_length", "steps", "Steps of a branched rollout whose episode does not end before"),
     )
 
     def metrics(self) -> dict[str, float]:
-        """Returns how much was imagined, and how far rollouts go."""
-        return {
-            "model_steps": float(self._model_steps),
-            "model_replay/steps": float(len(self.imagined)),
-            "rollout_length": float(self.length),
-        }
+        """Returns how much was imagined."""
+        return {MODEL_STEPS.name: float(self._model_steps), "model_replay/steps": float(len(self.imagined))}
 
     @property
     def length(self) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Le
 from pydantic import model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
 
 OBJECTIVE = "dynamics"
 """Name of the objective that the members of an ensemble minimise."""
+
+FEWEST_TRANSITIONS = 20
+"""Transitions that a model is fitted to at least, so that some are held out."""
 
 
 class DynamicsConfig(ConfigModel):
@@ -24,7 +27,7 @@ class DynamicsConfig(ConfigModel):
     """Widths of each network's layers."""
     minibatch_size: PositiveInt = 256
     """Transitions in a minibatch of each network."""
-    holdout_ratio: Annotated[float, Gt(0), Lt(1)] = 0.2
+    holdout_ratio: Annotated[float, Ge(0.05), Le(0.5)] = 0.2
     """Share of the transitions that no network ever learns from."""
     patience: PositiveInt = 5
     """Epochs without progress on held-out transitions after which a fit ends. Progress is an error of any network that

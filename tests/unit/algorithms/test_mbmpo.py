@@ -195,6 +195,11 @@ def test_the_number_of_tasks_is_that_of_the_networks() -> None:
         MBMPO.Config.parse({"tasks_per_update": 4})
 
 
+def test_a_model_of_no_transitions_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"dynamics\.fit_interval: a model is fitted to 20 transitions"):
+        MBMPO.Config.parse({"dynamics": {"fit_interval": 5}})
+
+
 def test_a_world_of_many_agents_is_refused() -> None:
     with pytest.raises(UsageError, match="one agent"):
         MBMPO(MBMPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

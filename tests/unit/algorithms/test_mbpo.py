@@ -110,6 +110,7 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
         ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
         ({"replay": {"prioritized": True}}, "drawn uniformly"),
         ({"model": {"core": "gru"}}, "have recurrent networks"),
+        ({"learning_starts": 5}, "learning_starts: a model is fitted to 20 transitions"),
         ({"n_step": 3}, "imagined transitions are of single steps"),
         ({"normalize_observations": True}, "normalises them itself"),
     ],

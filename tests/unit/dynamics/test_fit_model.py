@@ -10,6 +10,7 @@ import pytest
 
 import rlrun
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.dynamics.config import FEWEST_TRANSITIONS
 from rlrun.dynamics.fit_model import FitModel, are_held_out
 from rlrun.dynamics.model_based_policy import AGENT, DYNAMICS, holdout_errors
 from rlrun.dynamics.transitions import transition_form
@@ -157,3 +158,7 @@ def test_the_share_that_is_held_out_is_spread_evenly_and_stays_the_same(ratio: f
     for part in np.split(held_out, 100):
         assert abs(part.mean() - ratio) <= 0.03
     np.testing.assert_array_equal(are_held_out(np.arange(500, 600), ratio), held_out[500:600])
+
+
+def test_of_the_fewest_transitions_some_are_held_out() -> None:
+    assert are_held_out(np.arange(FEWEST_TRANSITIONS), 0.05).any()

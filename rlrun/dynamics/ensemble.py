@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, silu, softplus
+from torch.nn.functional import silu, softplus
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.network_module import seeded
@@ -165,13 +165,13 @@ class EnsembleOutputs:
         bounds = self.views[f"{MEMBERS}max_log_variance"] - self.views[f"{MEMBERS}min_log_variance"]
         loss = likelihoods.mean((0, 2)).sum() + BOUNDS_WEIGHT * bounds.sum()
         if predicted.end_logits is not None:
-            # Written out: a graph of updates has softplus, and no cross-entropy.
-            ends = batch["terminateds"].float()
-            loss = loss + (softplus(predicted.end_logits) - ends * predicted.end_logits).mean(0).sum()
+            loss = loss + cross_entropies(predicted.end_logits, batch["terminateds"]).mean(0).sum()
         return {"loss": loss, "mse": squares.mean()}
 
     def errors(self, batch: SampleBatch) -> Tensor:
-        """Returns each member's mean squared error, in units of the targets' spread, on the same rows, [N].
+        """Returns each member's mean squared error, targets in units of their spread, on the same rows, [N].
+
+        Where ends are predicted, their mean cross-entropy is added.
 
         Args:
             batch: `inputs` [S, 1, I], `targets` [S, 1, K] and `terminateds` [S, 1].
@@ -179,8 +179,7 @@ class EnsembleOutputs:
         predicted = self.predict(batch["inputs"].expand(-1, self.ensemble.num_members, -1))
         errors = (predicted.means - self.normalized(batch["targets"])).square().mean((0, 2))
         if predicted.end_logits is not None:
-            ends = batch["terminateds"].float().expand_as(predicted.end_logits)
-            errors = errors + binary_cross_entropy_with_logits(predicted.end_logits, ends, reduction="none").mean(0)
+            errors = errors + cross_entropies(predicted.end_logits, batch["terminateds"]).mean(0)
         return errors
 
     def draw(self, batch: SampleBatch) -> dict[str, Tensor]:
@@ -200,3 +199,8 @@ class EnsembleOutputs:
     def normalized(self, targets: Tensor) -> Tensor:
         """Returns targets [..., K] in units of their own spread."""
         return (targets - self.views["target_mean"]) / self.views["target_std"]
+
+
+def cross_entropies(logits: Tensor, happened: Tensor) -> Tensor:
+    """Returns the cross-entropies log(1 + exp(logit)) - happened * logit of events [...] and their logits [...]."""
+    return softplus(logits) - happened.float() * logits

@@ -315,6 +315,18 @@ class MAPPO(TrainedAlgorithm):
     algorithm = "mappo"
 
 
+class MBMPO(TrainedAlgorithm):
+    """Meta-policy optimization in a learned model."""
+
+    algorithm = "mbmpo"
+
+
+class MBPO(TrainedAlgorithm):
+    """Model-based policy optimization."""
+
+    algorithm = "mbpo"
+
+
 class PG(TrainedAlgorithm):
     """REINFORCE."""
 

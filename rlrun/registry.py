@@ -43,6 +43,8 @@ BUILT_IN = {
     "maddpg": "rlrun.algorithms.maddpg:MADDPG",
     "maml": "rlrun.algorithms.maml:MAML",
     "mappo": "rlrun.algorithms.mappo:MAPPO",
+    "mbmpo": "rlrun.algorithms.mbmpo:MBMPO",
+    "mbpo": "rlrun.algorithms.mbpo:MBPO",
     "pg": "rlrun.algorithms.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
     "q_learning": "rlrun.algorithms.q_learning:QLearning",

@@ -33,6 +33,7 @@ class Learner(Protocol):
         minibatch_size: int,
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
+        objectives: Collection[str] | None = None,
     ) -> None:
         """Runs epochs of minibatch SGD on a batch."""
         ...

@@ -129,6 +129,7 @@ class LearnerGroup:
         minibatch_size: int,
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
+        objectives: Collection[str] | None = None,
     ) -> None:
         """Runs epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
 
@@ -139,12 +140,14 @@ class LearnerGroup:
             scheduled: Present values of the settings that change over a run, by name; learning rates among them.
             stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
                 bound.
+            objectives: Names of the objectives that the batch is for; None for all.
         """
         import ray
 
         self.last_batch = batch
         stored = ray.put(batch)
-        self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop)[0]
+        names = None if objectives is None else tuple(objectives)
+        self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop, names)[0]
         self.weights_version += 1
 
     def step(

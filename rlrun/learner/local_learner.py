@@ -128,6 +128,7 @@ class LocalLearner:
         minibatch_size: int,
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
+        objectives: Collection[str] | None = None,
     ) -> None:
         """Runs epochs of minibatch SGD on a batch.
 
@@ -140,6 +141,7 @@ class LocalLearner:
             scheduled: Present values of the settings that change over a run, by name; learning rates among them.
             stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
                 bound.
+            objectives: Names of the objectives that the batch is for, as in `step`; None for all.
         """
         self.last_batch = batch
         self._totals.begin_update()
@@ -152,7 +154,7 @@ class LocalLearner:
             order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
             for minibatch in cut(order, passes.own_size):
-                self._step(minibatch, settings)
+                self._step(minibatch, settings, objectives)
             if stop is not None and before is not None:
                 total, count = self._totals.total_of(stop[0])
                 if (total - before[0]) / (count - before[1]) > stop[1]:

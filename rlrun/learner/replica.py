@@ -96,9 +96,17 @@ class Replica:
         minibatch_size: int,
         scheduled: dict[str, float],
         stop: tuple[str, float] | None,
+        objectives: tuple[str, ...] | None = None,
     ) -> int:
         """Learns from its share of a batch as `LocalLearner.learn` does, and returns the minibatches of all time."""
-        self._learner.learn(batch, num_epochs=num_epochs, minibatch_size=minibatch_size, scheduled=scheduled, stop=stop)
+        self._learner.learn(
+            batch,
+            num_epochs=num_epochs,
+            minibatch_size=minibatch_size,
+            scheduled=scheduled,
+            stop=stop,
+            objectives=objectives,
+        )
         return self._learner.sgd_steps
 
     def apply_gradients(

@@ -290,3 +290,9 @@ class SoftModelConfig(ModelConfig):
     `log_std_init` counts with use_sde alone, as the standard deviations are outputs of the network otherwise. Entries
     of 1 would shift the mean by the norm of all features, which saturates every action at first.
     """
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed("a learned model predicts single observations", views={})
+class ModelBasedModelConfig(SoftModelConfig):
+    """The networks of a stochastic actor and of its Q functions, without a recurrent core."""

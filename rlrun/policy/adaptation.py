@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
 from rlrun.policy.actor_critic import ActorCriticOutputs, ActorCriticPolicy
 
+Floats = NDArray[np.float32]
 Views = Mapping[str, Tensor]
 
 
@@ -74,6 +77,22 @@ def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views]
         return -gain
 
     return loss
+
+
+def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, step_size: float) -> Floats:
+    """Returns parameters [P] after one inner step on a fragment [T, B].
+
+    Args:
+        policy: The policy, of which only the form of the network is used.
+        acting: The parameters that acted, [P].
+        batch: Columns [T, B], `logp` and `advantages` among them; `obs` may have a closing row.
+        step_size: How far the step goes.
+    """
+    names = ("obs", "actions", "logp", "advantages", "valid")
+    rows = SampleBatch({name: batch.steps()[name] for name in names}).zero_invalid().rows(1)
+    columns = rows.map(lambda leaf: torch.from_numpy(np.ascontiguousarray(leaf)))
+    moved: Floats = adapted_flat(policy, torch.from_numpy(acting.copy()), columns, step_size).numpy()
+    return moved
 
 
 def adapted_flat(policy: AdaptablePolicy, flat: Tensor, batch: SampleBatch, step_size: float) -> Tensor:

@@ -127,6 +127,27 @@ class ReplayBuffer:
         rows = self._gathered(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
+    def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
+        """Draws steps uniformly for something else than learning from them: no minibatch is counted.
+
+        Args:
+            number: How many, S.
+            generator: What draws them.
+
+        Returns:
+            The columns that `ReplayRing.gather` returns, [S, 1, ...].
+        """
+        return self._ring.gather(self._ring.draw(generator, number))
+
+    def transitions(self) -> SampleBatch:
+        """Returns all steps that can be drawn, with the `indices` [N] at which they lie, ascending.
+
+        Beside the columns that `ReplayRing.gather` returns stands `terminateds`, [N, 1].
+        """
+        indices = self._ring.ready_indices()
+        ends = self._ring.read(indices[:, None], ("terminateds",))
+        return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
+
     def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the indices of a minibatch and what each counts in a loss, [S]."""
         self.drawn_batches += 1

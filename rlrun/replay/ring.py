@@ -290,6 +290,11 @@ class ReplayRing:
             wrong = wrong[~ready[drawn[wrong]]]
         return drawn
 
+    def ready_indices(self) -> Indices:
+        """Returns the indices of all steps that can be drawn, ascending."""
+        found: Indices = np.flatnonzero(self._ready)
+        return found
+
     def gather(self, indices: Indices) -> SampleBatch:
         """Returns the steps at indices as rows [N, 1], each with the observation behind its transition's last step."""
         indices = indices[:, None]

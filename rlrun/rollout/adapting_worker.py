@@ -131,16 +131,10 @@ class AdaptingWorker:
 
     def _adapted(self, weights: Weights, batch: SampleBatch) -> Weights:
         """Returns weights after one inner step on a batch [T, B]."""
-        import torch
+        from rlrun.policy.adaptation import adapted_acting
 
-        from rlrun.policy.adaptation import adapted_flat
-
-        names = ("obs", "actions", "logp", "advantages", "valid")
-        rows = SampleBatch({name: batch.steps()[name] for name in names}).zero_invalid().rows(1)
-        columns = rows.map(lambda leaf: torch.from_numpy(np.ascontiguousarray(leaf)))
-        flat = torch.from_numpy(weights.acting.copy())
-        moved = adapted_flat(self._policy, flat, columns, self.config.inner_lr)
-        return dataclasses.replace(weights, acting=moved.numpy())
+        moved = adapted_acting(self._policy, weights.acting, batch, self.config.inner_lr)
+        return dataclasses.replace(weights, acting=moved)
 
     def state(self) -> dict[str, Any]:
         """Returns the number of the next fragment and the state of the policy; every fragment begins anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +27,25 @@ class TrainOnTasks(Operator):
         phases: Phases of a task: before the first step of adaptation, behind it, and so on.
         episodes: Episodes in each phase, which are columns of the batch.
         num_epochs: Updates by each batch.
+        objectives: Names of the objectives that the batches are for; None for all.
     """
 
     learns = True
 
-    def __init__(self, trainee: Trainee, *, phases: int, episodes: int, num_epochs: int) -> None:
+    def __init__(
+        self,
+        trainee: Trainee,
+        *,
+        phases: int,
+        episodes: int,
+        num_epochs: int,
+        objectives: Sequence[str] | None = None,
+    ) -> None:
         self.trainee = trainee
         self.phases = phases
         self.episodes = episodes
         self.num_epochs = num_epochs
+        self.objectives = objectives
         self._returns = np.zeros(phases)
         self._batches = 0
 
@@ -55,6 +66,7 @@ class TrainOnTasks(Operator):
             num_epochs=self.num_epochs,
             minibatch_size=rows["valid"].size,
             scheduled=trainee.clock.scheduled(),
+            objectives=self.objectives,
         )
         return item
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -102,19 +103,30 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Runs one step of SGD on a minibatch of a replay, and reports how many that were for each env step."""
+    """Runs one step of SGD on a minibatch of a replay, and reports how many that were for each env step.
+
+    Args:
+        trainee: What learns.
+        objectives: Names of the objectives that these minibatches are for; None for all.
+    """
 
     learns = True
 
-    def __init__(self, trainee: Trainee) -> None:
+    def __init__(self, trainee: Trainee, objectives: Sequence[str] | None = None) -> None:
         self.trainee = trainee
+        self.objectives = objectives
         self._minibatches = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {} if self.objectives is None else {"objectives": ", ".join(self.objectives)}
 
     def __call__(self, item: SampleBatch) -> TrainedMinibatch:
         """Moves the parameters."""
         self._minibatches += 1
         rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
-        priorities = self.trainee.learner.step(rows, scheduled=self.trainee.clock.scheduled())
+        scheduled = self.trainee.clock.scheduled()
+        priorities = self.trainee.learner.step(rows, scheduled=scheduled, objectives=self.objectives)
         return TrainedMinibatch(item["indices"], priorities)
 
     declared_metrics = (
@@ -147,23 +159,26 @@ class UpdateTargetNetwork(StatefulOperator):
         trainee: Whose target network.
         every: Items, such as minibatches, between two updates.
         tau: Which part of the way it moves; 1 copies the parameters.
+        prefix: Of the names of the parameters that move; "" for all.
     """
 
-    def __init__(self, trainee: Trainee, every: int, tau: float = 1.0) -> None:
+    def __init__(self, trainee: Trainee, every: int, tau: float = 1.0, prefix: str = "") -> None:
         self.trainee = trainee
         self.every = every
         self.tau = tau
+        self.prefix = prefix
         self._items = 0
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau})}
+        prefix = {"prefix": self.prefix} if self.prefix else {}
+        return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau}), **prefix}
 
     def __call__(self, item: T) -> T:
         """Returns the item as it is."""
         self._items += 1
         if self._items % self.every == 0:
-            self.trainee.learner.update_target(self.tau)
+            self.trainee.learner.update_target(self.tau, self.prefix)
         return item
 
     def state(self) -> dict[str, Any]:

@@ -25,6 +25,11 @@ SEQUENCES = {
     "training_intensity": 0.5,
     "replay": {"burn_in": 2, "length": 3, "stride": 1},
 }
+MODEL_BASED = {
+    "training_intensity": 0.5,
+    "rollouts_per_env_step": 2,
+    "dynamics": {"num_members": 2, "num_elites": 2, "hiddens": [16], "minibatch_size": 32, "max_epochs": 4},
+}
 SMALL = {"hiddens": [16], "core_width": 8}
 CURIOUS = {"hiddens": [16], "features": 8}
 
@@ -41,6 +46,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
     "td3": ("td3", "Pendulum-v1", OFF_POLICY),
+    "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED}),
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
     "ppo with a gru": ("ppo", "Pendulum-v1", {**RECURRENT, "model": {**SMALL, "core": "gru"}}),
     "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),
@@ -57,6 +63,7 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
         "dqn": rlrun.DQN,
         "sac": rlrun.SAC,
         "td3": rlrun.TD3,
+        "mbpo": rlrun.MBPO,
         "r2d2": rlrun.R2D2,
     }[name]
     with family(env, config, seed=1, announce=pytest.fail) as algorithm:  # nothing is without a kernel

@@ -79,6 +79,20 @@ def test_a_minibatch_has_all_a_learner_needs(is_prioritized: bool) -> None:
     assert replay.stored_steps == 7
 
 
+def test_all_transitions_are_those_that_can_be_drawn_each_once_and_none_is_counted() -> None:
+    replay = ReplayBuffer(ReplayConfig(capacity=10), num_workers=1, n_step=1, gamma=0.5, seed=0)
+    replay.add(0, fragment(0, 6))
+    replay.add(0, fragment(6, 7, ends=(2,)))
+    found = replay.transitions()
+    assert sorted(found["obs"][:, 0, 0]) == [4, 5, 6, 7, 8, 10, 11, 12]
+    np.testing.assert_array_equal(found["next_obs"], found["obs"] + 1)
+    np.testing.assert_array_equal(found["terminateds"], found["obs"][..., 0] == 8)
+    assert (np.diff(found["indices"]) > 0).all()
+    drawn = replay.peek(200, np.random.default_rng(1))
+    assert set(drawn["obs"][:, 0, 0]) == {4, 5, 6, 7, 8, 10, 11, 12}
+    assert replay.drawn_batches == 0
+
+
 def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
     replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
     replay.add(0, fragment(0, 3))

@@ -10,7 +10,7 @@ from rlrun.errors import SpecError
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.load import load_experiments, parse_experiments
 
-OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
+OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "mbpo", "qtopt", "r2d2", "r2d3", "sac", "td3")
 GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
 REFUSED = [
@@ -109,7 +109,7 @@ def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
         f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: it has no value "
         "network beside it"
     ]
-    if algorithm != "sac":
+    if algorithm not in ("sac", "mbpo"):
         assert problems(algorithm, "model: {use_sde: true}") == [
             f"spec.yaml:5:20: try.config.model.use_sde: 'use_sde' cannot be set in {algorithm}: no action is drawn "
             "from a normal distribution"

@@ -15,6 +15,7 @@ from rlrun.worlds.world_config import WorldConfig
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
 REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
+DYNAMICS = {"num_members": 3, "num_elites": 2, "hiddens": [8], "fit_interval": 30, "max_epochs": 2}
 RUNS = {
     "A2C": ("CartPole-v1", ON_POLICY),
     "A3C": ("CartPole-v1", ON_POLICY),
@@ -35,6 +36,18 @@ RUNS = {
     "LinTS": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
     "LinUCB": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
+    "MBMPO": (
+        "CartPole-v1",
+        {
+            **SMALL,
+            "rollout_fragment_length": 30,
+            "imagined_length": 8,
+            "meta_updates": 1,
+            "min_env_steps_per_iteration": 60,
+            "dynamics": DYNAMICS,
+        },
+    ),
+    "MBPO": ("Pendulum-v1", {**REPLAY, "rollouts_per_env_step": 2, "training_intensity": 1, "dynamics": DYNAMICS}),
     "PG": ("CartPole-v1", ON_POLICY),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "QLearning": ("FrozenLake-v1", {"min_env_steps_per_iteration": 60}),

@@ -1,0 +1,24 @@
+"""Settings and metrics that algorithms with a learned model share."""
+
+from __future__ import annotations
+
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.config import fixed
+from rlrun.metric import Metric
+from rlrun.replay.sequences import SequenceReplayConfig
+
+
+@fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
+@fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
+@fixed("a learned model predicts vectors", frame_stack=None)
+@fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
+class TransitionReplayConfig(SequenceReplayConfig):
+    """The collected transitions that are kept."""
+
+
+DYNAMICS_METRICS = (
+    Metric("dynamics/loss", "", "Negative log-likelihood of all networks of the model, and its regularisation"),
+    Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread"),
+    GRAD_NORM.below("dynamics/"),
+)
+"""What the objective of a model measures."""

@@ -1,0 +1,72 @@
+"""A replay of imagined transitions, whose size follows the rollouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.saved_numbers import as_count, load_generator
+from rlrun.functional.seeding import generator
+
+
+class ModelReplay:
+    """Keeps the transitions of the latest rounds of rollouts, and draws from all of them alike.
+
+    Args:
+        rounds: How many rounds it keeps.
+        seed: Root seed of the draws.
+    """
+
+    def __init__(self, rounds: int, *, seed: int) -> None:
+        self.rounds = rounds
+        self._sizes: list[int] = []
+        self._kept = SampleBatch()
+        self._generator = generator(seed, "model replay")
+
+    def __len__(self) -> int:
+        """Returns how many transitions it holds."""
+        return sum(self._sizes)
+
+    def add(self, transitions: SampleBatch) -> None:
+        """Adds a round of transitions [N, 1, ...]; the oldest beyond `rounds` goes."""
+        gone = self._sizes[0] if len(self._sizes) == self.rounds else 0
+        self._sizes = [*self._sizes[bool(gone) :], len(transitions["valid"])]
+        if not self._kept:
+            self._kept = transitions
+            return
+        self._kept = SampleBatch(
+            {name: np.concatenate([column[gone:], transitions[name]]) for name, column in self._kept.items()}
+        )
+
+    def sample(self, number: int) -> SampleBatch:
+        """Draws transitions, each as likely as any other and with repetition, [number, 1, ...].
+
+        Raises:
+            RuntimeError: If it is empty.
+        """
+        if not len(self):
+            raise RuntimeError("nothing can be drawn from a model replay before the first rollouts")
+        chosen = self._generator.integers(len(self), size=number)
+        return self._kept.map(lambda leaf: leaf[chosen])
+
+    def state(self, *, whole: bool) -> dict[str, Any]:
+        """Returns the state of the draws, and everything that is kept.
+
+        Args:
+            whole: Whether what is kept is to be saved.
+        """
+        return {
+            "generator": dict(self._generator.bit_generator.state),
+            "sizes": list(self._sizes) if whole else [],
+            "kept": dict(self._kept) if whole else {},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        load_generator(self._generator, state["generator"])
+        sizes, kept = [as_count(size) for size in state["sizes"]], SampleBatch(state["kept"])
+        if any(len(column) != sum(sizes) for column in kept.values()):
+            raise ValueError(f"a model replay of {sum(sizes)} transitions has columns of another length")
+        self._sizes, self._kept = sizes, kept

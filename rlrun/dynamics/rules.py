@@ -1,0 +1,35 @@
+"""Which transitions end an episode, and what they are worth, in envs where that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def never(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns that no transition [N] ends an episode, as in Pendulum."""
+    return np.zeros(len(obs), np.bool_)
+
+
+def inverted_pendulum_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns whether MuJoCo's InvertedPendulum leans by more than 0.2 behind each transition, [N]."""
+    fell: NDArray[np.bool_] = ~np.isfinite(next_obs).all(-1) | (np.abs(next_obs[:, 1]) > 0.2)
+    return fell
+
+
+def inverted_pendulum_reward(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns MuJoCo's reward of 1 for each transition [N] of InvertedPendulum that does not end in a fall."""
+    return (~inverted_pendulum_fell(obs, actions, next_obs)).astype(np.float32)
+
+
+def cartpole_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns whether CartPole's cart is beyond 2.4 or its pole beyond 12 degrees behind each transition, [N]."""
+    fell: NDArray[np.bool_] = (np.abs(next_obs[:, 0]) > 2.4) | (np.abs(next_obs[:, 2]) > 12 * np.pi / 180)
+    return fell
+
+
+def one_a_step(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns a reward of 1 for each transition, [N], as in CartPole."""
+    return np.ones(len(obs), np.float32)

@@ -106,7 +106,8 @@ def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be
 ) -> None:
     monkeypatch.chdir(ROOT)  # the runs name files of the repository
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
-    assert {entry["algorithm"] for entry in small.values()} == set(BUILT_IN)
+    no_env_step = {"value_iteration"}  # env steps end a run
+    assert {entry["algorithm"] for entry in small.values()} == set(BUILT_IN) - no_env_step
     assert set(small) < set(full)
     entries = {name: golden.entry_here(spec) for name, spec in full.items()}
     assert [experiment.name for experiment in parse_experiments(entries)] == list(full)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
-@click.option("--against", help="A CHECKPOINT, a RUN or a script (package.module:Name) to play against in its world.")
+@click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
 @runs_dir_option
 @trust_option
 @json_option("the evaluation")
@@ -46,7 +46,8 @@ def evaluate(
 
     With --against, two policies of a world of many agents play one another, each
     side in half of the games: wins, draws and losses, with 95 % intervals. In a
-    world without chance let them draw their actions, by --stochastic.
+    world without chance let them draw their actions, by --stochastic. Scripts are
+    named as package.module:Name, and may have settings: "minimax(depth=5)".
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.worlds.any_env import parse_env

@@ -147,8 +147,8 @@ class EvaluationConfig(ConfigModel):
     stochastic: bool = False
     """Whether actions are drawn as in training, instead of the likeliest ones."""
     against: NonEmptyText | None = None
-    """A scripted opponent (package.module:Name) to play so many episodes against besides, in a world of two sides that
-    are each played in half of them; null for none."""
+    """A scripted opponent to play so many episodes against besides: random, one_ply, minimax, mcts, or
+    package.module:Name. In a world of two sides each is played in half of them; null for none."""
 
 
 class ResourcesConfig(ConfigModel):

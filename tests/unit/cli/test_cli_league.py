@@ -85,7 +85,7 @@ def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
 
 
 def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]) -> None:
-    script = "rlrun.worlds.scripted:perfect_tic_tac_toe"
+    script = "minimax"
     found = document("evaluate", saved[1], "--against", script, "--episodes", 6)
     assert found["wins"]["number"] == 0
     assert [own["games"] for own in found["sides"].values()] == [3, 3]
@@ -93,6 +93,17 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--stochastic", "--trust")
     assert (other["games"], other["against"]) == (4, str(saved[0]))
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
+
+
+def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path]) -> None:
+    found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
+    assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
+    wrong = run("evaluate", saved[1], "--against", "minimax(deph=5)")
+    assert wrong.exit_code == 2
+    assert "has no setting 'deph'; did you mean 'depth'?" in wrong.output
+    wrong = run("evaluate", saved[1], "--against", "minmax")
+    assert wrong.exit_code == 2
+    assert "minmax is neither a run nor an opponent; did you mean 'minimax'?" in wrong.output
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:

@@ -56,7 +56,7 @@ class LineGameArrays:
 
     def play(self, states: States, actions: Indices) -> States:
         """Puts the movers' pieces; the other players are the movers then."""
-        taken: Indices = states[:, _OWN] | states[:, _OTHER]
+        taken = np.bitwise_or(states[:, _OWN], states[:, _OTHER])
         cells = self.cells_of(taken, actions)
         played = np.empty_like(states)
         played[:, _OWN] = states[:, _OTHER]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ SETTINGS = SearchSettings(exploration=1.5, first_play_reduction=0.25)
 
 def hashed(states: States, legal: Flags) -> tuple[Floats, Floats]:
     """Priors and values that look random, but follow from the position."""
-    numbers = [np.random.default_rng(abs(hash(state.tobytes())) % 2**32).random(legal.shape[1] + 1) for state in states]
+    numbers = [np.random.default_rng(crc32(state.tobytes())).random(legal.shape[1] + 1) for state in states]
     drawn = np.array(numbers).reshape(len(states), -1).astype(F)
     priors = drawn[:, :-1] * legal
     return priors / priors.sum(1, keepdims=True), 2 * drawn[:, -1] - 1
@@ -105,7 +106,7 @@ def test_a_tree_is_kept_behind_a_move_and_goes_on_as_if_it_had_been_the_root() -
     for root in roots:
         for _ in range(60):
             simulate(game, hashed, root, SETTINGS)
-    actions = np.array([0, 4, 8])
+    actions = np.argsort(-search.visits[0])[:3]
     for _ in range(2):
         search.advance(actions)
         roots = [root.children[action] for root, action in zip(roots, actions, strict=True)]
@@ -314,26 +315,27 @@ def value(own: int, other: int) -> int:
     )
 
 
+def perfect(states: States, generator: np.random.Generator) -> Any:
+    """Returns any of the actions that are best if both play perfectly."""
+    game, actions = TicTacToeArrays(), []
+    for state, legal in zip(states, game.legal(states), strict=True):
+        worth = {a: -value(*game.play(state[None], np.array([a]))[0, :2].tolist()) for a in legal.nonzero()[0].tolist()}
+        actions.append(generator.choice([a for a, own in worth.items() if own == max(worth.values())]))
+    return np.array(actions)
+
+
 def test_500_simulations_with_random_play_do_not_lose_to_a_perfect_player() -> None:
     game, generator = TicTacToeArrays(), np.random.default_rng(5)
-    games, settings = 30, SearchSettings(exploration=4.0)
-    mine = np.where(np.arange(games) % 2 == 0, 1.0, -1.0)  # the player that searches: both sides
-    states, left = game.first(games), mine
+    search = BatchedSearch(game, RandomPlay(game, 7, games=8), SearchSettings(exploration=4.0))
+    states = game.first(24)
+    states[:12] = game.play(states[:12], perfect(states[:12], generator))
     while len(states):
-        movers = game.movers(states)
-        actions = np.zeros(len(states), np.int64)
-        searching = movers == left
-        if searching.any():
-            search = BatchedSearch(game, RandomPlay(game, 7, games=8), settings)
-            search.begin(states[searching])
-            search.run(500)
-            actions[searching] = search.visits.argmax(1)
-        for row in (~searching).nonzero()[0]:
-            legal = game.legal(states[row : row + 1])[0].nonzero()[0].tolist()
-            after = {a: game.play(states[row : row + 1], np.array([a]))[0, :2].tolist() for a in legal}
-            best = max(-value(*after[a]) for a in legal)
-            actions[row] = generator.choice([a for a in legal if -value(*after[a]) == best])
-        states = game.play(states, actions)
-        ended, outcomes = game.results(states)
-        assert not (outcomes * game.movers(states) * left < 0).any()
-        states, left = states[~ended], left[~ended]
+        search.begin(states)
+        search.run(500)
+        states = game.play(states, search.visits.argmax(1))
+        assert (game.results(states)[1] <= 0).all()
+        states = states[~game.results(states)[0]]
+        if len(states):
+            states = game.play(states, perfect(states, generator))
+            assert (game.results(states)[1] == 0).all()
+            states = states[~game.results(states)[0]]

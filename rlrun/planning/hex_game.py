@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.planning.array_game import Flags, Floats, States
-from rlrun.planning.line_games import OBSERVATION
-from rlrun.planning.symmetries import Indices, Symmetries
+from rlrun.planning.symmetries import OBSERVATION, Indices, Symmetries
 
 _TOP, _BOTTOM = 1, 2
 _FIRST_GROUP = 3

@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.planning.array_game import Flags, Floats, States
-from rlrun.planning.symmetries import Indices, Symmetries
-
-OBSERVATION = "observation"
-"""The leaf of an observation that shows the board: the mover's pieces and the other player's, [rows, columns, 2]."""
+from rlrun.planning.symmetries import OBSERVATION, Indices, Symmetries
 
 _OWN, _OTHER, _MOVER = 0, 1, 2
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+
+OBSERVATION = "observation"
+"""The leaf of an observation that shows the board: the mover's pieces and the other player's, [rows, columns, 2]."""
 
 Indices = NDArray[np.int64]
 
@@ -37,12 +43,19 @@ class Symmetries:
         """Number of symmetries, S."""
         return len(self.cells)
 
-    def move_cells(self, boards: NDArray[np.float32], which: Indices) -> NDArray[np.float32]:
+    def move(self, observations: Mapping[str, Any], which: Indices) -> dict[str, Any]:
+        """Returns what movers see, boards and action masks, moved by symmetry `which` [n]."""
+        return {
+            OBSERVATION: self.move_cells(observations[OBSERVATION], which),
+            ACTION_MASK: self.move_actions(observations[ACTION_MASK], which),
+        }
+
+    def move_cells(self, boards: NDArray[Any], which: Indices) -> NDArray[Any]:
         """Returns boards [n, rows, columns, ...] moved by symmetry `which` [n]."""
         flat = boards.reshape(len(boards), self.cells.shape[1], -1)
         moved = np.take_along_axis(flat, self.cells[which][..., None], axis=1)
         return moved.reshape(boards.shape)
 
-    def move_actions(self, numbers: NDArray[np.float32], which: Indices) -> NDArray[np.float32]:
+    def move_actions(self, numbers: NDArray[Any], which: Indices) -> NDArray[Any]:
         """Returns a number for each action, [n, A], moved by symmetry `which` [n]."""
         return np.take_along_axis(numbers, self.actions[which], axis=1)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.envs.spaces import Spaces
+from rlrun.planning.array_game import ArrayGame
+from rlrun.planning.hex_game import HexArrays
+from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.planning.symmetries import OBSERVATION
 from rlrun.worlds.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 from rlrun.worlds.world import World, WorldClock, WorldStep
-
-OBSERVATION = "observation"
 
 _PIXELS = 24
 _FRAME = 40
@@ -122,6 +124,10 @@ class TicTacToe(BoardGame):
     def __init__(self) -> None:
         super().__init__(TIC_TAC_TOE, ("x", "o"), (_BLUE, _ORANGE))
 
+    def array_game(self) -> ArrayGame:
+        """Returns tic-tac-toe as arrays."""
+        return TicTacToeArrays()
+
 
 class ConnectFour(BoardGame):
     """Four in a row on a board of 6 x 7 whose pieces fall to the lowest empty cell of their column.
@@ -133,6 +139,10 @@ class ConnectFour(BoardGame):
 
     def __init__(self) -> None:
         super().__init__(CONNECT_FOUR, ("red", "yellow"), (_RED, _YELLOW))
+
+    def array_game(self) -> ArrayGame:
+        """Returns connect four as arrays."""
+        return ConnectFourArrays()
 
 
 class Hex(BoardGame):
@@ -158,6 +168,10 @@ class Hex(BoardGame):
         if size < 4:
             raise ValueError(f"a board of Hex has at least 4 rows, not {size}")
         super().__init__(HexRules(size), ("x", "o"), (_BLUE, _ORANGE))
+
+    def array_game(self) -> ArrayGame:
+        """Returns Hex as arrays."""
+        return HexArrays(self.rules.rows)
 
     def render(self) -> NDArray[np.uint8]:
         """Returns a picture of the board: rows of squares, each half a square further right, and the players' sides."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.errors import UsageError
-from rlrun.worlds.board_games import OBSERVATION
+from rlrun.planning.symmetries import OBSERVATION
 from rlrun.worlds.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 
 EXACT_CELLS = 9

@@ -8,7 +8,8 @@ import pytest
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.planning.array_game import ArrayGame
 from rlrun.planning.hex_game import HexArrays
-from rlrun.planning.line_games import OBSERVATION, ConnectFourArrays, TicTacToeArrays
+from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.planning.symmetries import OBSERVATION
 from rlrun.worlds.board_games import ConnectFour, TicTacToe
 from rlrun.worlds.world import World
 

@@ -170,9 +170,11 @@ class SelfPlayWorker:
         positions = [state for game, _, _ in ended for state in game.states]
         states = np.stack(positions) if positions else self._game.first(1)[:0]
         visits = np.array([shares for game, _, _ in ended for shares in game.visits], np.float32)
+        seen = self._game.observe(states)
         last = np.array([outcome * mover for game, outcome, mover in ended for _ in game.states], np.float32)
         return SampleBatch(
-            obs=map_tree(lambda leaf: leaf[:, None], self._game.observe(states)),
+            # Masks as truth values: the learner's NumPy kernels take no int8.
+            obs=map_tree(lambda leaf: (leaf != 0 if leaf.dtype == np.int8 else leaf)[:, None], seen),
             visits=visits.reshape(-1, 1, self._game.num_actions),
             outcomes=(last * self._game.movers(states))[:, None],
             valid=np.ones((len(states), 1), np.bool_),

@@ -84,6 +84,7 @@ def play(
     seed: int,
     runs_dir: Path,
     *,
+    simulations: int | None,
     explore: bool,
     best: bool,
     trust: bool,
@@ -96,6 +97,7 @@ def play(
         episodes: How many games, rounded up to an even number.
         seed: Seed of the games.
         runs_dir: The folder that holds the runs.
+        simulations: Of the first one's search before each move; None for as many as its settings say.
         explore: Whether policies draw their actions.
         best: Whether a run means its best checkpoint and not its newest.
         trust: Whether to import what checkpoints name.
@@ -105,6 +107,8 @@ def play(
 
     with ExitStack() as stack:
         training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
+        if simulations is not None:
+            training.search(simulations)
         if names_script(against) and not Path(against).exists():
             return Versus(str(checkpoint), against, training.versus(against, episodes, seed=seed, explore=explore))
         if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):

@@ -51,6 +51,9 @@ class SearchingNetwork:
         prediction: The network, and the game.
         simulations: Simulations of each search; with 0 outputs are the network's own.
         settings: How trees grow.
+
+    Attributes:
+        simulations: Simulations of each search from now on.
     """
 
     state_size = 0
@@ -96,11 +99,13 @@ class SearchingBehavior(BehaviorPolicy):
         leaves: The tree of `ObservationLeaf`.
 
     Attributes:
-        prediction: What the search asks of positions.
+        searching: The network that searches, outside of training.
+        prediction: What a search asks of positions.
     """
 
     def __init__(
         self, network: SearchingNetwork, action_space: ActionSpace, exploration: Exploration, leaves: ObservationTree
     ) -> None:
         super().__init__(network, action_space, exploration, leaves, normalize_observations=False)
+        self.searching = network
         self.prediction = network.prediction

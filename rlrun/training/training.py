@@ -176,6 +176,18 @@ class Training:
             memory, observation, explore=explore, prev_reward=prev_reward, prev_action=prev_action
         )
 
+    def search(self, simulations: int) -> None:
+        """Has all policies search before they act from now on, in evaluations and games too.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: A policy knows no game that it could search in.
+        """
+        for acting in self._started().acting.values():
+            acting.search(simulations)
+
     def _acting(self, policy: str) -> ActingPolicy:
         """Returns what acts for a policy, or for the first one for ""."""
         acting = self._started().acting

@@ -123,7 +123,10 @@ class SelfPlayWorker:
             fragment=self._fragment - 1,
             batches={self.policy: self._rows(ended)},
             env_steps=steps,
-            episodes=[Episode(sum(own.episode_return for own in players), players[0].length) for players in episodes],
+            episodes=[
+                Episode(sum(own.episode_return for own in players), sum(own.length for own in players))
+                for players in episodes
+            ],
             agent_steps={self.policy: steps},
             agent_episodes={self.policy: [own for players in episodes for own in players]},
             weights_versions={self.policy: self._behavior.weights_version},

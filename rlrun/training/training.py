@@ -279,6 +279,21 @@ class Training:
             for side, (mine, other) in pairs.items()
         }
 
+    def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
+        """Returns what plays a side of this world, with the present weights.
+
+        Args:
+            side: `first` or `second`, as in `versus`.
+            policy: Which policy plays; "" for the first of that side that learns.
+
+        Raises:
+            UsageError: There is no such policy, none plays that side, or the world does not have two sides.
+        """
+        found = self._playing(side, policy, self._matches())
+        if found is None:
+            raise UsageError(f"no policy that learns plays the {side} side of {self.env.id}")
+        return found
+
     def _playing(self, side: str, policy: str, matches: Matches, spaces: Spaces | None = None) -> BehaviorPolicy | None:
         """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.
 

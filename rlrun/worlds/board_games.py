@@ -82,6 +82,12 @@ class BoardGame(World):
         seen = self._seen_by(self.mover, goes_on=True)
         return WorldStep({self.possible_agents[self.mover]: seen}, {}, {}, {}, {}, False)
 
+    def cell_of(self, action: int) -> tuple[int, int] | None:
+        """Returns the row and the column of the cell that an action of the mover fills; None if it is illegal."""
+        first, second = self._pieces
+        piece = self.rules.piece_of(action, self.mover, first | second)
+        return self.rules.cell_of(piece) if piece else None
+
     def board(self) -> NDArray[np.int8]:
         """Returns who has a piece on each cell: 1 and 2 for the players, 0 where it is empty, [rows, columns]."""
         first, second = self._pieces
@@ -158,15 +164,15 @@ class Hex(BoardGame):
     wins if both play perfectly.
 
     Args:
-        size: n, at least 4: what players see of a game tells which one it is, and 3 x 3 is tic-tac-toe.
+        size: n, from 4 to 26. What players see of a game tells which one it is, and 3 x 3 is tic-tac-toe.
 
     Raises:
-        ValueError: The board is smaller.
+        ValueError: The board is smaller or larger.
     """
 
     def __init__(self, size: int = 5) -> None:
-        if size < 4:
-            raise ValueError(f"a board of Hex has at least 4 rows, not {size}")
+        if not 4 <= size <= 26:
+            raise ValueError(f"a board of Hex has 4 to 26 rows, not {size}")
         super().__init__(HexRules(size), ("x", "o"), (_BLUE, _ORANGE))
 
     def array_game(self) -> ArrayGame:

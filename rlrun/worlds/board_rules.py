@@ -7,6 +7,7 @@ shifted along a row reaches the next one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,10 @@ class BoardRules(ABC):
         columns: Columns of the board.
         num_actions: Actions of a player, A.
         full: All cells.
+        is_slanted: Whether each row lies half a cell further right than the one above it.
     """
+
+    is_slanted: ClassVar[bool] = False
 
     def __init__(self, actions: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
         rows, columns = actions[0].shape
@@ -75,6 +79,14 @@ class BoardRules(ABC):
     def piece_of(self, action: int, player: int, taken: int) -> int:
         """Returns the piece that a player's action puts, 0 if it is illegal."""
         return self.playable(taken) & self._cells[player][action]
+
+    def action_at(self, row: int, column: int, player: int) -> int:
+        """Returns the action by which a player puts a piece on a cell."""
+        return self._actions[player][1 << row * self._stride + column]
+
+    def cell_of(self, piece: int) -> tuple[int, int]:
+        """Returns the row and the column of a piece."""
+        return self._pieces[piece]
 
     def legal(self, player: int, taken: int) -> NDArray[np.int8]:
         """Returns 1 for the actions that a player may take while the game goes on, else 0, [A]."""
@@ -166,6 +178,8 @@ class HexRules(BoardRules):
     Args:
         size: Rows and columns of the board.
     """
+
+    is_slanted = True
 
     def __init__(self, size: int) -> None:
         cells = np.arange(size * size).reshape(size, size)

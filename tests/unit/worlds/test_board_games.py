@@ -106,7 +106,7 @@ def test_random_games_of_hex_end_exactly_at_a_connection(size: int) -> None:
 
 
 def test_a_board_of_hex_that_looks_like_tic_tac_toe_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 4 rows, not 3"):
+    with pytest.raises(ValueError, match="4 to 26 rows, not 3"):
         Hex(3)
 
 

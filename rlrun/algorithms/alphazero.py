@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
@@ -23,7 +25,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.self_play import BroadcastAccepted, MoveBySymmetries
+from rlrun.flow.operators.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
 from rlrun.flow.operators.training import TrainOnMinibatch
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
@@ -62,6 +64,15 @@ class GateConfig(ConfigModel):
     """Games of a match; each side begins half of them."""
     share: Fraction = 0.55
     """Share of the points that new weights have to get against those that play; a draw is half a point."""
+
+
+class RankedReturnsConfig(ConfigModel):
+    """With what returns of games of one player are compared."""
+
+    percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
+    """Percentile of the newest returns that a game has to reach to count as a win."""
+    newest: PositiveInt = 100
+    """How many of the newest returns are looked at."""
 
 
 @fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
@@ -105,6 +116,15 @@ class AlphaZeroConfig(OffPolicyConfig):
     """Share of the parameters, times the learning rate, that is taken off at each update (AdamW)."""
     gate: GateConfig | None = None
     """A match that new weights have to win before they play, as in AlphaGo Zero; null has the latest weights play."""
+    ranked_returns: RankedReturnsConfig | None = None
+    """For games of one player: a game counts as won if it returns more than most of the newest ones did, else as lost
+    (ranked rewards, Laterre et al., arXiv:1807.01672); null for results that lie between -1 and 1 themselves."""
+
+    @model_validator(mode="after")
+    def _one_player_or_two(self) -> AlphaZeroConfig:
+        if self.gate is not None and self.ranked_returns is not None:
+            raise ValueError("gate is a match of two players, and ranked_returns are of games of one: leave one out")
+        return self
 
     @property
     def search(self) -> SearchSettings:
@@ -147,12 +167,15 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)
         config = self.config
+        if config.ranked_returns is not None and world.slots != 1:
+            raise UsageError("ranked_returns: they are for games of one player, and this world has several")
         return SearchingPolicy(
             spaces,
             config.model,
             world.game,
             simulations=config.evaluation_simulations,
             search=config.search,
+            ranks_returns=config.ranked_returns is not None,
             seed=seed,
         )
 
@@ -201,6 +224,9 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         if config.gate is not None:
             play, gate = partial(self._match, trainee, config.gate.games), config.gate
             broadcast = BroadcastAccepted(trainee, play, every=gate.every, share=gate.share)
+        if config.ranked_returns is not None:
+            ranks = config.ranked_returns
+            items = items.for_each(RaiseBar(trainee, percentile=ranks.percentile, newest=ranks.newest))
         return (
             items.zip_with_worker()
             .for_each(StoreToReplay(replay))

@@ -27,8 +27,8 @@ class ArrayGame(Protocol):
     num_actions: int
     symmetries: Symmetries
 
-    def first(self, number: int) -> States:
-        """Returns so many positions in which the game begins."""
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns so many positions in which the game begins; where beginnings differ, by the seeds from `seed` on."""
         ...
 
     def legal(self, states: States) -> Flags:

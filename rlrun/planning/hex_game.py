@@ -43,7 +43,7 @@ class HexArrays:
         self._sides[:size], self._sides[-size:] = _TOP, _BOTTOM
         self._mover, self._lost = cells, cells + 1
 
-    def first(self, number: int) -> States:
+    def first(self, number: int, seed: int = 0) -> States:
         """Returns empty boards."""
         states = np.zeros((number, self.num_actions + 2), np.int16)
         states[:, self._mover] = 1

@@ -45,7 +45,7 @@ class LineGameArrays:
     def legal(self, states: States) -> Flags:
         """Returns the legal actions of each position, [n, A]."""
 
-    def first(self, number: int) -> States:
+    def first(self, number: int, seed: int = 0) -> States:
         """Returns empty boards."""
         states = np.zeros((number, 3), np.int64)
         states[:, _MOVER] = 1

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from rlrun.nn.acting import ActingNetwork, Floats, Heads
 from rlrun.planning.array_game import ArrayGame, Flags, States
+from rlrun.planning.ranked import BAR, RankedGame
 from rlrun.planning.search import BatchedSearch, SearchSettings
 from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.weights import Weights
 
 if TYPE_CHECKING:
     from rlrun.nn.observation_leaves import ObservationTree
@@ -109,3 +111,10 @@ class SearchingBehavior(BehaviorPolicy):
         super().__init__(network, action_space, exploration, leaves, normalize_observations=False)
         self.searching = network
         self.prediction = network.prediction
+
+    def load(self, weights: Weights) -> None:
+        """Takes over weights, and what the returns of games are held against."""
+        super().load(weights)
+        game = self.prediction.game
+        if isinstance(game, RankedGame) and BAR in weights.filters:
+            game.bar = float(weights.filters[BAR].mean)

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.functional.saved_numbers import as_count
-from rlrun.functional.seeding import generator
+from rlrun.functional.seeding import child_seed, generator
 from rlrun.planning.array_game import States
 from rlrun.planning.moves import draw_actions
+from rlrun.planning.ranked import RankedGame
 from rlrun.planning.search import BatchedSearch, SearchSettings
 from rlrun.policy.searching import SearchingBehavior
 from rlrun.policy.weights import Weights
@@ -28,6 +29,9 @@ from rlrun.worlds.world_config import WorldConfig
 VISITS, OUTCOMES = "visits", "outcomes"
 """Columns of a fragment: each action's share of the visits, [N, 1, A], and what came of the game for the mover, [N, 1].
 """
+
+RETURNS = "returns"
+"""Column of a fragment where returns are ranked: the return of a game in its last row, NaN in the others, [N, 1]."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,18 @@ def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig
 
 @dataclass
 class _Game:
-    """A game that goes on: its positions, the actions in them, and each action's share of the visits, [A]."""
+    """A game that goes on: its positions, the actions in them, and each action's share of the visits, [A].
 
+    Attributes:
+        seed: How it began.
+        returned: Its return, once it has ended, where returns are ranked.
+    """
+
+    seed: int
     states: list[States] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
     visits: list[NDArray[np.float32]] = field(default_factory=list)
+    returned: float = 0.0
 
 
 class SelfPlayWorker:
@@ -93,7 +104,8 @@ class SelfPlayWorker:
         self._game = behavior.prediction.game
         self._agents: Sequence[str] = make_world(config.env).possible_agents
         self._fragment = config.first_fragment
-        self._games = [_Game() for _ in range(config.num_envs)]
+        self._begun = 0
+        self._games = [self._begin() for _ in range(config.num_envs)]
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
         """Takes over the weights that the next fragment is played with."""
@@ -133,11 +145,16 @@ class SelfPlayWorker:
             sample_s=time.perf_counter() - began,
         )
 
+    def _begin(self) -> _Game:
+        """Returns the next game."""
+        self._begun += 1
+        return _Game(child_seed(self.config.seed, "game", self.config.worker_index, self._begun))
+
     def _position(self, game: _Game) -> States:
         """Returns where a game is, [1, ...]."""
         if not game.actions:
-            return self._game.first(1)
-        return self._game.play(game.states[-1][None], np.array(game.actions[-1:]))
+            return self._game.first(1, game.seed)
+        return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
         """Makes a move in each game, begins others in place of those that end, and returns these.
@@ -159,13 +176,16 @@ class SelfPlayWorker:
         if not len(over):
             return []
         outcomes, movers = search.values[over], self._game.movers(search.states[over])
+        if isinstance(self._game, RankedGame):
+            for slot, returned in zip(over.tolist(), self._game.returns(search.states[over]).tolist(), strict=True):
+                self._games[slot].returned = returned
         ended = [
             (self._games[slot], float(outcome), float(mover))
             for slot, outcome, mover in zip(over.tolist(), outcomes, movers, strict=True)
         ]
         for slot in over.tolist():
-            self._games[slot] = _Game()
-        search.restart(over, self._game.first(len(over)))
+            self._games[slot] = self._begin()
+        search.restart(over, np.concatenate([self._position(self._games[slot]) for slot in over.tolist()]))
         return ended
 
     def _rows(self, ended: Sequence[tuple[_Game, float, float]]) -> SampleBatch:
@@ -175,17 +195,27 @@ class SelfPlayWorker:
         visits = np.array([shares for game, _, _ in ended for shares in game.visits], np.float32)
         seen = self._game.observe(states)
         last = np.array([outcome * mover for game, outcome, mover in ended for _ in game.states], np.float32)
-        return SampleBatch(
+        rows = SampleBatch(
             # Masks as truth values: the learner's NumPy kernels take no int8.
             obs=map_tree(lambda leaf: (leaf != 0 if leaf.dtype == np.int8 else leaf)[:, None], seen),
             visits=visits.reshape(-1, 1, self._game.num_actions),
             outcomes=(last * self._game.movers(states))[:, None],
             valid=np.ones((len(states), 1), np.bool_),
         )
+        if isinstance(self._game, RankedGame):
+            returns = np.full((len(states), 1), np.nan, np.float32)
+            returns[np.cumsum([len(game.states) for game, _, _ in ended], dtype=np.int64) - 1, 0] = [
+                game.returned for game, _, _ in ended
+            ]
+            rows[RETURNS] = returns
+        return rows
 
     def _episodes(self, game: _Game, outcome: float) -> list[Episode]:
         """Returns a game as an episode of each player; what came of it is told for the first one."""
         length = len(game.actions)
+        if len(self._agents) == 1:
+            returned = game.returned if isinstance(self._game, RankedGame) else outcome
+            return [Episode(returned, length, agent=self._agents[0])]
         returns = (outcome, -outcome)
         steps = ((length + 1) // 2, length // 2)
         return [
@@ -193,11 +223,12 @@ class SelfPlayWorker:
         ]
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the fragment, and of each game the actions and visits so far."""
+        """Returns the number of the fragment, and of each game its beginning, actions and visits so far."""
         actions = [np.array(game.actions, np.int64) for game in self._games]
         empty = np.zeros((0, self._game.num_actions), np.float32)
         visits = [np.array(game.visits) if game.visits else empty for game in self._games]
-        return {"fragment": self._fragment, "actions": actions, "visits": visits}
+        seeds = [game.seed for game in self._games]
+        return {"fragment": self._fragment, "begun": self._begun, "seeds": seeds, "actions": actions, "visits": visits}
 
     def place(self) -> dict[str, Any]:
         """Returns the same behind each fragment."""
@@ -205,10 +236,11 @@ class SelfPlayWorker:
 
     def load_state(self, state: Mapping[str, Any]) -> int:
         """Goes on with the same games, exactly: they are played again."""
-        self._fragment = as_count(state["fragment"])
+        self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
         self._games = []
-        for actions, visits in zip(state["actions"], state["visits"], strict=True):
-            game, position = _Game(visits=list(visits)), self._game.first(1)
+        for seed, actions, visits in zip(state["seeds"], state["actions"], state["visits"], strict=True):
+            game = _Game(as_count(seed), visits=list(visits))
+            position = self._game.first(1, game.seed)
             for action in actions:
                 game.states.append(position[0])
                 game.actions.append(int(action))

@@ -1,8 +1,9 @@
-"""Symmetric positions to learn from, and a gate that new weights have to pass before they play."""
+"""Symmetric positions to learn from, ranks of returns, and a gate that new weights have to pass before they play."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,10 +12,12 @@ import numpy as np
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.seeding import generator
 from rlrun.metric import Metric
-from rlrun.rollout.self_play_worker import VISITS
+from rlrun.planning.ranked import BAR
+from rlrun.rollout.self_play_worker import RETURNS, VISITS
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -43,6 +46,8 @@ class MoveBySymmetries(StatefulOperator):
         if world is None or world.game is None:
             raise RuntimeError("there is no game whose positions these are")
         symmetries = world.game.symmetries
+        if len(symmetries) == 1:
+            return item
         which = self._generator.integers(len(symmetries), size=len(item[VISITS]))
         seen = symmetries.move(map_tree(lambda leaf: leaf[:, 0], item["obs"]), which)
         visits = symmetries.move_actions(item[VISITS][:, 0], which)
@@ -55,6 +60,54 @@ class MoveBySymmetries(StatefulOperator):
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         load_generator(self._generator, state["generator"])
+
+
+class RaiseBar(StatefulOperator):
+    """Sets the bar of the next games at a percentile of the returns of the newest ones.
+
+    The bar is a statistic of the trainee's `Filters`, and so goes out with the weights.
+
+    Args:
+        trainee: Who plays.
+        percentile: Which percentile, 0 to 100.
+        newest: How many of the newest returns are looked at.
+
+    Source:
+        Ranked rewards: Laterre et al., arXiv:1807.01672, section 3.
+    """
+
+    declared_metrics = (Metric("ranked/bar", "return", "Return that a game has to reach to count as a win"),)
+
+    def __init__(self, trainee: Trainee, *, percentile: float, newest: int) -> None:
+        self.trainee = trainee
+        self.percentile = percentile
+        self.newest = newest
+        self._returns: deque[float] = deque(maxlen=newest)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"percentile": self.percentile, "newest": self.newest}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the rows [N, 1] without their returns."""
+        returns = item[RETURNS][:, 0]
+        self._returns.extend(returns[np.isfinite(returns)].tolist())
+        if self._returns:
+            bar = np.asarray(np.percentile(self._returns, self.percentile))
+            self.trainee.filters.moments[BAR] = Moments(float(len(self._returns)), bar, np.zeros(()))
+        return SampleBatch({name: column for name, column in item.items() if name != RETURNS})
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the bar, once a game has ended."""
+        return {"ranked/bar": float(self.trainee.filters.moments[BAR].mean)} if self._returns else {}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the newest returns."""
+        return {"returns": list(self._returns)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._returns = deque(map(float, state["returns"]), maxlen=self.newest)
 
 
 class BroadcastAccepted(StatefulOperator):

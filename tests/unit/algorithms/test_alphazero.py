@@ -100,16 +100,15 @@ def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
 
 
 def test_a_policy_that_does_not_search_says_so() -> None:
-    with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo:
-        with pytest.raises(UsageError, match="does not search"):
-            ppo.search(10)
+    with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="not search"):
+        ppo.search(10)
 
 
 @pytest.mark.parametrize("world", ["rlrun.worlds.matrix_games:TwoStepGame", "rlrun.worlds.cartpoles:CartPoles"])
 def test_a_world_that_is_no_game_is_refused(world: str) -> None:
-    with Training(WorldConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0) as refused:
-        with pytest.raises(UsageError, match="a game whose rules it can search in"):
-            refused.check()
+    refused = Training(WorldConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
+    with pytest.raises(UsageError, match="a game whose rules it can search in"):
+        refused.check()
 
 
 def test_an_env_with_one_agent_is_refused() -> None:
@@ -129,6 +128,5 @@ def test_others_beside_it_and_seats_are_refused() -> None:
         seats={"them": SeatSettings(plays_against="a")},
     )
     for policies in (two, seats):
-        with Training(WORLD, policies, seed=0) as refused:
-            with pytest.raises(UsageError, match="makes its experience by itself"):
-                refused.check()
+        with pytest.raises(UsageError, match="makes its experience by itself"):
+            Training(WORLD, policies, seed=0).check()

@@ -148,7 +148,7 @@ class SelfPlayWorker:
     def _begin(self) -> _Game:
         """Returns the next game."""
         self._begun += 1
-        return _Game(child_seed(self.config.seed, "game", self.config.worker_index, self._begun))
+        return _Game(child_seed(self.config.seed, "game", self.config.worker_index, self._begun) >> 32)
 
     def _position(self, game: _Game) -> States:
         """Returns where a game is, [1, ...]."""

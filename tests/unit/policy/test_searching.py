@@ -25,6 +25,7 @@ def behavior(simulations: int) -> SearchingBehavior:
         GAME,
         simulations=simulations,
         search=SearchSettings(),
+        ranks_returns=False,
         seed=0,
     )
     flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)

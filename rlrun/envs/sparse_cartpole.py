@@ -18,11 +18,12 @@ State = tuple[tuple[float, ...], int]
 class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """CartPole-v0 that pays the number of steps when the episode ends, and 0 before.
 
-    Observation: [5]: the cart's position and velocity, the pole's angle and angular velocity, each divided by about its
-    largest value, and the share of the steps that are over. So it shows all of the state. Actions: Discrete(2), push to
-    the left or to the right. Ends: when the pole falls or the cart leaves the track, and after `steps` steps.
+    Observation: [4]: the cart's position and velocity, the pole's angle and angular velocity, each divided by about its
+    largest value. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
+    the track, and after `steps` steps.
 
-    `get_state`, `set_state` and `state_of` make it an env that `rlrun.worlds.searched_env` can search in.
+    `get_state`, `set_state` and `state_of` make it an env that `rlrun.worlds.searched_env` can search in. An
+    observation does not show how many steps are over: the state that is made of one begins to count anew.
 
     Args:
         steps: Steps after which an episode is truncated.
@@ -30,7 +31,7 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
 
     def __init__(self, steps: int = 200, render_mode: str | None = None) -> None:
         super().__init__(render_mode=render_mode)
-        self.observation_space = Box(-np.inf, np.inf, (5,), np.float32)
+        self.observation_space = Box(-np.inf, np.inf, (4,), np.float32)
         self._limit = steps
         self._elapsed = 0
 
@@ -61,9 +62,9 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
         self.steps_beyond_terminated = None
 
     def state_of(self, observation: NDArray[np.float32]) -> State:
-        """Returns the state that an observation shows."""
-        numbers = observation[:4].astype(np.float64) * _SCALES
-        return tuple(numbers.tolist()), round(float(observation[4]) * self._limit)
+        """Returns the state that shows an observation, as the first one of an episode."""
+        return tuple((observation.astype(np.float64) * _SCALES).tolist()), 0
 
     def _shown(self) -> NDArray[np.float32]:
-        return np.append(np.asarray(self.state) / _SCALES, self._elapsed / self._limit).astype(np.float32)
+        shown: NDArray[np.float32] = (np.asarray(self.state) / _SCALES).astype(np.float32)
+        return shown

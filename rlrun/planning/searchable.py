@@ -143,7 +143,10 @@ def _check(name: str, original: Searchable, num_actions: int) -> None:
         seen_by_clone.append(clone.observe())
     difference = _difference(original.observe(), shown, 0.0)
     if difference or original.result is not None:
-        _refuse(name, f"a clone is not independent: after {len(actions)} actions in it the original shows {difference}")
+        _refuse(
+            name,
+            f"a clone is not independent: {len(actions)} actions in it changed its original: {difference or 'it has ended'}",
+        )
     for number, (action, seen) in enumerate(zip(actions, seen_by_clone, strict=True), 1):
         for what, position, tolerance in (("its original", original, 0.0), ("one made by at()", made, _TOLERANCE)):
             position.play(action)
@@ -155,11 +158,13 @@ def _check(name: str, original: Searchable, num_actions: int) -> None:
 
 
 def _difference(mine: Tree, theirs: Tree, tolerance: float) -> str:
-    """Returns what two observations show that differs, "" if nothing does."""
+    """Returns the first numbers of two observations that differ, and where they stand; "" if none do."""
     for own, other in zip(leaves(mine), leaves(theirs), strict=True):
         first, second = np.asarray(own), np.asarray(other)
-        if not np.allclose(first, second, rtol=0.0, atol=tolerance, equal_nan=True):
-            return f"{first.tolist()} and {second.tolist()}"
+        differs = np.argwhere(~np.isclose(first, second, rtol=0.0, atol=tolerance, equal_nan=True))
+        if len(differs):
+            place = tuple(differs[0].tolist())
+            return f"{first[place]} and {second[place]} at {list(place)} of what is observed"
     return ""
 
 

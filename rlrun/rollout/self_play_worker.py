@@ -73,11 +73,11 @@ class _Game:
     """A game that goes on: its positions, the actions in them, and each action's share of the visits, [A].
 
     Attributes:
-        seed: How it began.
+        number: Its number among the worker's games, by which it begins.
         returned: Its return, once it has ended, where returns are ranked.
     """
 
-    seed: int
+    number: int
     states: list[States] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
     visits: list[NDArray[np.float32]] = field(default_factory=list)
@@ -148,12 +148,16 @@ class SelfPlayWorker:
     def _begin(self) -> _Game:
         """Returns the next game."""
         self._begun += 1
-        return _Game(child_seed(self.config.seed, "game", self.config.worker_index, self._begun) >> 32)
+        return _Game(self._begun)
+
+    def _first(self, game: _Game) -> States:
+        """Returns where a game begins, [1, ...]."""
+        return self._game.first(1, child_seed(self.config.seed, "game", self.config.worker_index, game.number))
 
     def _position(self, game: _Game) -> States:
         """Returns where a game is, [1, ...]."""
         if not game.actions:
-            return self._game.first(1, game.seed)
+            return self._first(game)
         return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
@@ -223,12 +227,17 @@ class SelfPlayWorker:
         ]
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the fragment, and of each game its beginning, actions and visits so far."""
+        """Returns the number of the fragment, and of each game its number, actions and visits so far."""
         actions = [np.array(game.actions, np.int64) for game in self._games]
         empty = np.zeros((0, self._game.num_actions), np.float32)
         visits = [np.array(game.visits) if game.visits else empty for game in self._games]
-        seeds = [game.seed for game in self._games]
-        return {"fragment": self._fragment, "begun": self._begun, "seeds": seeds, "actions": actions, "visits": visits}
+        return {
+            "fragment": self._fragment,
+            "begun": self._begun,
+            "numbers": [game.number for game in self._games],
+            "actions": actions,
+            "visits": visits,
+        }
 
     def place(self) -> dict[str, Any]:
         """Returns the same behind each fragment."""
@@ -238,9 +247,9 @@ class SelfPlayWorker:
         """Goes on with the same games, exactly: they are played again."""
         self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
         self._games = []
-        for seed, actions, visits in zip(state["seeds"], state["actions"], state["visits"], strict=True):
-            game = _Game(as_count(seed), visits=list(visits))
-            position = self._game.first(1, game.seed)
+        for number, actions, visits in zip(state["numbers"], state["actions"], state["visits"], strict=True):
+            game = _Game(as_count(number), visits=list(visits))
+            position = self._first(game)
             for action in actions:
                 game.states.append(position[0])
                 game.actions.append(int(action))

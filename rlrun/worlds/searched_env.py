@@ -73,13 +73,7 @@ class SearchedEnv(World):
         Raises:
             EnvironmentUnusable: States that are set again do not go on as they did.
         """
-        env = self._make()  # all positions move it, one after the other
-
-        def begin(seed: int) -> EnvPosition:
-            observation, _ = env.reset(seed=seed)
-            return EnvPosition(env, env.get_state(), observation)
-
-        return ObjectGame(self._id, begin, int(self._env.action_space.n))
+        return ObjectGame(self._id, Beginnings(self._make), int(self._env.action_space.n))
 
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture, if the env makes some."""
@@ -89,6 +83,26 @@ class SearchedEnv(World):
     def close(self) -> None:
         """Closes the env."""
         self._env.close()
+
+
+class Beginnings:
+    """Where episodes of an env begin; what is pickled is how it is made.
+
+    Args:
+        make: Makes the env, which all positions move, one after the other.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._env = make()
+
+    def __reduce__(self) -> tuple[type[Beginnings], tuple[Callable[[], Any]]]:
+        return Beginnings, (self._make,)
+
+    def __call__(self, seed: int) -> EnvPosition:
+        """Returns the beginning of the episode with a seed."""
+        observation, _ = self._env.reset(seed=seed)
+        return EnvPosition(self._env, self._env.get_state(), observation)
 
 
 class EnvPosition:

@@ -15,7 +15,9 @@ from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
+from rlrun.flow.operators.self_play import RaiseBar
 from rlrun.league.league_settings import SeatSettings
+from rlrun.planning.ranked import BAR
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
@@ -72,6 +74,52 @@ def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_p
     with Training.restore(tmp_path / "checkpoint") as again:
         assert [numbers(again.step()) for _ in range(3)] == expected
     assert expected[-1]["policies/default/sgd_steps"] > 20
+
+
+POLE = WorldConfig(
+    world="rlrun.worlds.searched_env:SearchedEnv", kwargs={"env": "rlrun.envs.sparse_cartpole:SparseCartPole"}
+)
+
+
+def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume_bit_for_bit(tmp_path: Path) -> None:
+    ranks = {"ranked_returns": {"percentile": 50, "newest": 3}}
+    with Training(POLE, AlphaZero(AlphaZeroConfig.parse({**SMALL, **ranks})), seed=3) as first:
+        for _ in range(2):
+            first.step()
+        first.save(tmp_path / "checkpoint")
+        expected = [numbers(first.step()) for _ in range(2)]
+        bar = expected[-1]["policies/default/ranked/bar"]
+        assert bar == first.trainee.filters.moments[BAR].mean > 5  # every pole stands some steps
+        first.search(4)
+        assert first.evaluate(2).mean > 5
+    with Training.restore(tmp_path / "checkpoint", trust=True) as again:
+        assert [numbers(again.step()) for _ in range(2)] == expected
+
+
+def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
+    trainee = SimpleNamespace(filters=SimpleNamespace(moments={}))
+    raised = RaiseBar(trainee, percentile=75, newest=4)
+    nothing = np.full((3, 1), np.nan, np.float32)
+    assert set(raised(SampleBatch(returns=nothing, valid=np.ones((3, 1))))) == {"valid"}
+    assert trainee.filters.moments == {}
+    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first one is not among the newest four
+        raised(SampleBatch(returns=np.array([[np.nan], [returned]], np.float32)))
+    assert trainee.filters.moments[BAR].mean == raised.metrics()["ranked/bar"] == 3.25
+    again = RaiseBar(trainee, percentile=75, newest=4)
+    again.load_state(raised.state())
+    for each in (raised, again):
+        each(SampleBatch(returns=np.array([[8.0]], np.float32)))
+        assert trainee.filters.moments[BAR].mean == 5.0
+
+
+def test_ranked_returns_are_for_one_player_and_a_gate_for_two() -> None:
+    with pytest.raises(UsageError, match="leave one out"):
+        AlphaZeroConfig.parse({**GATE, "ranked_returns": {}})
+    with (
+        training(ranked_returns={}) as refused,
+        pytest.raises(UsageError, match="they are for games of one player, and this world has several"),
+    ):
+        refused.check()
 
 
 def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:

@@ -12,10 +12,12 @@ import pytest
 from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.moments import Moments
 from rlrun.planning.line_games import TicTacToeArrays
+from rlrun.planning.ranked import BAR
 from rlrun.planning.symmetries import OBSERVATION
 from rlrun.policy.weights import Weights
-from rlrun.rollout.self_play_worker import OUTCOMES, VISITS, SelfPlayWorker
+from rlrun.rollout.self_play_worker import OUTCOMES, RETURNS, VISITS, SelfPlayWorker
 from rlrun.training.assembly import assemble
 from rlrun.training.policies import Policies
 from rlrun.worlds.world_config import WorldConfig
@@ -122,3 +124,45 @@ def test_moves_behind_the_exploring_ones_are_the_most_visited_ones() -> None:
         for i in range(len(boards) - 1):
             put = (boards[i + 1][..., 1] - boards[i][..., 0]).ravel().argmax()
             assert put == batch[VISITS][rows, 0][i].argmax()
+
+
+POLE = WorldConfig(
+    world="rlrun.worlds.searched_env:SearchedEnv",
+    kwargs={"env": "rlrun.envs.sparse_cartpole:SparseCartPole", "kwargs": {"steps": 12}},
+)
+
+
+def pole_worker() -> SelfPlayWorker:
+    algorithm = AlphaZero(AlphaZeroConfig.parse({**SETTINGS, "rollout_fragment_length": 7, "ranked_returns": {}}))
+    running = assemble(POLE, Policies.alone(algorithm), 3, lambda message: None, update_executor="eager")
+    made = SelfPlayWorker(pickle.loads(pickle.dumps(running.workers.config)))
+    bar = {BAR: Moments(1.0, np.array(11.5), np.zeros(()))}
+    made.set_weights({"default": dataclasses.replace(running.trainee.weights(), filters=bar)})
+    return made
+
+
+def test_games_of_one_player_are_won_by_a_return_that_reaches_the_bar() -> None:
+    play, seen = pole_worker(), []
+    for _ in range(8):
+        rollout = play.sample()
+        batch = rollout.batches["default"]
+        returns = batch[RETURNS][:, 0]
+        ends = np.flatnonzero(np.isfinite(returns))
+        assert returns[ends].tolist() == [own.episode_return for own in rollout.agent_episodes["default"]]
+        lengths = np.diff(np.append(-1, ends))
+        assert lengths.tolist() == returns[ends].tolist()  # the pole pays its steps
+        assert batch[OUTCOMES][:, 0].tolist() == np.repeat(np.where(returns[ends] >= 11.5, 1, -1), lengths).tolist()
+        begins = batch["obs"][np.append(0, ends[:-1] + 1), 0] if len(ends) else batch["obs"][:0, 0]
+        seen += begins[:, 0].tolist()
+    assert len(set(seen)) == len(seen) > 10  # each begins elsewhere
+
+
+def test_games_of_one_player_go_on_exactly_from_where_they_were() -> None:
+    first, again = pole_worker(), pole_worker()
+    for _ in range(2):
+        first.sample()
+    again.load_state(first.state())
+    for _ in range(3):
+        mine, theirs = (each.sample().batches["default"] for each in (first, again))
+        for name in (VISITS, OUTCOMES, RETURNS, "obs"):
+            np.testing.assert_array_equal(mine[name], theirs[name])

@@ -143,10 +143,8 @@ def _check(name: str, original: Searchable, num_actions: int) -> None:
         seen_by_clone.append(clone.observe())
     difference = _difference(original.observe(), shown, 0.0)
     if difference or original.result is not None:
-        _refuse(
-            name,
-            f"a clone is not independent: {len(actions)} actions in it changed its original: {difference or 'it has ended'}",
-        )
+        changed = difference or "it has ended"
+        _refuse(name, f"a clone is not independent: {len(actions)} actions in it changed its original: {changed}")
     for number, (action, seen) in enumerate(zip(actions, seen_by_clone, strict=True), 1):
         for what, position, tolerance in (("its original", original, 0.0), ("one made by at()", made, _TOLERANCE)):
             position.play(action)

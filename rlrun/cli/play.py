@@ -31,14 +31,25 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--stochastic", is_flag=True, help="The policy draws its moves instead of taking the likeliest.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what it draws.")
+@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
 @trust_option
-def play(target: str, player: str | None, best: bool, stochastic: bool, seed: int, runs_dir: Path, trust: bool) -> None:
+def play(
+    target: str,
+    player: str | None,
+    best: bool,
+    stochastic: bool,
+    seed: int,
+    simulations: int | None,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
     """Play a board game against a saved policy.
 
     Moves are read line by line: a column where pieces fall, else a cell such as b2;
     q quits. CHECKPOINT is a directory; a RUN or one of its trials means its newest
-    whole checkpoint.
+    whole checkpoint. Policies that search, such as those of alphazero, do so as
+    their settings say, or as --simulations does.
     """
     from rlrun.cli.targets import checkpoint_named, restored
     from rlrun.functional.seeding import generator
@@ -48,6 +59,8 @@ def play(target: str, player: str | None, best: bool, stochastic: bool, seed: in
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = _board_game(training)
         person = _side_of(player, world)
+        if simulations is not None:
+            training.search(simulations)
         policy = training.player(SIDES[1 - person])
         echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; {QUIT} quits.")
         _play(world, person, policy, generator(seed, "play") if stochastic else None)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.main import cli
 from rlrun.cli.play import board_text
@@ -85,6 +86,20 @@ def test_both_players_of_hex_name_cells_of_the_same_board(saved: Path) -> None:
     cell = "d1" if first == "x plays c1." else "c1"
     shown = done.output.split(f"plays {first.split()[-1]}")[1].split("to move:")[1].splitlines()[2].split()
     assert shown["abcde".index(cell[0]) + 1] == "o"
+
+
+def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_search(
+    saved: Path, tmp_path: Path
+) -> None:
+    settings = AlphaZero.Config.parse({**SMALL, "evaluation_simulations": 0})
+    with Training(WorldConfig(world=f"{GAMES}:TicTacToe"), AlphaZero(settings), seed=0) as training:
+        training.save(tmp_path / "game")
+    done = play(tmp_path / "game", "--simulations", "300", moves="b2\nc1\nb1\na3\nq\n")  # a3 would win
+    replies = [line for line in done.output.splitlines() if line.startswith("o plays")]
+    assert "o plays a3." in replies[:2] or "o plays c1." in replies[:1]
+    refused = play(saved / "TicTacToe", "--simulations", "5")
+    assert refused.exit_code == 2
+    assert "does not search" in refused.output
 
 
 def test_who_is_no_player_is_told_who_plays(saved: Path) -> None:

@@ -118,7 +118,7 @@ class Short(ConnectFourObject):
     [
         (
             Shares,
-            "env mine cannot be searched in: a clone is not independent: 20 actions in it changed its original: 1.0 and",
+            "mine cannot be searched in: a clone is not independent: 20 actions in it changed its original: 1.0 and",
         ),
         (
             Lost,

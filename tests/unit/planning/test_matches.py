@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_play import RandomPlay, uniform
 
 from rlrun.planning.array_game import Flags, Floats, States
 from rlrun.planning.line_games import TicTacToeArrays
 from rlrun.planning.matches import points_of
-from rlrun.planning.predictions import RandomPlay, uniform
 from rlrun.planning.search import Predict, SearchSettings
 
 

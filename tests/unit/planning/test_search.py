@@ -9,11 +9,11 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from random_play import RandomPlay, uniform
 
 from rlrun.planning.array_game import ArrayGame, Flags, Floats, States
 from rlrun.planning.hex_game import HexArrays
 from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
-from rlrun.planning.predictions import RandomPlay, uniform
 from rlrun.planning.search import BatchedSearch, SearchSettings
 from rlrun.planning.symmetries import Symmetries
 

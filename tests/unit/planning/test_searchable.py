@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from random_play import uniform
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.errors import EnvironmentUnusable
 from rlrun.planning.array_game import ArrayGame, Flags, Floats, States
 from rlrun.planning.line_games import ConnectFourArrays
-from rlrun.planning.predictions import uniform
 from rlrun.planning.ranked import RankedGame
 from rlrun.planning.search import BatchedSearch, SearchSettings
 from rlrun.planning.searchable import ObjectGame

@@ -1,4 +1,4 @@
-"""What a search can be told of positions without a network."""
+"""Predictions without a network: random play, and equal probabilities."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
 from rlrun.cli.main import cli
@@ -118,3 +119,18 @@ def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
     assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.404", "to", "0.596)"]
     assert lines[6:8] == ["as the first side", "  wins        50  1.000  (95 % interval 0.929 to 1.000)"]
     assert lines[10] == "as the second side"
+
+
+def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_path: Path) -> None:
+    settings = {"evaluation_simulations": 3, "model": {"hiddens": [4]}, "compile": False}
+    with Training(GAME, AlphaZero(AlphaZero.Config.parse(settings)), seed=0) as training:
+        training.save(tmp_path / "searching")
+    found = [
+        document("evaluate", tmp_path / "searching", "--against", "minimax", "--episodes", 20, *words)["sides"]
+        for words in ((), ("--simulations", 3), ("--simulations", 80))
+    ]
+    assert found[0] == found[1]
+    assert found[2]["first"]["losses"]["number"] < found[0]["first"]["losses"]["number"]
+    refused = run("evaluate", saved[1], "--simulations", 3)
+    assert refused.exit_code == 2
+    assert "the policy both does not search" in refused.output

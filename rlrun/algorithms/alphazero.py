@@ -35,7 +35,7 @@ from rlrun.functional.seeding import child_seed, generator
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import AdamW
 from rlrun.metric import Metric
-from rlrun.nn.model_config import FeedForwardModelConfig
+from rlrun.nn.model_config import SearchModelConfig
 from rlrun.planning.matches import points_of
 from rlrun.planning.search import SearchSettings
 from rlrun.replay.replay import LocalReplay
@@ -87,7 +87,7 @@ class AlphaZeroConfig(OffPolicyConfig):
     number of moves in each from one turn of learning to the next. An env step is a move.
     """
 
-    model: FeedForwardModelConfig = FeedForwardModelConfig()
+    model: SearchModelConfig = SearchModelConfig()
     """The network."""
     replay: RowReplayConfig = RowReplayConfig(capacity=50_000)
     """The positions of the newest games."""

@@ -102,7 +102,9 @@ class SelfPlayWorker:
         self.config = config
         self._behavior = behavior
         self._game = behavior.prediction.game
-        self._agents: Sequence[str] = make_world(config.env).possible_agents
+        world = make_world(config.env)
+        self._agents = tuple(world.possible_agents)
+        world.close()
         self._fragment = config.first_fragment
         self._begun = 0
         self._games = [self._begin() for _ in range(config.num_envs)]

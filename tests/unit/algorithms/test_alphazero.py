@@ -15,7 +15,6 @@ from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.flow.operators.self_play import RaiseBar
 from rlrun.league.league_settings import SeatSettings
 from rlrun.planning.ranked import BAR
 from rlrun.policy.action_spaces.discrete import Categorical
@@ -94,22 +93,6 @@ def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume
         assert first.evaluate(2).mean > 5
     with Training.restore(tmp_path / "checkpoint", trust=True) as again:
         assert [numbers(again.step()) for _ in range(2)] == expected
-
-
-def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
-    trainee = SimpleNamespace(filters=SimpleNamespace(moments={}))
-    raised = RaiseBar(trainee, percentile=75, newest=4)
-    nothing = np.full((3, 1), np.nan, np.float32)
-    assert set(raised(SampleBatch(returns=nothing, valid=np.ones((3, 1))))) == {"valid"}
-    assert trainee.filters.moments == {}
-    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first one is not among the newest four
-        raised(SampleBatch(returns=np.array([[np.nan], [returned]], np.float32)))
-    assert trainee.filters.moments[BAR].mean == raised.metrics()["ranked/bar"] == 3.25
-    again = RaiseBar(trainee, percentile=75, newest=4)
-    again.load_state(raised.state())
-    for each in (raised, again):
-        each(SampleBatch(returns=np.array([[8.0]], np.float32)))
-        assert trainee.filters.moments[BAR].mean == 5.0
 
 
 def test_ranked_returns_are_for_one_player_and_a_gate_for_two() -> None:

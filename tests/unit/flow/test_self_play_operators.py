@@ -1,4 +1,4 @@
-"""Symmetric rows stay true, and new weights play once they have won enough."""
+"""Symmetric rows stay true, bars rise with returns, and new weights play once they have won enough."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.operators.self_play import BroadcastAccepted, MoveBySymmetries
+from rlrun.flow.operators.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
 from rlrun.planning.line_games import TicTacToeArrays
+from rlrun.planning.ranked import BAR
 from rlrun.planning.symmetries import OBSERVATION
 from rlrun.policy.weights import Weights
 
@@ -115,3 +116,19 @@ def test_accepted_weights_of_another_network_are_refused() -> None:
     state["accepted"]["acting"] = np.zeros(3, np.float32)
     with pytest.raises(ValueError, match="another network"):
         gate.load_state(state)
+
+
+def test_the_bar_is_a_percentile_of_the_newest_returns() -> None:
+    trainee = SimpleNamespace(filters=SimpleNamespace(moments={}))
+    raised = RaiseBar(trainee, percentile=75, newest=4)
+    nothing = np.full((3, 1), np.nan, np.float32)
+    assert set(raised(SampleBatch(returns=nothing, valid=np.ones((3, 1))))) == {"valid"}
+    assert trainee.filters.moments == {}
+    for returned in (9.0, 1.0, 2.0, 3.0, 4.0):  # the first one is not among the newest four
+        raised(SampleBatch(returns=np.array([[np.nan], [returned]], np.float32)))
+    assert trainee.filters.moments[BAR].mean == raised.metrics()["ranked/bar"] == 3.25
+    again = RaiseBar(trainee, percentile=75, newest=4)
+    again.load_state(raised.state())
+    for each in (raised, again):
+        each(SampleBatch(returns=np.array([[8.0]], np.float32)))
+        assert trainee.filters.moments[BAR].mean == 5.0

@@ -16,24 +16,6 @@ from rlrun.worlds.searched_env import AGENT, SearchedEnv
 POLE = "rlrun.envs.sparse_cartpole:SparseCartPole"
 
 
-def test_the_pole_moves_as_gymnasiums_and_pays_its_steps_at_the_end() -> None:
-    mine, plain = SparseCartPole(), gymnasium.make("CartPole-v1")
-    scales = np.array([2.4, 3.0, 0.2095, 3.0])
-    generator = np.random.default_rng(0)
-    for seed in range(3):
-        seen, shown = mine.reset(seed=seed)[0], plain.reset(seed=seed)[0]
-        ended, steps = False, 0
-        while not ended:
-            np.testing.assert_allclose(seen * scales, shown, rtol=1e-5, atol=1e-7)
-            action = int(generator.integers(2))
-            (seen, reward, ended, truncated, _), (shown, _, fallen, _, _) = mine.step(action), plain.step(action)
-            steps += 1
-            assert (ended, truncated, reward) == (fallen, False, steps if fallen else 0)
-    short = SparseCartPole(steps=4)
-    short.reset(seed=0)
-    assert [short.step(1)[1:4] for _ in range(4)] == [(0.0, False, False)] * 3 + [(4.0, False, True)]
-
-
 def test_the_world_and_its_game_go_through_the_same_episode() -> None:
     world = SearchedEnv(POLE)
     game = pickle.loads(pickle.dumps(world.array_game()))  # as it travels to workers

@@ -102,6 +102,11 @@ FOREIGN_SETTINGS: Mapping[str, tuple[Ours, ...]] = {
     "action_noise": (Ours("exploration_noise", "the standard deviation; the kind is `exploration`"),),
     "alpha": (Ours("initial_alpha"),),
     "autotune": (Ours("learn_alpha"),),
+    # Planning.
+    "num_simulations": (Ours("simulations"),),
+    "puct_coefficient": (Ours("exploration"),),
+    "dirichlet_epsilon": (Ours("root_noise"),),
+    "dirichlet_noise": (Ours("root_noise_alpha"),),
     # Networks.
     "policy_kwargs": (Ours("model", "a section: net_arch is model.hiddens, activation_fn is model.activation"),),
     "net_arch": (Ours("model.hiddens"), Ours("hiddens")),

@@ -201,6 +201,12 @@ class A3C(TrainedAlgorithm):
     algorithm = "a3c"
 
 
+class AlphaZero(TrainedAlgorithm):
+    """AlphaZero, in worlds that are games which can be searched in."""
+
+    algorithm = "alphazero"
+
+
 class Apex(TrainedAlgorithm):
     """Ape-X DQN: DQN over a distributed prioritized replay."""
 

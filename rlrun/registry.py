@@ -24,6 +24,7 @@ from rlrun.explain import unknown_name
 BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
+    "alphazero": "rlrun.algorithms.alphazero:AlphaZero",
     "apex": "rlrun.algorithms.apex:Apex",
     "apex_ddpg": "rlrun.algorithms.apex_ddpg:ApexDDPG",
     "appo": "rlrun.algorithms.appo:APPO",

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
-@click.option("--against", help="A CHECKPOINT, a RUN or a script (package.module:Name) to play against in its world.")
+@click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
+@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
 @trust_option
 @json_option("the evaluation")
@@ -35,6 +36,7 @@ def evaluate(
     stochastic: bool,
     env: str | None,
     against: str | None,
+    simulations: int | None,
     runs_dir: Path,
     trust: bool,
     as_json: bool,
@@ -46,7 +48,11 @@ def evaluate(
 
     With --against, two policies of a world of many agents play one another, each
     side in half of the games: wins, draws and losses, with 95 % intervals. In a
-    world without chance let them draw their actions, by --stochastic.
+    world without chance let them draw their actions, by --stochastic. Scripts are
+    named as package.module:Name, and may have settings: "minimax(depth=5)".
+
+    Policies that search, such as those of alphazero, do so as their settings say,
+    or as --simulations does. The opponent's stay as they are.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.worlds.any_env import parse_env
@@ -58,7 +64,17 @@ def evaluate(
 
         if other is not None:
             raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
-        told = play(checkpoint, against, episodes, seed, runs_dir, explore=stochastic, best=best, trust=trust)
+        told = play(
+            checkpoint,
+            against,
+            episodes,
+            seed,
+            runs_dir,
+            simulations=simulations,
+            explore=stochastic,
+            best=best,
+            trust=trust,
+        )
         if as_json:
             print_json(told.to_dict())
         else:
@@ -66,6 +82,8 @@ def evaluate(
         return
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
+        if simulations is not None:
+            training.search(simulations)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
     if as_json:
         print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})

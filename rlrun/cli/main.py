@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": "rlrun.cli.show:show",
         "compare": "rlrun.cli.compare:compare",
         "evaluate": "rlrun.cli.evaluate:evaluate",
+        "play": "rlrun.cli.play:play",
         "league": "rlrun.cli.league:league",
         "oracle": "rlrun.cli.oracle:oracle",
         "record": "rlrun.cli.record:record",

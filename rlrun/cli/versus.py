@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.tables import counted
+from rlrun.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlrun.league.ratings import Outcomes
@@ -20,7 +21,7 @@ class Versus:
 
     Attributes:
         checkpoint: Whose policy played.
-        against: Against whom: a checkpoint, or package.module:Name of a script.
+        against: Against whom: a checkpoint or a scripted opponent.
         sides: How the games ended for the first, by the side that it played.
     """
 
@@ -83,6 +84,7 @@ def play(
     seed: int,
     runs_dir: Path,
     *,
+    simulations: int | None,
     explore: bool,
     best: bool,
     trust: bool,
@@ -91,20 +93,26 @@ def play(
 
     Args:
         checkpoint: Whose policy plays.
-        against: A checkpoint or a run, or package.module:Name of a script.
+        against: A checkpoint or a run, or a scripted opponent. A run that has an opponent's name is written as a path.
         episodes: How many games, rounded up to an even number.
         seed: Seed of the games.
         runs_dir: The folder that holds the runs.
+        simulations: Of the first one's search before each move; None for as many as its settings say.
         explore: Whether policies draw their actions.
         best: Whether a run means its best checkpoint and not its newest.
         trust: Whether to import what checkpoints name.
     """
-    from rlrun.cli.targets import checkpoint_named, restored
+    from rlrun.cli.targets import checkpoint_named, existing, restored
+    from rlrun.league.scripted_opponent import BUILT_IN, names_script
 
     with ExitStack() as stack:
         training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
-        if ":" in against and not Path(against).exists():
+        if simulations is not None:
+            training.search(simulations)
+        if names_script(against) and not Path(against).exists():
             return Versus(str(checkpoint), against, training.versus(against, episodes, seed=seed, explore=explore))
+        if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):
+            raise UsageError(f"{against} is neither a run nor an opponent{near}")
         opponent = checkpoint_named(against, runs_dir, best=best)
         other = stack.enter_context(restored(opponent, runs_dir, trust=trust))
         return Versus(str(checkpoint), str(opponent), training.versus(other, episodes, seed=seed, explore=explore))

@@ -29,9 +29,10 @@ class SeatSettings(ConfigModel):
     """Part of the episodes against present selves: the weights as of the last iteration."""
 
     scripted: dict[str, Share] = Field(default_factory=dict)
-    """Parts of the episodes against scripted opponents, by package.module:Name: a function from an observation to an
-    action, or a class that is made with a seed and called like one. It is made anew for each decision, so that it
-    remembers nothing. What self-play, scripts and checkpoints leave is against the pool."""
+    """Parts of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name, a
+    function from an observation to an action, or a class that is made with a seed and called like one. It is made anew
+    for each decision, so that it remembers nothing. A class may have settings: minimax(depth=5). What self-play,
+    scripts and checkpoints leave is against the pool."""
 
     checkpoints: dict[str, Share] = Field(default_factory=dict)
     """Parts of the episodes against policies of other runs, by the path of a checkpoint's directory; PATH:policy where

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,18 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree
-from rlrun.errors import TrainingFailed, UsageError
+from rlrun.errors import TrainingFailed, UsageError, did_you_mean
 from rlrun.registry import load_object
+
+BUILT_IN = {
+    "mcts": "rlrun.worlds.board_players:TreeSearch",
+    "minimax": "rlrun.worlds.board_players:Minimax",
+    "one_ply": "rlrun.worlds.board_players:OnePly",
+    "random": "rlrun.worlds.scripted:RandomLegal",
+}
+"""Import paths of the opponents that come with rlrun, by name."""
+
+_WRITTEN = re.compile(r"(?P<name>[^()]+)(\((?P<settings>.*)\))?", re.DOTALL)
 
 SEEDS = 2**24
 """How many seeds a number of a fragment's noise tells apart: it is a 32-bit float."""
@@ -25,18 +39,24 @@ class ScriptedOpponent:
     that number, wherever it runs.
 
     Args:
-        path: package.module:Name.
+        path: `random`, `one_ply`, `minimax` or `mcts`, or package.module:Name; a class may be given settings besides
+            its seed, as in `minimax(depth=5)`.
 
     Raises:
-        UsageError: If there is no such thing, or it cannot be called.
+        UsageError: If there is no such thing, it cannot be called, or it refuses its settings.
     """
 
     def __init__(self, path: str) -> None:
-        found = load_object(path, "scripted opponent")
+        name, settings = _read(path)
+        found = load_object(BUILT_IN.get(name, name), "scripted opponent")
         if not callable(found):
             raise UsageError(f"the scripted opponent '{path}' cannot be called: it is a {type(found).__name__}")
         self._path = path
-        self._make: Callable[[int], Callable[[Any], Any]] = found if isinstance(found, type) else lambda seed: found
+        self._make: Callable[[int], Callable[[Any], Any]] = lambda seed: found
+        if isinstance(found, type):
+            self._make = partial(found, **settings) if settings else found
+        if settings:
+            _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
         """Returns its actions in the world's terms for observations [B, ...], of the given slots, [N].
@@ -48,11 +68,14 @@ class ScriptedOpponent:
 
         Raises:
             TrainingFailed: It raises, or returns no numbers.
+            UsageError: It is one of rlrun's own, and for other worlds.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
         try:
             actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
+        except UsageError as error:  # it says itself which worlds it is for
+            raise UsageError(f"the scripted opponent {self._path}: {error}") from error
         except (Exception, SystemExit) as error:
             told = "".join(traceback.format_exception(error)).rstrip()
             raise TrainingFailed(f"the scripted opponent {self._path} raised:\n{told}") from error
@@ -65,7 +88,7 @@ class ScriptedPlayer:
     """A scripted opponent as evaluations know policies.
 
     Args:
-        path: package.module:Name.
+        path: Which one, as `ScriptedOpponent` takes it.
         dtype: Type of an action in the world's terms.
         shape: Its shape.
         seed: Seed of what it draws.
@@ -92,6 +115,58 @@ class ScriptedPlayer:
         if slots:
             actions[slots] = self._opponent.decide(observations, self._draws.random(number, np.float32), slots)
         return actions
+
+
+def names_script(text: str) -> bool:
+    """Whether a text is meant for a scripted opponent, with settings or without, and not for a file.
+
+    Examples:
+        >>> names_script("minimax(depth=5)"), names_script("my_lab.players:Greedy"), names_script("runs/old")
+        (True, True, False)
+    """
+    name = text.partition("(")[0]
+    return name in BUILT_IN or ":" in name
+
+
+def _read(path: str) -> tuple[str, dict[str, Any]]:
+    """Returns the name and the settings that are written behind it.
+
+    Raises:
+        UsageError: They are not written as numbers and texts by name.
+    """
+    written = _WRITTEN.fullmatch(path)
+    name = path if written is None else written["name"].strip()
+    if ":" not in name and name not in BUILT_IN:
+        raise UsageError(
+            f"the scripted opponent '{path}' is unknown{did_you_mean(name, BUILT_IN)}: there are "
+            f"{', '.join(BUILT_IN)}, and package.module:Name"
+        )
+    try:
+        call = ast.parse(f"f({(written and written['settings']) or ''})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        return name, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError):
+        raise UsageError(f"the scripted opponent '{path}': settings are written as in minimax(depth=5)") from None
+
+
+def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) -> None:
+    """Refuses settings that a class does not know or does not want.
+
+    Raises:
+        UsageError: Which one, and why.
+    """
+    known = list(inspect.signature(found).parameters)[1:] if isinstance(found, type) else []
+    for setting in settings:
+        if setting not in known:
+            there = f"there are {', '.join(known)}" if known else "it has none"
+            raise UsageError(
+                f"the scripted opponent '{path}' has no setting '{setting}'{did_you_mean(setting, known)}: {there}"
+            )
+    try:
+        found(0, **settings)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the scripted opponent '{path}': {error}") from error
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -362,6 +362,12 @@ def fill_where(emit: Emit, out: Array, mask: Array, value: float) -> None:
     emit(np.copyto, out, constant(value, [out], out), "same_kind", mask)
 
 
+def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
+    """Emits x with a number in place of what a mask covers."""
+    emit(np.copyto, out, x)
+    fill_where(emit, out, mask, value)
+
+
 def move_towards(emit: Emit, out: Array, end: Array, weight: float) -> None:
     """Emits out + weight * (end - out), in place."""
     way = np.empty_like(out)
@@ -483,6 +489,7 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN._to_copy.default: cast,
     _ATEN.clone.default: cast,
     _ATEN.where.self: choice,
+    _ATEN.masked_fill.Scalar: filled,
     _ATEN.gather.default: gather,
     _ATEN.scatter_add.default: scatter_add,
     _ATEN.slice_backward.default: slice_backward,

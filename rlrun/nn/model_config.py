@@ -212,6 +212,14 @@ class AdaptableModelConfig(FeedForwardModelConfig):
     """The network of a policy that adapts to tasks."""
 
 
+@fixed("a position is all that a search is shown", views={})
+@fixed("an action of a game is one choice", autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class SearchModelConfig(FeedForwardModelConfig):
+    """The network between positions of a game and what a search asks of them."""
+
+
 NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
 
 

@@ -153,8 +153,8 @@ class EvaluationConfig(ConfigModel):
     stochastic: bool = False
     """Whether actions are drawn as in training, instead of the likeliest ones."""
     against: NonEmptyText | None = None
-    """A scripted opponent (package.module:Name) to play so many episodes against besides, in a world of two sides that
-    are each played in half of them; null for none."""
+    """A scripted opponent to play so many episodes against besides: random, one_ply, minimax, mcts, or
+    package.module:Name. In a world of two sides each is played in half of them; null for none."""
     oracle: bool = False
     """Whether estimated values, and the likeliest actions, are compared with the exact ones of an env that has finitely
     many states and tells its model."""

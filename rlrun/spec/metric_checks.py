@@ -97,7 +97,7 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
     if any(each.matches(metric) for each in known):
         return ""
     if any(each.name == metric for each in AGAINST_METRICS):
-        return f"'{metric}' is reported only with an opponent: add against: package.module:Name to evaluation"
+        return f"'{metric}' is reported only with an opponent: add against, such as random, to evaluation"
     if any(each.name == metric for each in ORACLE_METRICS):
         return f"'{metric}' is reported only with exact values: add oracle: true to evaluation"
     if any(each.matches(metric) for each in measured):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
+from rlrun.policy.searching import SearchingBehavior
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -44,6 +46,22 @@ class ActingPolicy:
             self._behavior.load(self.trainee.weights())
             self._sgd_steps = learner.sgd_steps
         return self._behavior
+
+    def search(self, simulations: int) -> None:
+        """Has it search before it acts from now on.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: It knows no game that it could search in.
+        """
+        behavior = self.behavior()
+        if not isinstance(behavior, SearchingBehavior):
+            raise UsageError(
+                f"the policy {self.trainee.name} does not search, as those of alphazero do: leave out simulations"
+            )
+        behavior.searching.simulations = simulations
 
     def act(self, observation: Any, *, explore: bool, episode_start: bool, prev_reward: float = 0.0) -> Any:
         """Returns the action for one observation.

@@ -32,7 +32,7 @@ from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
-from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
@@ -186,7 +186,7 @@ def _in_world(
         num_workers=max(sampling.num_workers, 1),
         timeout_s=sampling.worker_timeout_s,
     )
-    workers = _worker_set(worker, sampling, ROLLOUT_WORKER)
+    workers = _workers_in_world(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
@@ -203,6 +203,24 @@ def _in_world(
         agents=world.agents,
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
     )
+
+
+def _workers_in_world(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, Algorithm[Any]]) -> WorkerSet:
+    """Returns the workers of a world; one policy alone may bring workers of its own.
+
+    Raises:
+        UsageError: An algorithm with workers of its own is not alone.
+    """
+    for policy, algorithm in algorithms.items():
+        if algorithm.worker_factory == ROLLOUT_WORKER:
+            continue
+        if len(algorithms) > 1 or policies.seats:
+            raise UsageError(
+                f"policy {policy}: {algorithm.name()} makes its experience by itself, for all agents of a world; leave "
+                "out other policies and seats"
+            )
+        return _worker_set(algorithm.worker_config(worker), policies.sampling, algorithm.worker_factory)
+    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER)
 
 
 def _saved_opponents(
@@ -286,7 +304,10 @@ def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[s
     """Makes one world, to see what it is."""
     world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
-        views = {policy: WorldView(world.state_space, number, world.clock) for policy, number in world.slots.items()}
+        game = game_of(env)
+        views = {
+            policy: WorldView(world.state_space, number, world.clock, game) for policy, number in world.slots.items()
+        }
         return PoliciesInWorld(dict(world.spaces), views, tuple(world.possible_agents))
     finally:
         world.close()

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlrun.envs.harmless import env_demands, text_demands
 from rlrun.errors import CheckpointRefused
+from rlrun.league.scripted_opponent import BUILT_IN
 from rlrun.registry import is_installed_algorithm
 from rlrun.worlds.any_env import parse_env
 from rlrun.worlds.harmless_worlds import world_demands
@@ -37,7 +38,7 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     demands += text_demands(spec["config"], "config")
     if isinstance(evaluation, Mapping) and evaluation.get("env"):
         demands += _env_demands(evaluation["env"], "evaluation.env")
-    if isinstance(evaluation, Mapping) and evaluation.get("against"):
+    if isinstance(evaluation, Mapping) and evaluation.get("against") and evaluation["against"] not in BUILT_IN:
         demands.append(f"evaluation.against {evaluation['against']!s:.80} is code that would be run")
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
@@ -76,6 +77,7 @@ def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
         for path in settings.get("scripted") or {}
+        if path not in BUILT_IN
     ]
     files = [
         f"seats.{seat!s:.40}.checkpoints {path!s:.80} is a place to read from"

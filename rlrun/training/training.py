@@ -176,6 +176,18 @@ class Training:
             memory, observation, explore=explore, prev_reward=prev_reward, prev_action=prev_action
         )
 
+    def search(self, simulations: int) -> None:
+        """Has all policies search before they act from now on, in evaluations and games too.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: A policy knows no game that it could search in.
+        """
+        for acting in self._started().acting.values():
+            acting.search(simulations)
+
     def _acting(self, policy: str) -> ActingPolicy:
         """Returns what acts for a policy, or for the first one for ""."""
         acting = self._started().acting
@@ -266,6 +278,21 @@ class Training:
             side: matches.play(mine, other, games, seed, sides=(side,), explore=explore)[side]
             for side, (mine, other) in pairs.items()
         }
+
+    def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
+        """Returns what plays a side of this world, with the present weights.
+
+        Args:
+            side: `first` or `second`, as in `versus`.
+            policy: Which policy plays; "" for the first of that side that learns.
+
+        Raises:
+            UsageError: There is no such policy, none plays that side, or the world does not have two sides.
+        """
+        found = self._playing(side, policy, self._matches())
+        if found is None:
+            raise UsageError(f"no policy that learns plays the {side} side of {self.env.id}")
+        return found
 
     def _playing(self, side: str, policy: str, matches: Matches, spaces: Spaces | None = None) -> BehaviorPolicy | None:
         """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.

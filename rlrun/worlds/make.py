@@ -17,6 +17,7 @@ from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.vector_env import EpisodeSeeds, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.planning.array_game import ArrayGame
 from rlrun.registry import UserCodeError, load_object
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
 from rlrun.worlds.loop_worlds import LoopWorlds
@@ -29,6 +30,7 @@ from rlrun.worlds.world_config import WorldConfig
 
 __all__ = [
     "check_world",
+    "game_of",
     "kinds_of_agents",
     "make_vector_world",
     "make_world",
@@ -83,6 +85,23 @@ def make_world(config: WorldConfig) -> World:
     if config.clock is not None:
         world.clock = config.clock
     return world
+
+
+def game_of(config: WorldConfig) -> ArrayGame | None:
+    """Returns a world as a game that can be searched in, None if it is none.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed, or this is no world of many agents.
+        EnvError: The world's own code raised.
+    """
+    if steps_all_at_once(config):
+        return None
+    world = make_world(config)
+    try:
+        return world.array_game()
+    finally:
+        world.close()
 
 
 def make_vector_world(

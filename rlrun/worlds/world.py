@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import gymnasium
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
+from rlrun.planning.array_game import ArrayGame
 
 WorldClock = Literal["parallel", "per_agent"]
 """What a row of experience is: a step of the world, in which all living agents act (`parallel`), or an agent's own
@@ -28,11 +29,13 @@ class WorldView:
         state_space: Space of the whole world's state; None where there is none.
         slots: Most agents of a world that the policy acts for at a time, K.
         clock: What a row of experience is.
+        game: The same world as a game that can be searched in; None where there is none.
     """
 
     state_space: gymnasium.spaces.Box | None
     slots: int
     clock: WorldClock
+    game: ArrayGame | None = field(default=None, repr=False, compare=False)
 
 
 class WorldStep(NamedTuple):
@@ -95,6 +98,13 @@ class World(ABC):
     def state(self) -> NDArray[Any]:
         """Returns the whole world's state, [D], if it has a `state_space`."""
         raise NotImplementedError(f"{type(self).__name__} has no state")
+
+    def array_game(self) -> ArrayGame | None:
+        """Returns the same world as a game that can be searched in; None, as by default, if it is none.
+
+        Who moves first there is the first of `possible_agents`, and what movers see is what the agents here are shown.
+        """
+        return None
 
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture [height, width, 3] of the world; None, as by default, if there is none."""

@@ -33,7 +33,7 @@ MODEL_BASED = {
 SMALL = {"hiddens": [16], "core_width": 8}
 CURIOUS = {"hiddens": [16], "features": 8}
 
-KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "ppo": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
     "ppo with a Gaussian": ("ppo", "Pendulum-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
     "ppo with rnd": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "curiosity": CURIOUS}),
@@ -50,6 +50,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
     "ppo with a gru": ("ppo", "Pendulum-v1", {**RECURRENT, "model": {**SMALL, "core": "gru"}}),
     "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),
+    "alphazero with masks": (
+        "alphazero",
+        {"world": "rlrun.worlds.board_games:TicTacToe"},
+        {**OFF_POLICY, "simulations": 4, "model": {"hiddens": [16]}},
+    ),
     "r2d2": ("r2d2", "CartPole-v1", {**SEQUENCES, "model": {**SMALL, "core": "lstm"}}),
 }
 
@@ -60,6 +65,7 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
     family = {
         "ppo": rlrun.PPO,
         "a2c": rlrun.A2C,
+        "alphazero": rlrun.AlphaZero,
         "dqn": rlrun.DQN,
         "sac": rlrun.SAC,
         "td3": rlrun.TD3,

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
 from rlrun.cli.main import cli
@@ -85,7 +86,7 @@ def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
 
 
 def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]) -> None:
-    script = "rlrun.worlds.scripted:perfect_tic_tac_toe"
+    script = "minimax"
     found = document("evaluate", saved[1], "--against", script, "--episodes", 6)
     assert found["wins"]["number"] == 0
     assert [own["games"] for own in found["sides"].values()] == [3, 3]
@@ -93,6 +94,17 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--stochastic", "--trust")
     assert (other["games"], other["against"]) == (4, str(saved[0]))
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
+
+
+def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path]) -> None:
+    found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
+    assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
+    wrong = run("evaluate", saved[1], "--against", "minimax(deph=5)")
+    assert wrong.exit_code == 2
+    assert "has no setting 'deph'; did you mean 'depth'?" in wrong.output
+    wrong = run("evaluate", saved[1], "--against", "minmax")
+    assert wrong.exit_code == 2
+    assert "minmax is neither a run nor an opponent; did you mean 'minimax'?" in wrong.output
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
@@ -107,3 +119,18 @@ def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
     assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.404", "to", "0.596)"]
     assert lines[6:8] == ["as the first side", "  wins        50  1.000  (95 % interval 0.929 to 1.000)"]
     assert lines[10] == "as the second side"
+
+
+def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_path: Path) -> None:
+    settings = {"evaluation_simulations": 3, "model": {"hiddens": [4]}, "compile": False}
+    with Training(GAME, AlphaZero(AlphaZero.Config.parse(settings)), seed=0) as training:
+        training.save(tmp_path / "searching")
+    found = [
+        document("evaluate", tmp_path / "searching", "--against", "minimax", "--episodes", 20, *words)["sides"]
+        for words in ((), ("--simulations", 3), ("--simulations", 80))
+    ]
+    assert found[0] == found[1]
+    assert found[2]["first"]["losses"]["number"] < found[0]["first"]["losses"]["number"]
+    refused = run("evaluate", saved[1], "--simulations", 3)
+    assert refused.exit_code == 2
+    assert "the policy both does not search" in refused.output

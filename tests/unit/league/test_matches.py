@@ -22,14 +22,14 @@ def poles(number: int) -> WorldConfig:
 
 
 def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
-    return ScriptedPlayer(f"rlrun.worlds.scripted:{name}", np.dtype(np.int64), (), seed)
+    return ScriptedPlayer(name, np.dtype(np.int64), (), seed)
 
 
 def test_perfect_players_draw_and_one_never_loses_against_chance() -> None:
     matches = Matches(GAME, ONE_POLICY, {})
-    perfect = scripted("perfect_tic_tac_toe")
+    perfect = scripted("minimax")
     assert matches.play(perfect, perfect, 4, seed=0) == {"first": Outcomes(0, 2, 0), "second": Outcomes(0, 2, 0)}
-    outcomes = total(matches.play(perfect, scripted("RandomLegal"), 30, seed=0).values())
+    outcomes = total(matches.play(perfect, scripted("random"), 30, seed=0).values())
     assert (outcomes.games, outcomes.losses) == (30, 0)
     assert outcomes.win_rate > 0.8
 

@@ -27,7 +27,40 @@ def test_a_name_that_means_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="RandomLegal"):
         ScriptedOpponent("rlrun.worlds.scripted:RandomLega")
     with pytest.raises(UsageError, match="cannot be called"):
-        ScriptedOpponent("rlrun.worlds.scripted:_FULL")
+        ScriptedOpponent("rlrun.worlds.board_games:OBSERVATION")
+    with pytest.raises(UsageError, match=r"'minmax' is unknown; did you mean 'minimax'\?: there are mcts, minimax"):
+        ScriptedOpponent("minmax")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("minimax(deep=3)", "has no setting 'deep'.*there are depth"),
+        ("minimax(3)", r"settings are written as in minimax\(depth=5\)"),
+        ("minimax(depth=print)", "settings are written as in"),
+        ("minimax(depth=3", r"'minimax\(depth=3' is unknown; did you mean 'minimax'"),
+        ("minimax(depth=-1)", "depth must not be negative"),
+        ("mcts(simulations='many')", "not supported between"),
+        ("random(seed=1)", "has no setting 'seed'.*it has none"),
+    ],
+)
+def test_settings_that_an_opponent_does_not_know_or_want_are_refused(path: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ScriptedOpponent(path)
+
+
+def test_settings_are_those_of_the_class() -> None:
+    board = np.zeros((1, 6, 7, 2), np.float32)
+    board[0, 5, 2:4, 1] = 1.0  # the other player has two in a row with open ends
+    shown = {"observation": board, "action_mask": np.ones((1, 7), np.int8)}
+    noise = np.array([0.3], np.float32)
+    assert ScriptedOpponent("minimax( depth = 4 )").decide(shown, noise, [0])[0] in (1, 4)
+    assert ScriptedOpponent("rlrun.worlds.board_players:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
+
+
+def test_an_opponent_that_does_not_know_a_game_says_which_it_knows() -> None:
+    with pytest.raises(UsageError, match="opponent minimax: this player knows tic-tac-toe, connect four and Hex"):
+        ScriptedOpponent("minimax").decide(np.zeros((1, 3)), np.zeros(1, np.float32), [0])
 
 
 def no_action(observation: np.ndarray) -> None:

@@ -42,6 +42,7 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "views": lambda x, y: x.t()[1:3].reshape(-1, 1).expand(-1, 2) + y.view(4, 6)[2:, ::3].sum(),
     "types": lambda x, y: (x > 0).float() + y.double().float(),
     "signs": lambda x, y: x.detach().sgn() + (-y).abs(),
+    "masks": lambda x, y: x.masked_fill(y > 0.3, -1e9) + y.masked_fill(y[0] > 0, 2.0),
     "conditions": lambda x, y: ((x > 0) | ~(y > 0)).float() + (x > 0).any().float(),
 }
 

@@ -97,9 +97,12 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
 
 
 def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
-    seats = {"opponent": {"plays_against": "main", "scripted": {"rlrun.worlds.scripted:perfect_tic_tac_toe": 0.2}}}
-    demands = spec_demands(experiment(seats=seats).first_trial().to_data())
-    assert "seats.opponent.scripted rlrun.worlds.scripted:perfect_tic_tac_toe is code that would be run" in demands
+    scripted = {"rlrun.worlds.scripted:GreedyForager": 0.2, "minimax": 0.2}
+    demands = spec_demands(
+        experiment(seats={"opponent": {"plays_against": "main", "scripted": scripted}}).first_trial().to_data()
+    )
+    assert "seats.opponent.scripted rlrun.worlds.scripted:GreedyForager is code that would be run" in demands
+    assert not [demand for demand in demands if "minimax" in demand]  # a name is code that comes with rlrun
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ RUNS = {
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 RUNS_IN_A_WORLD = {
+    "alphazero": {**REPLAY, "simulations": 4, "gate": {"every": 20, "games": 2}},
     "maddpg": REPLAY,
     "mappo": {**ON_POLICY, "minibatch_size": 32},
     "qmix": REPLAY,
@@ -78,10 +79,15 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     assert missing == []
 
 
+WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.worlds.matrix_games:TwoStepGame") | {
+    "alphazero": "rlrun.worlds.board_games:TicTacToe"
+}
+
+
 @pytest.mark.parametrize("name", RUNS_IN_A_WORLD)
 def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     cls = algorithm_class(name)
-    world = WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame")
+    world = WorldConfig(world=WORLDS[name])
     with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
         declared = training.metrics()
         result = [training.step() for _ in range(2)][-1]

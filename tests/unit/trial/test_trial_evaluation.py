@@ -14,7 +14,7 @@ from rlrun.training.demands import spec_demands
 from rlrun.trial.trial_evaluation import evaluated
 from rlrun.trial.trial_training import training_of
 
-PERFECT = "rlrun.worlds.scripted:perfect_tic_tac_toe"
+PERFECT = "rlrun.worlds.board_players:Minimax"
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 ALONE: dict[str, Any] = {
     "env": {"world": "rlrun.worlds.board_games:TicTacToe"},

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.worlds.board_games import ConnectFour, LineGame, TicTacToe
+from rlrun.worlds.board_games import BoardGame, ConnectFour, Hex, TicTacToe
 
 GAMES = [(TicTacToe, 3), (ConnectFour, 4)]
 
@@ -26,7 +26,7 @@ def has_line(pieces: Any, length: int) -> bool:
 
 @pytest.mark.parametrize(("make", "length"), GAMES)
 def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_returns_sum_to_0(
-    make: type[LineGame], length: int
+    make: type[BoardGame], length: int
 ) -> None:
     world, generator = make(), np.random.default_rng(0)
     first, second = world.possible_agents
@@ -60,8 +60,71 @@ def test_a_thousand_random_games_end_exactly_at_a_win_or_a_full_board_and_their_
     assert results[0.0] > 0
 
 
-@pytest.mark.parametrize(("make", "length"), GAMES)
-def test_observations_belong_to_their_space(make: type[LineGame], length: int) -> None:
+def is_connected(board: Any, player: int) -> bool:
+    """Looks for a way by joining sets of neighbouring cells: from row 0 to the last for 1, from column 0 for 2."""
+    size = len(board)
+    leader = {(row, column): (row, column) for row, column in np.argwhere(board == player).tolist()}
+
+    def find(cell: tuple[int, int]) -> tuple[int, int]:
+        while leader[cell] != cell:
+            cell = leader[cell]
+        return cell
+
+    for row, column in leader:
+        for neighbour in ((row, column + 1), (row + 1, column), (row + 1, column - 1)):
+            if neighbour in leader:
+                leader[find(neighbour)] = find((row, column))
+    along = 0 if player == 1 else 1
+    first = {find(cell) for cell in leader if cell[along] == 0}
+    return any(find(cell) in first for cell in leader if cell[along] == size - 1)
+
+
+@pytest.mark.parametrize("size", [4, 5, 7])
+def test_random_games_of_hex_end_exactly_at_a_connection(size: int) -> None:
+    world, generator, wins = Hex(size), np.random.default_rng(0), [0, 0]
+    for _ in range(100):
+        shown, board = world.reset(0), np.zeros((size, size), np.int8)
+        for turn in range(size * size):
+            mover, player = world.possible_agents[turn % 2], turn % 2 + 1
+            ((agent, seen),) = shown.items()
+            assert agent == mover
+            mine = board if player == 1 else board.T  # each sees its own sides at the top and the bottom
+            assert (seen["observation"] == np.stack([mine == player, mine == 3 - player], -1)).all()
+            assert (seen["action_mask"] == (mine == 0).ravel()).all()
+            action = int(generator.choice(np.flatnonzero(seen["action_mask"])))
+            mine[divmod(action, size)] = player
+            step = world.step({mover: action})
+            assert (world.board() == board).all()
+            assert step.ended == is_connected(board, player)
+            if step.ended:
+                assert step.rewards == {mover: 1.0, world.possible_agents[1 - turn % 2]: -1.0}
+                wins[turn % 2] += 1
+                break
+            shown = step.observations
+    assert sum(wins) == 100  # no draws
+    assert min(wins) > 20
+
+
+def test_a_board_of_hex_that_looks_like_tic_tac_toe_is_refused() -> None:
+    with pytest.raises(ValueError, match="4 to 26 rows, not 3"):
+        Hex(3)
+
+
+def test_a_picture_of_hex_shifts_its_rows_and_shows_the_players_sides() -> None:
+    world = Hex(4)
+    world.reset(0)
+    world.step({"x": 4})
+    picture = world.render()
+    assert picture.shape == (6 * 24, 6 * 24 + 5 * 12, 3)
+    blue, orange, empty = [40, 90, 200], [220, 120, 30], [235, 235, 235]
+    assert picture[12, 36].tolist() == picture[5 * 24 + 12, 5 * 12 + 36].tolist() == blue  # the top and the bottom
+    assert picture[36, 24].tolist() == orange  # the left
+    assert picture[2 * 24 + 12, 2 * 12 + 36].tolist() == blue  # the piece: second row, first cell
+    assert picture[36, 12 + 36].tolist() == picture[-1, 0].tolist() == empty
+
+
+@pytest.mark.parametrize("make", [TicTacToe, ConnectFour, Hex])
+def test_observations_belong_to_their_space(make: type[BoardGame]) -> None:
     world = make()
     shown = world.reset(0)
     for agent, seen in shown.items():

@@ -1,0 +1,210 @@
+"""``rlrun play CHECKPOINT|RUN``: a board game against a saved policy, in the terminal."""
+
+from __future__ import annotations
+
+import re
+import string
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.terminal import echo, plain
+from rlrun.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.training.training import Training
+    from rlrun.worlds.board_games import BoardGame
+
+QUIT = "q"
+_CELL = re.compile(r"([a-z])(\d{1,2})")
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.option("--as", "player", help="Whom you play, such as x or o; by default who begins.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--stochastic", is_flag=True, help="The policy draws its moves instead of taking the likeliest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what it draws.")
+@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
+@runs_dir_option
+@trust_option
+def play(
+    target: str,
+    player: str | None,
+    best: bool,
+    stochastic: bool,
+    seed: int,
+    simulations: int | None,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Play a board game against a saved policy.
+
+    Moves are read line by line: a column where pieces fall, else a cell such as b2;
+    q quits. CHECKPOINT is a directory; a RUN or one of its trials means its newest
+    whole checkpoint. Policies that search, such as those of alphazero, do so as
+    their settings say, or as --simulations does.
+    """
+    from rlrun.cli.targets import checkpoint_named, restored
+    from rlrun.functional.seeding import generator
+    from rlrun.league.matches import SIDES
+
+    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    with restored(checkpoint, runs_dir, trust=trust) as training:
+        world = _board_game(training)
+        person = _side_of(player, world)
+        if simulations is not None:
+            training.search(simulations)
+        policy = training.player(SIDES[1 - person])
+        echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; {QUIT} quits.")
+        _play(world, person, policy, generator(seed, "play") if stochastic else None)
+
+
+def board_text(world: BoardGame) -> str:
+    """Returns the board as text: a line for each row, the players' initials, and how cells or columns are called."""
+    rules, marks = world.rules, [".", *(agent[0] for agent in world.possible_agents)]
+    if _moves_by_column(world):
+        names = [str(column + 1) for column in range(rules.columns)]
+        return "\n".join([" ".join(names), *(" ".join(marks[cell] for cell in row) for row in world.board())])
+    names = list(string.ascii_lowercase[: rules.columns])
+    lines = ["   " + " ".join(names)]
+    for number, row in enumerate(world.board(), 1):
+        indent = " " * (number - 1) if rules.is_slanted else ""
+        lines.append(f"{indent}{number:>2} {' '.join(marks[cell] for cell in row)}")
+    return "\n".join(lines)
+
+
+def _board_game(training: Training) -> BoardGame:
+    """Returns the world that a policy was trained in.
+
+    Raises:
+        UsageError: It is no board game.
+    """
+    from rlrun.worlds.board_games import BoardGame
+    from rlrun.worlds.make import make_world, steps_all_at_once
+    from rlrun.worlds.world_config import WorldConfig
+
+    env = training.env
+    if isinstance(env, WorldConfig) and not steps_all_at_once(env):
+        world = make_world(env.in_evaluation())
+        if isinstance(world, BoardGame):
+            return world
+    raise UsageError(
+        f"env {env.id} cannot be played in a terminal: that takes a board game of rlrun.worlds.board_games, "
+        "without wrappers"
+    )
+
+
+def _side_of(player: str | None, world: BoardGame) -> int:
+    """Returns the number of the player that somebody wants to be.
+
+    Raises:
+        UsageError: There is no such player.
+    """
+    players = world.possible_agents
+    if player is None:
+        return 0
+    if player not in players:
+        raise UsageError(f"--as {player}: the players are {' and '.join(players)}{did_you_mean(player, players)}")
+    return list(players).index(player)
+
+
+def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.random.Generator | None) -> None:
+    """Plays a game to its end, or until the person quits."""
+    shown = world.reset(0)
+    echo(f"\n{board_text(world)}")
+    begins = True
+    while True:
+        mover, agent = world.mover, world.possible_agents[world.mover]
+        if mover == person:
+            asked = _asked(world)
+            if asked is None:
+                echo("The game is not finished.")
+                return
+            action = asked
+        else:
+            action = _action(policy, shown[agent], draws, begins=begins)
+            begins = False
+            echo(f"{agent} plays {_name(world, action)}.")
+        step = world.step({agent: action})
+        echo(f"\n{board_text(world)}")
+        if step.ended:
+            won = step.rewards[world.possible_agents[person]]
+            echo("You win." if won > 0 else "You lose." if won < 0 else "A draw.")
+            return
+        shown = step.observations
+
+
+def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator | None, *, begins: bool) -> int:
+    """Returns the policy's action for what it is shown."""
+    import numpy as np
+
+    from rlrun.data.tree import map_tree
+
+    policy.begin_episodes(np.array([begins]))
+    actions = policy.actions(map_tree(lambda leaf: np.asarray(leaf)[None], observation), draws)
+    policy.take_rewards(np.zeros(1))
+    return int(actions[0])
+
+
+def _asked(world: BoardGame) -> int | None:
+    """Returns the person's action, asked for until it is legal; None if nothing more is to come."""
+    while True:
+        click.echo(plain(f"{world.possible_agents[world.mover]} to move: "), nl=False)
+        line = sys.stdin.readline()
+        if not line or line.strip().lower() == QUIT:
+            echo()
+            return None
+        try:
+            return _action_named(world, line.strip().lower())
+        except UsageError as error:
+            echo(str(error))
+
+
+def _action_named(world: BoardGame, text: str) -> int:
+    """Returns the action that a person means.
+
+    Raises:
+        UsageError: It means none, or an illegal one.
+    """
+    row, column = _row_and_column(world, text)
+    if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):
+        raise UsageError(f"'{text}' is no move here. {_how_to_move(world)}; {QUIT} quits.")
+    action = world.rules.action_at(row, column, world.mover)
+    if world.cell_of(action) is None:
+        raise UsageError(f"Column {text} is full." if _moves_by_column(world) else f"{text} is taken.")
+    return action
+
+
+def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
+    """Returns the cell that a text means, whether it is on the board or not; in a column the first."""
+    if _moves_by_column(world):
+        return 0, int(text) - 1 if text.isdecimal() else -1
+    cell = _CELL.fullmatch(text)
+    return (int(cell[2]) - 1, string.ascii_lowercase.index(cell[1])) if cell else (-1, -1)
+
+
+def _name(world: BoardGame, action: int) -> str:
+    """Returns what a legal action is called."""
+    cell = world.cell_of(action)
+    assert cell is not None  # policies act by the action mask
+    row, column = cell
+    return str(column + 1) if _moves_by_column(world) else f"{string.ascii_lowercase[column]}{row + 1}"
+
+
+def _how_to_move(world: BoardGame) -> str:
+    """Returns how moves are written."""
+    rules = world.rules
+    if _moves_by_column(world):
+        return f"A move is a column from 1 to {rules.columns}"
+    return f"A move is a cell from a1 to {string.ascii_lowercase[rules.columns - 1]}{rules.rows}"
+
+
+def _moves_by_column(world: BoardGame) -> bool:
+    return world.rules.num_actions == world.rules.columns

@@ -1,0 +1,70 @@
+"""A CartPole that pays at the end and can be searched in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+_SCALES = np.array([2.4, 3.0, 0.2095, 3.0])
+"""What the position, the velocity, the angle and its velocity are divided by (m, m/s, rad, rad/s)."""
+
+State = tuple[tuple[float, ...], int]
+
+
+class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+    """CartPole-v0 that pays the number of steps when the episode ends, and 0 before.
+
+    Observation: [4]: the cart's position and velocity, the pole's angle and angular velocity, each divided by about its
+    largest value. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
+    the track, and after `steps` steps.
+
+    `get_state`, `set_state` and `state_of` make it an env that `rlrun.worlds.searched_env` can search in. An
+    observation does not show how many steps are over: the state that is made of one begins to count anew.
+
+    Args:
+        steps: Steps after which an episode is truncated.
+    """
+
+    def __init__(self, steps: int = 200, render_mode: str | None = None) -> None:
+        super().__init__(render_mode=render_mode)
+        self.observation_space = Box(-np.inf, np.inf, (4,), np.float32)
+        self._limit = steps
+        self._elapsed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begins an episode."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        return self._shown(), {}
+
+    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Pushes the cart."""
+        _, _, terminated, _, _ = super().step(action)
+        self._elapsed += 1
+        truncated = self._elapsed >= self._limit
+        reward = float(self._elapsed) if terminated or truncated else 0.0
+        return self._shown(), reward, terminated, truncated, {}
+
+    def get_state(self) -> State:
+        """Returns the state: the four numbers, and the steps that are over."""
+        return tuple(map(float, self.state)), self._elapsed
+
+    def set_state(self, state: State) -> None:
+        """Returns to a state, in which the episode has not ended."""
+        numbers, self._elapsed = state
+        self.state = np.array(numbers)
+        self.steps_beyond_terminated = None
+
+    def state_of(self, observation: NDArray[np.float32]) -> State:
+        """Returns the state that shows an observation, as the first one of an episode."""
+        return tuple((observation.astype(np.float64) * _SCALES).tolist()), 0
+
+    def _shown(self) -> NDArray[np.float32]:
+        shown: NDArray[np.float32] = (np.asarray(self.state) / _SCALES).astype(np.float32)
+        return shown

@@ -1,0 +1,1 @@
+"""Search: games as arrays, and trees of them that grow side by side (NumPy alone)."""

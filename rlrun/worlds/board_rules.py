@@ -1,0 +1,238 @@
+"""Rules of board games of two players, on whole numbers whose bits are the cells of the board.
+
+Cell (row, column) is bit row * (columns + 1) + column. The bit behind each row is never set, so that nothing that is
+shifted along a row reaches the next one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BoardRules(ABC):
+    """A game in which two players put pieces on a board in turn, and no piece is ever moved or taken away.
+
+    Players are 0 and 1; 0 begins. Whoever fulfils the goal with its own pieces wins; a full board is a draw then.
+
+    Args:
+        actions: By player the action that puts a piece on each cell, [rows, columns].
+
+    Attributes:
+        rows: Rows of the board.
+        columns: Columns of the board.
+        num_actions: Actions of a player, A.
+        full: All cells.
+        is_slanted: Whether each row lies half a cell further right than the one above it.
+    """
+
+    is_slanted: ClassVar[bool] = False
+
+    def __init__(self, actions: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+        rows, columns = actions[0].shape
+        self.rows, self.columns = int(rows), int(columns)
+        self.num_actions = int(actions[0].max()) + 1
+        self._stride = self.columns + 1
+        cells = [(row, column) for row in range(rows) for column in range(columns)]
+        cells.sort(key=lambda cell: abs(2 * cell[0] - rows + 1) + abs(2 * cell[1] - columns + 1))
+        self._pieces = {1 << row * self._stride + column: (row, column) for row, column in cells}
+        self.full = sum(self._pieces)
+        self._actions = [{piece: int(own[cell]) for piece, cell in self._pieces.items()} for own in actions]
+        self._cells = [
+            [sum(piece for piece, by in own.items() if by == action) for action in range(self.num_actions)]
+            for own in self._actions
+        ]
+
+    @abstractmethod
+    def wins(self, pieces: int, player: int) -> bool:
+        """Whether a player with these pieces has won."""
+
+    @abstractmethod
+    def playable(self, taken: int) -> int:
+        """Returns the cells that a piece may be put on while the game goes on."""
+
+    @abstractmethod
+    def advantage(self, own: int, other: int, player: int) -> int:
+        """Returns an estimate of how much better a player stands than the other one, from -999 to 999.
+
+        Args:
+            own: The pieces of the player.
+            other: Those of the other one.
+            player: Who the player is.
+        """
+
+    def pieces(self, taken: int) -> list[int]:
+        """Returns each piece that may be put on the board, one bit each; those near the centre come first.
+
+        Where the best moves come first, alpha-beta search looks at the fewest.
+        """
+        playable = self.playable(taken)
+        return [piece for piece in self._pieces if piece & playable]
+
+    def action_of_piece(self, piece: int, player: int) -> int:
+        """Returns the action by which a player puts a piece."""
+        return self._actions[player][piece]
+
+    def piece_of(self, action: int, player: int, taken: int) -> int:
+        """Returns the piece that a player's action puts, 0 if it is illegal."""
+        return self.playable(taken) & self._cells[player][action]
+
+    def action_at(self, row: int, column: int, player: int) -> int:
+        """Returns the action by which a player puts a piece on a cell."""
+        return self._actions[player][1 << row * self._stride + column]
+
+    def cell_of(self, piece: int) -> tuple[int, int]:
+        """Returns the row and the column of a piece."""
+        return self._pieces[piece]
+
+    def legal(self, player: int, taken: int) -> NDArray[np.int8]:
+        """Returns 1 for the actions that a player may take while the game goes on, else 0, [A]."""
+        playable = self.playable(taken)
+        return np.array([playable & cells != 0 for cells in self._cells[player]], np.int8)
+
+    def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Returns planes [2, rows, columns] of the board as a player sees them; by default as they are.
+
+        What both see is one game: it can be gone on with as if whoever sees it were player 0.
+        """
+        return planes
+
+    def planes(self, own: int, other: int, player: int) -> NDArray[np.float32]:
+        """Returns what a player is shown: its own and the other one's pieces, [rows, columns, 2]."""
+        size = self.rows * self._stride
+        data = np.frombuffer((own | other << size).to_bytes(-(-size // 4), "little"), np.uint8)
+        flags = np.unpackbits(data, count=2 * size, bitorder="little").view(np.bool_)
+        planes = flags.reshape(2, self.rows, self._stride)[:, :, :-1]
+        return self.seen_by(player, planes).transpose(1, 2, 0).astype(np.float32, order="C")
+
+    def bits(self, plane: NDArray[np.bool_]) -> int:
+        """Returns the cells of a plane [rows, columns] as a number."""
+        padded = np.pad(plane, ((0, 0), (0, 1)))
+        return int.from_bytes(np.packbits(padded, bitorder="little").tobytes(), "little")
+
+
+class LineRules(BoardRules):
+    """Rules of a game that enough pieces in a row win, in any of four directions.
+
+    Args:
+        rows: Rows of the board.
+        columns: Columns of the board.
+        length: Pieces in a row that win.
+        falls: Whether a piece falls to the lowest empty cell of its column, which is the action then; else the action
+            is the cell, row by row.
+    """
+
+    def __init__(self, rows: int, columns: int, length: int, *, falls: bool) -> None:
+        cells = np.arange(rows * columns).reshape(rows, columns)
+        actions = cells % columns if falls else cells
+        super().__init__((actions, actions))
+        self._falls = falls
+        self._shifts = (1, self._stride - 1, self._stride, self._stride + 1)
+        self._steps = range(1, length)
+        self._lowest = (1 << columns) - 1 << (rows - 1) * self._stride
+        lines = (sum(1 << i * shift for i in range(length)) << bit for shift in self._shifts for bit in self._bits())
+        self._lines = [line for line in lines if line & self.full == line]
+
+    def _bits(self) -> range:
+        return range(self.rows * self._stride)
+
+    def wins(self, pieces: int, player: int) -> bool:
+        """Whether enough pieces are in a row."""
+        for shift in self._shifts:
+            line = pieces
+            for step in self._steps:
+                line &= pieces >> step * shift
+            if line:
+                return True
+        return False
+
+    def playable(self, taken: int) -> int:
+        """Returns the empty cells; where pieces fall, those at the bottom and above other pieces."""
+        empty = self.full & ~taken
+        return empty & (taken >> self._stride | self._lowest) if self._falls else empty
+
+    def advantage(self, own: int, other: int, player: int) -> int:
+        """Returns squares of the pieces in each line that the other player has none in, less those of the other one."""
+        found = 0
+        for line in self._lines:
+            mine, theirs = line & own, line & other
+            if not theirs:
+                found += mine.bit_count() ** 2
+            elif not mine:
+                found -= theirs.bit_count() ** 2
+        return found
+
+
+class HexRules(BoardRules):
+    """Rules of Hex: player 0 connects the top of the board with its bottom, player 1 its left with its right.
+
+    A cell has six neighbours: those beside it in its row and its column, the one above to the right, and the one below
+    to the left. A full board holds exactly one connection, so there are no draws.
+
+    Both players see the board with their own sides at the top and the bottom: player 1 sees it transposed, and its
+    actions are the cells of what it sees.
+
+    Args:
+        size: Rows and columns of the board.
+    """
+
+    is_slanted = True
+
+    def __init__(self, size: int) -> None:
+        cells = np.arange(size * size).reshape(size, size)
+        super().__init__((cells, cells.T))
+        top, left = (1 << size) - 1, sum(1 << row * self._stride for row in range(size))
+        self._sides = ((top, top << (size - 1) * self._stride), (left, left << size - 1))
+
+    def wins(self, pieces: int, player: int) -> bool:
+        """Whether pieces connect both sides of a player."""
+        begin, end = self._sides[player]
+        return bool(self._connected(pieces & begin, pieces) & end)
+
+    def playable(self, taken: int) -> int:
+        """Returns the empty cells."""
+        return self.full & ~taken
+
+    def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Returns the board transposed for player 1."""
+        return planes.transpose(0, 2, 1) if player else planes
+
+    def advantage(self, own: int, other: int, player: int) -> int:
+        """Returns how many more pieces the other player lacks for its shortest connection."""
+        return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
+
+    def _lacks(self, own: int, other: int, player: int) -> int:
+        """Returns the fewest pieces with which a player is connected; more than there are cells if it cannot be."""
+        begin, end = self._sides[player]
+        free = self.full & ~(own | other)
+        reached = self._connected(own & begin, own)
+        edge = begin & free
+        for number in range(self.full.bit_count()):
+            if reached & end:
+                return number
+            grown = reached | edge | self._neighbours(reached) & free
+            reached = self._connected(grown, own)
+            edge = 0
+        return self.full.bit_count() + 1
+
+    def _connected(self, reached: int, pieces: int) -> int:
+        """Returns the cells reached, and the pieces that are connected with them."""
+        while (grown := reached | self._neighbours(reached) & pieces) != reached:
+            reached = grown
+        return reached
+
+    def _neighbours(self, cells: int) -> int:
+        """Returns the neighbours of cells, some of which may lie beyond the board."""
+        stride = self._stride
+        along = cells << 1 | cells >> 1 | cells << stride | cells >> stride
+        return along | cells << stride - 1 | cells >> stride - 1
+
+
+TIC_TAC_TOE = LineRules(3, 3, 3, falls=False)
+"""Rules of tic-tac-toe."""
+
+CONNECT_FOUR = LineRules(6, 7, 4, falls=True)
+"""Rules of connect four."""

@@ -1,0 +1,58 @@
+"""Self-play on remote workers: a worker that dies is made anew, and the numbers are those of a run without the loss."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_workers import actor_pids
+
+from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+WORLD = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+SETTINGS = {
+    "num_workers": 2,
+    "num_envs_per_worker": 4,
+    "rollout_fragment_length": 5,
+    "simulations": 6,
+    "learning_starts": 20,
+    "minibatch_size": 16,
+    "min_env_steps_per_iteration": 60,
+    "model": {"hiddens": [8]},
+    "gate": {"every": 50, "games": 4, "share": 0.4},
+    "compile": False,
+}
+
+
+def training() -> Training:
+    return Training(WORLD, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=3)
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_path: Path) -> None:
+    with training() as first:
+        for _ in range(2):
+            first.step()
+        first.save(tmp_path / "checkpoint")
+        expected = [numbers(first.step()) for _ in range(3)]
+    others = set(actor_pids())
+    with training() as again:
+        again.load(read_checkpoint(tmp_path / "checkpoint"))
+        found = [numbers(again.step())]
+        os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
+        found += [numbers(again.step()) for _ in range(2)]
+        assert again.workers.lost_nothing
+    assert [row.pop("worker_restarts") for row in found] == [0, 1, 1]
+    assert [row.pop("worker_restarts") for row in expected] == [0, 0, 0]
+    assert found == expected

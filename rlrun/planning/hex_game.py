@@ -19,9 +19,9 @@ class HexArrays:
     """Two players connect opposite sides of a board of k x k hexagons; whoever moves sees its own at top and bottom.
 
     A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
-    -1, then whether the other player has won. A cell is 0 where it is empty, else the number of the group of connected
-    pieces that it belongs to: positive of the mover's pieces, negative of the other's. Groups that touch a side have
-    the side's number. So a piece wins that touches groups of both sides, and nobody looks for a way across.
+    -1, then 1 if the other player has won, else 0. A cell is 0 where it is empty, else the number of the group of
+    connected pieces that it belongs to: positive of the mover's pieces, negative of the other's. Groups that touch a
+    side have the side's number. So a piece wins that touches groups of both sides, and nobody looks for a way across.
 
     A cell's neighbours are those beside it in its row and its column, the one above to the right and the one below to
     the left.
@@ -75,8 +75,8 @@ class HexArrays:
 
     def results(self, states: States) -> tuple[Flags, Floats]:
         """Returns which movers have lost; there are no draws."""
-        lost: Flags = states[:, self._lost] != 0
-        return lost, -lost.astype(np.float32)
+        lost = states[:, self._lost].astype(np.float32)
+        return lost != 0, -lost
 
     def movers(self, states: States) -> Floats:
         """Returns 1 where the first player is the mover, -1 where the second is."""
@@ -91,12 +91,15 @@ class HexArrays:
     def positions(self, observations: dict[str, NDArray[Any]]) -> States:
         """Returns positions from what their movers see: the first player is the mover where there are as many pieces.
 
-        Nobody has won in them.
+        Whoever is shown its own connection has won.
         """
         pieces = observations[OBSERVATION].reshape(-1, self.num_actions, 2) > 0
         states = self.first(len(pieces))
         own, other = self._groups(pieces[..., 0]), self._groups(pieces[:, self._transposed, 1])
         states[:, : self.num_actions] = own - other[:, self._transposed]
+        bottom = slice(-self.size, None)
+        states[:, self._lost] += (other[:, bottom] == _TOP).any(1)
+        states[:, self._lost] -= (own[:, bottom] == _TOP).any(1)
         states[:, self._mover] = np.where(pieces[..., 0].sum(1) == pieces[..., 1].sum(1), 1, -1)
         return states
 

@@ -59,7 +59,17 @@ def test_positions_follow_from_what_is_seen(game: ArrayGame) -> None:
             assert (own == other).all()
         assert (game.observe(states)[OBSERVATION] == game.observe(again)[OBSERVATION]).all()
         assert (game.movers(states) == game.movers(again)).all()
+        for own, other in zip(game.results(states), game.results(game.positions(game.observe(states))), strict=True):
+            assert (own == other).all()
         states = states[~game.results(states)[0]]
+
+
+def test_who_is_shown_its_own_connection_in_hex_has_won() -> None:
+    board = np.zeros((1, 3, 3, 2), np.float32)
+    board[0, :, 1, 0] = 1
+    board[0, :2, 0, 1] = 1
+    ended, outcomes = HexArrays(3).results(HexArrays(3).positions({OBSERVATION: board}))
+    assert (ended[0], outcomes[0]) == (True, 1.0)
 
 
 @pytest.mark.parametrize("game", ALL_GAMES, ids=NAMES)

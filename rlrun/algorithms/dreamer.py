@@ -21,8 +21,7 @@ from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.lambda_returns import lambda_returns
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.return_distributions import cross_entropy
-from rlrun.functional.symlog import mean_of_bins, two_hot
+from rlrun.functional.symlog import mean_of_bins, two_hot_cross_entropy
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.metric import Metric
@@ -132,10 +131,10 @@ class Dreamer(Algorithm[DreamerConfig]):
         ENTROPY.below("actor/"),
         Metric("actor/imagined_return", "", "Mean lambda-return of imagined states"),
         Metric("actor/imagined_reward", "", "Mean reward of imagined steps"),
+        Metric("actor/value_mean", "", "Mean value of imagined states"),
         Metric("actor/return_range", "", "Moving range of imagined returns, from the 5th to the 95th percentile"),
         GRAD_NORM.below("actor/"),
         Metric("critic/loss", "nats", "Cross-entropy of imagined returns' and of the slow critic's distributions"),
-        Metric("critic/value_mean", "", "Mean value of the imagined states"),
         GRAD_NORM.below("critic/"),
     )
 
@@ -200,7 +199,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         features = states.features
         reconstruction = masked_mean(outputs.reconstruction_errors(features, batch["obs"]), rows.counts)
         bins = outputs.reward_logits(features)
-        reward_loss = masked_mean(cross_entropy(bins, two_hot(rows.rewards, outputs.bins)), rows.is_behind)
+        reward_loss = masked_mean(two_hot_cross_entropy(bins, rows.rewards, outputs.bins), rows.is_behind)
         going_on = outputs.continue_logits(features)
         # softplus(x) - x y is the cross-entropy of a logit x and a probability y.
         surprise = going_on.clamp(min=0) - going_on * rows.continues + (-going_on.abs()).exp().log1p()
@@ -233,7 +232,7 @@ class Dreamer(Algorithm[DreamerConfig]):
             batch["imagined_noise"].flatten(0, 1),
             batch["action_noise"].flatten(0, 1),
         )
-        values = outputs.values(imagined.features)
+        values = outputs.values(imagined.features).detach()
         discounts = config.gamma * imagined.continues
         returns = lambda_returns(imagined.rewards, discounts, values, config.lambda_)
         # How likely it is that a state is reached at all, and its discount; that of the first state is known.
@@ -254,6 +253,7 @@ class Dreamer(Algorithm[DreamerConfig]):
             "entropy": masked_mean(entropy.detach(), counted),
             "imagined_return": masked_mean(returns, counted),
             "imagined_reward": masked_mean(imagined.rewards, counted),
+            "value_mean": masked_mean(values[:, :horizon], counted),
             "return_range": moved[1] - moved[0],
         }
         carry = {"features": imagined.features[:, :horizon], "returns": returns, "weights": weights / number}
@@ -262,11 +262,11 @@ class Dreamer(Algorithm[DreamerConfig]):
     def critic_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Cross-entropy of imagined returns, and of what a slowly following critic says (arXiv:2301.04104, eq. 10)."""
         features, weights = batch["actor/features"], batch["actor/weights"]
-        logits = outputs.value_logits(features)
-        targets = two_hot(batch["actor/returns"], outputs.bins) + two_hot(outputs.slow_values(features), outputs.bins)
-        loss = (weights * cross_entropy(logits, targets)).sum()
-        values = mean_of_bins(logits.detach().softmax(-1), outputs.bins)
-        return Loss(loss, {"loss": loss, "value_mean": (weights * values).sum() / weights.sum().clamp(min=1e-8)})
+        logits, bins = outputs.value_logits(features), outputs.bins
+        of_returns = two_hot_cross_entropy(logits, batch["actor/returns"], bins)
+        of_slow_values = two_hot_cross_entropy(logits, outputs.slow_values(features), bins)
+        loss = (weights * (of_returns + of_slow_values)).sum()
+        return Loss(loss, {"loss": loss})
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""

@@ -46,7 +46,7 @@ def symexp_bins(number: int) -> NDArray[np.float32]:
     return np.concatenate([-positive[::-1], [0.0], positive]).astype(np.float32)
 
 
-def two_hot(x: Tensor, bins: Tensor) -> Tensor:
+def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
     """Returns numbers as the distributions over their two neighbouring bins that have them as means.
 
     Args:
@@ -54,17 +54,36 @@ def two_hot(x: Tensor, bins: Tensor) -> Tensor:
         bins: Ascending, [M].
 
     Returns:
-        Probabilities, [..., M].
+        The place of the lower bin, from 0 to M - 2, and the probability of the one above it, [...] each.
 
     Source:
         Hafner et al., arXiv:2301.04104, eq. 9.
     """
     import torch
 
-    # Which part of each gap between bins lies below the number: 1 up to its own gap, 0 behind it.
-    below = ((x.unsqueeze(-1) - bins[:-1]) / (bins[1:] - bins[:-1])).clamp(0.0, 1.0)
-    all_of_it = torch.ones_like(below[..., :1])
-    return torch.cat([all_of_it, below], -1) - torch.cat([below, torch.zeros_like(all_of_it)], -1)
+    x = x.detach().contiguous()
+    lower = (torch.searchsorted(bins, x, right=True) - 1).clamp(0, bins.shape[0] - 2)
+    below, above = bins[lower], bins[lower + 1]
+    return lower, ((x - below) / (above - below)).clamp(0.0, 1.0)
+
+
+def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
+    """Returns the cross-entropy of numbers' two-hot distributions and logits over bins.
+
+    Args:
+        logits: Of the bins, [..., M].
+        x: The numbers, [...].
+        bins: Ascending, [M].
+
+    Returns:
+        Nats, [...].
+    """
+    import torch
+
+    lower, share = two_hot(x, bins)
+    both = logits.gather(-1, torch.stack([lower, lower + 1], -1))
+    # The sum of what is left of log_softmax, without a second array as large as the logits.
+    return logits.logsumexp(-1) - (1 - share) * both[..., 0] - share * both[..., 1]
 
 
 def mean_of_bins(probabilities: Tensor, bins: Tensor) -> Tensor:

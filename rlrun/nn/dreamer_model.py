@@ -46,7 +46,7 @@ SIZES: dict[Size, Widths] = {
 @fixed("what came before is in its recurrent state", views={})
 @fixed("its layers are normalised and followed by silu", activation="tanh", orthogonal_init=True)
 @fixed("images are encoded as large as they are decoded", conv=None)
-@fixed("the critic sees the world model's states", shared_value=None)
+@fixed("the critic sees the world model's states", shared_value=False)
 @fixed("its standard deviations lie between 0.1 and 1", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
@@ -55,7 +55,7 @@ class DreamerModelConfig(ModelConfig):
     """The networks of DreamerV3: a world model, an actor and a critic."""
 
     size: Size = "xs"
-    """How large all networks are: nano, micro, mini, xxs, xs, s, m, l or xl. The settings below override parts of it."""
+    """How large all networks are: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
     hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the dense layers of each network; null for those of `size`."""
     recurrent_width: PositiveInt | None = None

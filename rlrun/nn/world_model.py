@@ -250,7 +250,7 @@ class WorldModel:
     def probabilities(self, logits: Tensor) -> Tensor:
         """Returns the distributions of latent variables, 1 % of them uniform, [..., K, C] for logits [..., K * C]."""
         spec = self.spec
-        softmax = logits.unflatten(-1, (spec.latents, spec.classes)).softmax(-1)
+        softmax: Tensor = logits.view(*logits.shape[:-1], spec.latents, spec.classes).softmax(-1)
         return softmax * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / spec.classes
 
     def prior(self, recurrent: Tensor) -> Tensor:
@@ -286,9 +286,11 @@ class WorldModel:
         """
         spec = self.spec
         keeps = 1 - starts.float().unsqueeze(-1)
-        of_latent, of_action = self.views[f"{WORLD}inputs.weight"].split([spec.latent_width, spec.action_width], 1)
+        inputs_weight = self.views[f"{WORLD}inputs.weight"]
+        of_latent, of_action = inputs_weight[:, : spec.latent_width], inputs_weight[:, spec.latent_width :]
         posterior = f"{WORLD}posterior.hidden.0"
-        of_recurrent, of_embedded = self.views[f"{posterior}.weight"].split([spec.recurrent, spec.embedding_width], 1)
+        posterior_weight = self.views[f"{posterior}.weight"]
+        of_recurrent, of_embedded = posterior_weight[:, : spec.recurrent], posterior_weight[:, spec.recurrent :]
         # What does not depend on the state is done for all steps at once.
         acted = F.linear(actions * keeps, of_action).unbind(1)
         seen = F.linear(embedded, of_embedded).unbind(1)

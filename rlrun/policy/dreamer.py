@@ -136,7 +136,7 @@ class DreamerNetworks:
         """
         model, spec = self.model, self.model.spec
         with torch.no_grad():
-            state = States(*features.split([spec.recurrent, spec.latent_width], -1))
+            state = States(features[:, : spec.recurrent], features[:, spec.recurrent :])
             passed, taken = [features], []
             for latent_draw, action_draw in zip(latent_noise.unbind(1), action_noise.unbind(1), strict=True):
                 action = self.actions.imagined(self.actor_outputs(passed[-1]), action_draw)

@@ -1,4 +1,4 @@
-"""A world model and its actor, acting one step at a time (NumPy, but for convolutions over images, which torch runs)."""
+"""A world model and its actor, acting one step at a time (NumPy; convolutions over images in torch)."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class WorldModelActor:
             distributions = powers / powers.sum(-1, keepdims=True) * np.float32(1 - UNIFORM_SHARE)
             distributions += np.float32(UNIFORM_SHARE / spec.classes)
             chosen = (distributions.cumsum(-1)[..., :-1] <= noise[:, : spec.latents, None]).sum(-1)
-        one_hot = chosen[..., None] == np.arange(spec.classes)
-        return one_hot.reshape(len(logits), spec.latent_width).astype(np.float32)
+        one_hot: Floats = (chosen[..., None] == np.arange(spec.classes)).astype(np.float32)
+        return one_hot.reshape(len(logits), spec.latent_width)
 
 
 def sigmoid(x: Floats) -> Floats:

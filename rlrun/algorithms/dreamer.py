@@ -205,9 +205,8 @@ class Dreamer(Algorithm[DreamerConfig]):
         surprise = going_on.clamp(min=0) - going_on * rows.continues + (-going_on.abs()).exp().log1p()
         continue_loss = masked_mean(surprise, rows.is_behind)
         prior = outputs.model.prior(states.recurrent)
-        dynamics = masked_mean(kl(posterior.detach(), prior).clamp(min=config.free_nats), rows.counts)
-        representation = masked_mean(kl(posterior, prior.detach()).clamp(min=config.free_nats), rows.counts)
-        balanced = config.dynamics_scale * dynamics + config.representation_scale * representation
+        scales = config.dynamics_scale, config.representation_scale
+        balanced = masked_mean(balanced_kl(posterior, prior, scales, config.free_nats), rows.counts)
         loss = reconstruction + reward_loss + continue_loss + balanced
         errors = (mean_of_bins(bins.detach().softmax(-1), outputs.bins) - rows.rewards).abs()
         statistics = {
@@ -294,6 +293,26 @@ class Dreamer(Algorithm[DreamerConfig]):
 def kl(first: Tensor, second: Tensor) -> Tensor:
     """Returns the KL divergence of categorical distributions [..., K, C], summed over all K, [...]."""
     return (first * (first.log() - second.log())).sum(-1).sum(-1)
+
+
+def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], free_nats: float) -> Tensor:
+    """Returns the divergence that moves a prior towards its posterior, and that posterior back, each with its weight.
+
+    Args:
+        posterior: Distributions given observations, [..., K, C].
+        prior: Distributions without them, [..., K, C].
+        scales: Weight of what moves the prior, and of what moves the posterior.
+        free_nats: A divergence below this moves nothing.
+
+    Returns:
+        Nats, [...].
+
+    Source:
+        Hafner et al., arXiv:2301.04104, eq. 3.
+    """
+    dynamics = kl(posterior.detach(), prior).clamp(min=free_nats)
+    representation = kl(posterior, prior.detach()).clamp(min=free_nats)
+    return scales[0] * dynamics + scales[1] * representation
 
 
 def shifted(discounts: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from rlrun.errors import SpecError
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.load import load_experiments, parse_experiments
 
-OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
+OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "dreamer", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3")
 GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
 REFUSED = [

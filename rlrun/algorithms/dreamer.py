@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
@@ -21,6 +22,7 @@ from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.lambda_returns import lambda_returns
 from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import generator
 from rlrun.functional.symlog import mean_of_bins, two_hot_cross_entropy
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
@@ -288,6 +290,22 @@ class Dreamer(Algorithm[DreamerConfig]):
             .followed_by(updates)
             .for_each(BroadcastWeights(trainee))
         )
+
+    def picture(self, trainee: Trainee) -> str | None:
+        """Draws the first sequence of the last minibatch: what is observed, decoded and imagined of it."""
+        from rlrun.policy.dreamer_pictures import observed_and_imagined, picture_of
+
+        learner = trainee.learner
+        if learner.last_batch is None:
+            return None
+        row = learner.last_batch.map(lambda leaf: leaf[:1])
+        noise = generator(trainee.seed, "picture").random((1, row["valid"].shape[1] + 1, self.latents), np.float32)
+        return picture_of(learner.evaluate(observed_and_imagined, SampleBatch(row, latent_noise=noise)))
+
+    @property
+    def latents(self) -> int:
+        """Categorical variables of a latent state."""
+        return self.config.model.widths.latents
 
 
 def kl(first: Tensor, second: Tensor) -> Tensor:

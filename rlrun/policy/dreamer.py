@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -258,14 +258,15 @@ class DreamerPolicy(Policy):
         """Returns the acting side, without weights."""
         start, size = self.acting_range
         slots = [slot for slot in self.parameters.slots if start <= slot.offset < start + size]
-        own = {slot.name: slot for name in (WORLD, ACTOR) for slot in slots if slot.name.startswith(name)}
-        shifted = {name: type(slot)(name, slot.offset - start, slot.shape) for name, slot in own.items()}
+        shifted = {slot.name: replace(slot, offset=slot.offset - start) for slot in slots}
+        network = WorldModelActor(self.spec, shifted, self.actions)
         return BehaviorPolicy(
-            WorldModelActor(self.spec, shifted, self.actions),
+            network,
             self.actions.space,
             DrawnActions(self.actions, self.spec.latents),
             self.leaves,
             normalize_observations=False,
+            state_after=network.state_after,
         )
 
 

@@ -91,6 +91,10 @@ class WorldModelActor:
         chosen = space.mode(outputs) if noise is None else space.sample(outputs, noise[:, spec.latents :])
         return {"outputs": outputs, "actions": chosen}, np.concatenate([features, self.actions.seen(chosen)], -1)
 
+    def state_after(self, state: Floats, actions: Actions) -> Floats:
+        """Returns what it remembers [B, state_size] where other actions [B, ...] were taken than those it chose."""
+        return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
+
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
         """Runs a dense layer whose outputs are normalised."""
         own = self._parameters

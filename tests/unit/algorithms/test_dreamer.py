@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rlrun.errors import SpecError
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.nn.world_model import States
 from rlrun.policy.dreamer import DreamerNetworks
+from rlrun.report.page import write_report
 
 LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SF", "HG"], "is_slippery": False}}
 TINY: dict[str, Any] = {
@@ -149,6 +151,21 @@ def test_imagined_steps_enter_no_count_of_real_ones() -> None:
     assert minibatches == int(0.05 * (result["env_steps"] - 40))
 
 
+def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: Path) -> None:
+    entry = {
+        "algorithm": "dreamer",
+        "env": LAKE,
+        "stop": {"iteration": 2},
+        "config": TINY,
+        "evaluation": {"every": 2, "episodes": 1},
+    }
+    (trial,) = rlrun.run({"lake": entry}, runs_dir=tmp_path)
+    (picture,) = trial.directory.glob("picture_*.svg")
+    write_report([tmp_path / "lake"], tmp_path / "page.html")
+    held = base64.b64encode(picture.read_bytes()).decode()
+    assert f"data:image/svg+xml;base64,{held}" in (tmp_path / "page.html").read_text()
+
+
 @pytest.mark.parametrize("env", ["Pendulum-v1", LAKE])
 def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, tmp_path: Path) -> None:
     with rlrun.Dreamer(env, TINY, seed=100) as one:
@@ -170,7 +187,7 @@ MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}
 """Where an action leads on the lake: down 1, right 2 and up 3; 1 is a hole and 3 the goal."""
 
 
-def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 8, length: int = 10) -> SampleBatch:
+def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, length: int = 6) -> SampleBatch:
     """Random walks on the lake, whose final observations are rows of their own."""
     obs, starts = np.zeros((rows, length + 1), np.int64), np.zeros((rows, length + 1), np.bool_)
     actions = drawn.choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(rows, length))
@@ -212,12 +229,12 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
     lake = Spaces(gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(4))
     learner = learner_of(lake, model={"size": "nano", "hiddens": [32]}, free_nats=0.0)
     drawn = np.random.default_rng(0)
-    for step in range(300):
-        settings = {**SCHEDULED, "lr": 1e-2 if step < 200 else 2e-3}
+    for step in range(200):
+        settings = {**SCHEDULED, "lr": 1e-2 if step < 150 else 2e-3}
         learner.step(walks(learner, drawn), scheduled=settings, objectives={"world_model"})
     asked = walks(learner, drawn, rows=4)
     asked["actions"][:, :2] = [[1, 2], [0, 2], [1, 0], [2, 0]]
-    asked["latent_noise"] = drawn.random((4, 11, 4), np.float32)
+    asked["latent_noise"] = drawn.random((4, 7, 4), np.float32)
     found = learner.evaluate(imagined_rewards, asked)
     # Down and right is the goal; right is a hole, from which nothing is asked.
     np.testing.assert_allclose(found["rewards"][:3], [[0, 1], [0, 0], [0, 0]], atol=0.05)

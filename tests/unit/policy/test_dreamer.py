@@ -140,6 +140,17 @@ def test_evaluation_takes_the_likeliest_latents_and_actions_and_draws_them_where
     assert set(actions(np.random.default_rng(0))) == {5, 6, 7}
 
 
+def test_who_is_told_of_other_actions_remembers_those() -> None:
+    behavior = acting(policy_for())
+    behavior.begin_episodes(np.ones(2, np.bool_))
+    behavior.actions(drawn_observations(VECTOR, 1, 2)[0], None)
+    before = behavior.memory()["recurrent_state"]
+    behavior.take_actions(np.array([5, 7]))
+    after = behavior.memory()["recurrent_state"]
+    np.testing.assert_array_equal(after[:, :18], before[:, :18])
+    assert after[:, 18:].tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
 def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> None:
     policy = policy_for(actions=BOX)
     networks = networks_of(policy)

@@ -243,7 +243,8 @@ class Dreamer(Algorithm[DreamerConfig]):
         moved = RETURN_DECAY * present + (1 - RETURN_DECAY) * latest
         scale = (moved[1] - moved[0]).clamp(min=1.0)
         advantages = (returns - values[:, :horizon]) / scale
-        described = outputs.actor_outputs(imagined.features[:, :horizon])
+        begun = imagined.features[:, :horizon].contiguous()
+        described = outputs.actor_outputs(begun)
         entropy = outputs.actions.entropy(described)
         gains = outputs.actions.log_prob(described, imagined.actions) * advantages
         number = alive.sum().clamp(min=1.0) * horizon
@@ -257,7 +258,7 @@ class Dreamer(Algorithm[DreamerConfig]):
             "value_mean": masked_mean(values[:, :horizon], counted),
             "return_range": moved[1] - moved[0],
         }
-        carry = {"features": imagined.features[:, :horizon], "returns": returns, "weights": weights / number}
+        carry = {"features": begun, "returns": returns, "weights": weights / number}
         return Loss(loss, statistics, carry=carry, assign={"return_range": moved})
 
     def critic_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

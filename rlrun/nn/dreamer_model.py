@@ -84,3 +84,8 @@ class DreamerModelConfig(ModelConfig):
     def dense_widths(self) -> tuple[int, ...]:
         """Widths of the dense layers."""
         return self.widths.hiddens
+
+    @property
+    def widths_behind_images(self) -> tuple[int, ...]:
+        """Widths of the dense layers."""
+        return self.widths.hiddens

@@ -144,7 +144,8 @@ class DreamerNetworks:
                 passed.append(state.features)
                 taken.append(action)
             states = torch.stack(passed, 1)
-            rewards, continues = self.rewards(states[:, 1:]), self.continue_logits(states[:, 1:]).sigmoid()
+            behind = states[:, 1:].contiguous()  # layers take a slice row by row else, which is several times slower
+            rewards, continues = self.rewards(behind), self.continue_logits(behind).sigmoid()
         return Imagined(states, torch.stack(taken, 1), rewards, continues)
 
     def actor_outputs(self, features: Tensor) -> Tensor:

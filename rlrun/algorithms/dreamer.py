@@ -65,7 +65,7 @@ class DreamerReplayConfig(SequenceReplayConfig):
 @fixed("several steps ahead are imagined", n_step=1)
 @fixed("vectors enter and leave its networks as symlog of them", normalize_observations=False)
 @fixed("it unrolls a sequence and an imagination step by step, which takes minutes to compile", compile=False)
-@fixed("its updates are small, or for a GPU", precision="float32")
+@fixed("small numbers would be lost among bins as far apart as its own", precision="float32")
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.
 
@@ -111,6 +111,11 @@ class DreamerConfig(OffPolicyConfig):
         if self.num_bins % 2 == 0 or self.num_bins < 3:
             raise ValueError(f"num_bins must be an odd number from 3 on, so that one of them is 0, not {self.num_bins}")
         return self
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path == "num_bins" or super().shapes_parameters(path)
 
 
 class Dreamer(Algorithm[DreamerConfig]):

@@ -38,8 +38,8 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
 
     Returns:
         `shown` and `expected` numbers [L + 1, D], and images [L + 1, channels, H, W] of each kind; the rewards behind
-        steps and those expected, [L + 1]; and in `is_known` [L + 1] which rows are to be drawn: until an episode ends
-        that the second half began in.
+        steps and those expected, [L + 1]. In `is_known` [L + 1] stands which rows are to be drawn: until an episode
+        ends that the second half began in; in `is_behind`, which of them are behind a step of that row.
     """
     model, rows = outputs.model, outputs.rows(batch)
     half = rows.counts.shape[1] // 2
@@ -64,24 +64,25 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
         "rewards": rows.rewards[0],
         "expected_rewards": outputs.rewards(found)[0],
         "is_known": (rows.counts * goes_on)[0] > 0,
+        "is_behind": (rows.is_behind * goes_on)[0] > 0,
     }
 
 
 def picture_of(found: Mapping[str, Any]) -> str:
     """Returns an SVG of what `observed_and_imagined` has found, as NumPy arrays."""
     known: NDArray[np.bool_] = found["is_known"]
-    panels = [("reward", found["rewards"], found["expected_rewards"])]
+    panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
     if found["numbers"]:
         shown, expected = found["numbers"]
         places = range(min(shown.shape[1], MOST_CURVES))
-        panels += [(f"number {i}", shown[:, i], expected[:, i]) for i in places]
+        panels += [(f"number {i}", shown[:, i], expected[:, i], known) for i in places]
     parts, top = [_words(10, 20, "grey: observed; blue: decoded; orange: imagined by the actions alone")], HEAD
     for images, decoded in zip(found["images"], found["decoded_images"], strict=True):
         strip, height = _strip(images, decoded, known, top + 16)
         parts += [_words(10, top + 10, "observed above decoded and, in the right half, imagined"), strip]
         top += height + 16 + GAP
-    for name, observed, expected_numbers in panels:
-        parts.append(_panel(name, observed, expected_numbers, known, top))
+    for panel in panels:
+        parts.append(_panel(*panel, top))
         top += HEIGHT + GAP
     body = "".join(parts)
     return (

@@ -125,6 +125,16 @@ class Algorithm(Generic[C]):
         bound = self.config.max_grad_norm
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
+    def picture(self, trainee: Trainee) -> str | None:
+        """Returns an SVG of what was learned so far, which a trial keeps and reports show; None for none.
+
+        It is drawn behind an iteration with an evaluation, and changes nothing.
+
+        Args:
+            trainee: What is trained.
+        """
+        return None
+
     def worker_config(self, config: WorkerConfig) -> Any:
         """Returns what the workers are made from: of a worker of one's own, a picklable dataclass of one's own.
 

@@ -267,6 +267,12 @@ class DQN(TrainedAlgorithm):
     algorithm = "dqn"
 
 
+class Dreamer(TrainedAlgorithm):
+    """DreamerV3: learning in the imagination of a world model."""
+
+    algorithm = "dreamer"
+
+
 class ES(TrainedAlgorithm):
     """Evolution strategies."""
 

@@ -35,6 +35,7 @@ BUILT_IN = {
     "ddpg": "rlrun.algorithms.ddpg:DDPG",
     "ddppo": "rlrun.algorithms.ddppo:DDPPO",
     "dqn": "rlrun.algorithms.dqn:DQN",
+    "dreamer": "rlrun.algorithms.dreamer:Dreamer",
     "es": "rlrun.algorithms.es:ES",
     "gorila": "rlrun.algorithms.gorila:Gorila",
     "impala": "rlrun.algorithms.impala:Impala",

@@ -81,6 +81,7 @@ WRAPPERS = frozenset(
         "rlrun.envs.partial_view:Flicker",
         "rlrun.envs.partial_view:HideVelocities",
         "rlrun.envs.partial_view:PartialView",
+        "rlrun.envs.pendulum_images:PendulumImages",
         "rlrun.envs.trials:Trials",
     }
 )

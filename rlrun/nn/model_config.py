@@ -141,6 +141,11 @@ class ModelConfig(ConfigModel):
         return (64, 64) if self.hiddens is None else self.hiddens
 
     @property
+    def widths_behind_images(self) -> tuple[int, ...]:
+        """`hiddens` where images are all that is observed: none unless they are set, as the encoders end in a layer."""
+        return self.hiddens or ()
+
+    @property
     def decoder_width(self) -> int:
         """Width of embeddings of actions, and of the layers between an action's parts: that of the last dense layer."""
         return self.dense_widths[-1] if self.dense_widths else 64

@@ -233,9 +233,8 @@ def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, 
         model: The settings.
         leaves_of: The tree of `ObservationLeaf`.
     """
-    if model.hiddens is None and all(leaf.kind == "image" for leaf in _seen(leaves_of)):
-        return ()
-    return model.dense_widths
+    only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
+    return model.widths_behind_images if only_images else model.dense_widths
 
 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:

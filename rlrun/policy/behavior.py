@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +72,8 @@ class BehaviorPolicy:
         parameter_noise: Noise on the network's parameters while it collects; None for none.
         recording: What fragments tell besides actions; None for nothing.
         world_columns: What fragments tell of the whole world: `WORLD_STATE`, `ACTS`, both or neither.
+        state_after: Makes of a recurrent state [B, state_size] that holds the last actions one with other actions
+            [B, ...]; None where it holds none.
 
     Attributes:
         world_columns: What fragments tell of the whole world.
@@ -91,6 +93,7 @@ class BehaviorPolicy:
         parameter_noise: ParameterNoise | None = None,
         recording: Recording | None = None,
         world_columns: tuple[str, ...] = (),
+        state_after: Callable[[Floats, Any], Floats] | None = None,
     ) -> None:
         self._is_masked = is_masked(leaves)
         if self._is_masked:
@@ -101,6 +104,7 @@ class BehaviorPolicy:
         self.parameter_noise = parameter_noise
         self.recording = recording
         self.world_columns = world_columns
+        self.state_after = state_after
         self.filter = ObservationFilter(shown(leaves)) if normalize_observations else None
         self.views = ViewMemory(leaves, action_space) if is_viewed(leaves) else None
         self.weights_version = -1
@@ -222,6 +226,8 @@ class BehaviorPolicy:
         """Is told that the env was given other actions than those it chose last, [B, ...]."""
         if self.views is not None:
             self.views.replace_actions(self.action_space.from_env(actions))
+        if self.state_after is not None:
+            self._state = self.state_after(self._state, self.action_space.from_env(actions))
 
     def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
         """Records what belongs to the observations behind a fragment's last step.

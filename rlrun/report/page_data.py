@@ -6,6 +6,7 @@ have four digits.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -31,6 +32,7 @@ from rlrun.spec.search_space import find_spaces
 from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.trial_names import short_names
 from rlrun.spec.tuning import Mode
+from rlrun.trial.trial_directory import PICTURES
 
 FEATURED = 8
 """Curves that have a colour, a band and a place in the legend."""
@@ -195,6 +197,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "varied": varied_text(run),
         "problems": [*run.problems, *damaged],
         "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "pictures": pictures_of(run, None if best is None else best.trial),
         "expect": _expect_data(run, groups),
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
@@ -202,6 +205,21 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "scheduler": _name_of(run.spec.get("scheduler")),
         "time_attr": _time_attr(run.spec),
     }
+
+
+def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
+    """Returns the pictures of one trial, the best one or the first that has some, as addresses that hold them whole.
+
+    Args:
+        run: The run.
+        best: Name of the best trial; None if there is none yet.
+    """
+    for trial in sorted(run.trials, key=lambda trial: trial.name != best):
+        found = sorted(trial.directory.glob(PICTURES))
+        if found:
+            whole = [base64.b64encode(path.read_bytes()).decode() for path in found]
+            return [{"trial": trial.name, "address": f"data:image/svg+xml;base64,{data}"} for data in whole]
+    return []
 
 
 def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None:

@@ -409,6 +409,12 @@ class Training:
         }
         return [*world_metric_table(learned), *(LEAGUE_METRICS if self.policies.seats else ())]
 
+    def pictures(self) -> dict[str, str]:
+        """Returns by policy an SVG of what was learned so far, of those whose algorithms draw one."""
+        algorithms = self.policies.algorithms
+        drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in self.trainees}
+        return {name: picture for name, picture in drawn.items() if picture is not None}
+
     def describe_network(self) -> list[str]:
         """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
 

@@ -4,6 +4,7 @@ trial.json         status, parameters, counters, error; replaced atomically
 spec.yaml          the resolved trial
 result.json progress.csv events.*
 checkpoints/       iteration_000010 and so on
+picture_*.svg      what a policy has learned, as its algorithm draws it; replaced behind evaluations
 failed/            after training has diverged: the parameters before that, and what they were given
 error.txt          the traceback of what ended it
 .env-steps-*       while its own process steps envs one by one: which one, and in which episode
@@ -31,6 +32,9 @@ TrialStatus = Literal["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR", "IN
 TRIAL_FILE = "trial.json"
 SPEC_FILE = "spec.yaml"
 ERROR_FILE = "error.txt"
+PICTURES = "picture_*.svg"
+"""What the names of pictures match."""
+
 _LOCK_FILE = ".lock"
 
 CLAIM_TIMEOUT_S = 10.0
@@ -144,6 +148,10 @@ class TrialDirectory:
         if not isinstance(spec, dict):
             raise RunDamaged(f"{path}: not a mapping")
         return spec
+
+    def write_picture(self, policy: str, picture: str) -> None:
+        """Replaces the picture of what a policy has learned."""
+        write_file(self.path / PICTURES.replace("*", policy), picture.encode())
 
     def write_error(self, text: str) -> None:
         """Replaces error.txt."""

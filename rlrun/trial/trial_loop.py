@@ -30,7 +30,7 @@ from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.trial.trial_evaluation import evaluated
+from rlrun.trial.trial_evaluation import EVALUATION, evaluated
 from rlrun.trial.trial_loggers import TrialLoggers
 from rlrun.trial.trial_training import training_of
 from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
@@ -304,6 +304,9 @@ class TrialLoop:
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
         result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
+        if result.get(f"{EVALUATION}episode_return_mean") is not None:
+            for policy, picture in self.training.pictures().items():
+                self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
         self._best_return = best_return([{"episode_return_mean": self._best_return}, self.last_result])

@@ -63,6 +63,18 @@ def test_two_iterations_of_dqn_on_stacked_images_run(tmp_path):
     assert trial.checkpoint is not None
 
 
+def test_two_iterations_of_dreamer_on_pictures_run_and_keep_one_of_what_it_imagines(tmp_path):
+    short = ["stop.iteration=2", "config.min_env_steps_per_iteration=200", "config.learning_starts=350"]
+    (trial,) = rlrun.run(
+        CONFIGS / "pendulum" / "dreamer_images.yaml",
+        overrides=[*short, "config.training_intensity=0.04", "env.max_episode_steps=60", *ONE_EPISODE],
+        runs_dir=tmp_path,
+    )
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["sgd_steps"] == int(0.04 * (trial.last_result["env_steps"] - 350))
+    assert "data:image/png" in (trial.directory / "picture_default.svg").read_text()
+
+
 ON_POLICY = ("train_batch_size=64", "minibatch_size=64", "num_epochs=1", "model.hiddens=[16]")
 OFF_POLICY = ("learning_starts=40", "model.hiddens=[16]")
 

@@ -42,6 +42,10 @@ function head() {
         ),
       );
     if (run.expect) main.append(...expectation(run));
+    for (const { trial, address } of run.pictures)
+      main.append(
+        el("details", { open: "" }, el("summary", { text: `What ${trial} has learned` }), el("img", { src: address, alt: "" })),
+      );
   }
 }
 

@@ -10,7 +10,7 @@ from rlrun.errors import SpecError
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.load import load_experiments, parse_experiments
 
-OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "mbpo", "qtopt", "r2d2", "r2d3", "sac", "td3")
+OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "dreamer", "gorila", "mbpo", "qtopt", "r2d2", "r2d3", "sac", "td3")
 GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
 REFUSED = [
@@ -103,7 +103,7 @@ def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_rea
     ]
 
 
-@pytest.mark.parametrize("algorithm", [*OFF_POLICY, "async_dqn"])
+@pytest.mark.parametrize("algorithm", sorted({*OFF_POLICY, "async_dqn"} - {"dreamer"}))
 def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
     assert problems(algorithm, "model: {shared_value: true}") == [
         f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: it has no value "
@@ -127,7 +127,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
 }
 
 
-@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT - WITHOUT_NETWORK))
+@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT - WITHOUT_NETWORK - {"dreamer"}))
 @pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8", "gtrxl: {layers: 2}"])
 def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setting: str) -> None:
     name = setting.partition(":")[0]

@@ -1,5 +1,7 @@
 """Every metric is declared once, and what results hold is what was declared."""
 
+from typing import Any
+
 import pytest
 
 import rlrun
@@ -16,7 +18,16 @@ SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
 REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
 DYNAMICS = {"num_members": 3, "num_elites": 2, "hiddens": [8], "fit_interval": 30, "max_epochs": 2}
-RUNS = {
+DREAMER = {
+    "model": {"size": "nano"},
+    "minibatch_size": 2,
+    "horizon": 3,
+    "learning_starts": 20,
+    "min_env_steps_per_iteration": 60,
+    "training_intensity": 0.1,
+    "replay": {"length": 4, "stride": 1, "capacity": 2000},
+}
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "A2C": ("CartPole-v1", ON_POLICY),
     "A3C": ("CartPole-v1", ON_POLICY),
     "APPO": ("CartPole-v1", ON_POLICY),
@@ -29,6 +40,7 @@ RUNS = {
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
+    "Dreamer": ("CartPole-v1", DREAMER),
     "ES": ("CartPole-v1", {"num_pairs": 2}),
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),

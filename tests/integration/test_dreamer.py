@@ -1,0 +1,40 @@
+"""DreamerV3 with remote workers: it learns from all of them, and resumes to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.python_api import Dreamer
+
+pytestmark = pytest.mark.usefixtures("running_ray")
+
+SETTINGS: dict[str, Any] = {
+    "model": {"size": "nano"},
+    "num_bins": 31,
+    "minibatch_size": 2,
+    "horizon": 3,
+    "num_workers": 2,
+    "num_envs_per_worker": 2,
+    "rollout_fragment_length": 8,
+    "learning_starts": 60,
+    "training_intensity": 0.05,
+    "min_env_steps_per_iteration": 100,
+    "replay": {"length": 6, "stride": 2, "capacity": 4000},
+}
+
+
+def test_two_workers_collect_and_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    with Dreamer("CartPole-v1", SETTINGS, seed=3) as one:
+        one.train()
+        one.train()
+        saved = one.save(tmp_path / "checkpoint")
+        one.train()
+        weights = one.training.trainee.learner.flat()
+        assert one.training.trainee.learner.sgd_steps > 5
+    with Dreamer.restore(saved) as other:
+        other.train()
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)

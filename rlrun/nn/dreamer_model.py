@@ -54,6 +54,8 @@ SIZES: dict[Size, Widths] = {
 class DreamerModelConfig(ModelConfig):
     """The networks of DreamerV3: a world model, an actor and a critic."""
 
+    convolves_images = True
+
     size: Size = "xs"
     """How large all networks are: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
     hiddens: tuple[PositiveInt, ...] | None = None

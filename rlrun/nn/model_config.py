@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -79,7 +79,13 @@ class ViewsConfig(ConfigModel):
 
 
 class ModelConfig(ConfigModel):
-    """The network between observations and what a policy puts out."""
+    """The network between observations and what a policy puts out.
+
+    Attributes:
+        convolves_images: Whether images pass convolutions of the policy's own, which `conv` does not choose.
+    """
+
+    convolves_images: ClassVar[bool] = False
 
     hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the dense layers behind the encoded observation, first to last. null for [64, 64]; for none where

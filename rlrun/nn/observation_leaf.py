@@ -60,7 +60,7 @@ class ObservationLeaf:
         is_normalized: Whether its numbers are normalised by running moments before they enter.
         scale: Factor that brings the numbers of a vector, an image or entities into 0..1.
         low: What is taken off before: the least that they can be.
-        conv: The convolutions of an image.
+        conv: The convolutions of an image; None where the policy brings its own.
         pooling: How entities become one vector.
         mask: Key of the part beside entities that says which are there; "" if all are.
         own: The encoder from outside of rlrun.
@@ -160,7 +160,7 @@ class ObservationLeaf:
                 masked = f"those that {self.mask} says" if self.mask else "all of them"
                 return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
             case "image":
-                return f"image {shape} through {self.conv}, {self._scaling()}"
+                return f"image {shape} through {self.conv or 'convolutions of its own'}, {self._scaling()}"
         if self.own is not None:
             return f"{shape} through {self.own.path}, {self.width} numbers"
         return f"vector of {shape}, {'normalised by running moments' if self.is_normalized else self._scaling()}"

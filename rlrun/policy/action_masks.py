@@ -7,6 +7,7 @@ The policy gradient of masked logits is that of the masked distribution (Huang a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.data.tree import map_tree
 from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaf import ObservationLeaf
@@ -53,6 +55,8 @@ def policy_leaves(
         encoders=model.encoders,
         conv=model.conv,
     )
+    if model.convolves_images:
+        leaves = map_tree(lambda leaf: replace(leaf, conv=None), leaves)
     key = model.action_embeddings
     if key is not None:
         check_action_embeddings(observation_space, action_space, key)

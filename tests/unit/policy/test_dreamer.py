@@ -13,6 +13,7 @@ import torch
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.dreamer_model import DreamerModelConfig
+from rlrun.nn.observation_leaves import described_leaves
 from rlrun.nn.world_model import States
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.dreamer import DreamerNetworks, DreamerPolicy
@@ -187,3 +188,8 @@ def test_what_a_world_model_cannot_imagine_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         policy_for(space, actions)
+
+
+def test_a_plan_says_that_images_enter_through_convolutions_of_its_own() -> None:
+    said = dict(described_leaves(policy_for(BOTH).leaves))
+    assert said["image"] == "image 48x48 through convolutions of its own, scaled by 1/255"

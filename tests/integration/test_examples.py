@@ -123,11 +123,11 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
 def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
     es = import_module("my_lab.es")
     found = []
-    for num_workers in (0, 3):
+    for num_workers in (0, 2):
         config = es.ESConfig(num_workers=num_workers, num_pairs=4, model={"hiddens": [4]})
         training = Training(EnvConfig(id="CartPole-v1"), es.ES(config), seed=3)
         found.append(parameters(training, 3))
-        if num_workers == 3:
+        if num_workers == 2:
             training.save(tmp_path / "checkpoint")
             expected = parameters(training, 2)
         training.close()

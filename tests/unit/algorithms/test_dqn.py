@@ -122,8 +122,8 @@ def test_the_target_network_is_the_one_of_the_last_interval_s_end():
         algorithm.training.start()
         recorded, step = [algorithm.training.trainee.learner.flat()], algorithm.training.trainee.learner.step
 
-        def recording(batch, *, scheduled):
-            priorities = step(batch, scheduled=scheduled)
+        def recording(batch, *, scheduled, objectives):
+            priorities = step(batch, scheduled=scheduled, objectives=objectives)
             recorded.append(algorithm.training.trainee.learner.flat())
             return priorities
 

@@ -10,7 +10,6 @@ from rlrun.algorithms.loss_metrics import CLIP_FRACTION, ENTROPY, GRAD_NORM, KL
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.tasks import TrainOnTasks
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.adaptation import AdaptableOutputs, AdaptablePolicy
-    from rlrun.policy.policy import Policy
     from rlrun.rollout.adapting_worker import AdaptingWorkerConfig
     from rlrun.rollout.worker_config import WorkerConfig
-    from rlrun.worlds.world import WorldView
 
 
 @fixed("adaptation sees a few episodes of one task", normalize_observations=False, normalize_rewards=False)
@@ -86,6 +83,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig
     worker_factory = "rlrun.rollout.adapting_worker:AdaptingWorker"
+    learns_in_worlds = False
     learner_metrics = (
         Metric("policy_loss", "", "Loss of the adapted policies"),
         ENTROPY,
@@ -101,14 +99,6 @@ class MAML(Algorithm[MAMLConfig]):
         return AdaptablePolicy(
             spaces.observation, spaces.action, self.config.model, normalize_observations=False, seed=seed
         )
-
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Refuses a world of many agents.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError("maml adapts to tasks of an env with one agent, not to a world of many agents")
 
     def worker_config(self, config: WorkerConfig) -> AdaptingWorkerConfig:
         """Returns what workers that adapt are made from."""

@@ -14,23 +14,20 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.dynamics.config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
-from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.tasks import TrainOnTasks
 from rlrun.flow.operators.weights import MergeFilters
+from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.trainee import Trainee
-from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Objective
 from rlrun.replay.replay import LocalReplay
-from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from rlrun.dynamics.model_based_policy import ModelBasedPolicy
     from rlrun.dynamics.transitions import AgentActions
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
 
 
 @fixed("each network of the model is a task", tasks_per_update=20)
@@ -76,6 +73,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
     """
 
     Config = MBMPOConfig
+    learns_in_worlds = False
     learner_metrics = (*MAML.learner_metrics, *DYNAMICS_METRICS)
 
     @property
@@ -95,14 +93,6 @@ class MBMPO(Algorithm[MBMPOConfig]):
         # Other actions are refused with the spaces.
         return model_based(agent, cast("AgentActions", agent.action_space), spaces, self.config.dynamics, seed)
 
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Refuses a world of many agents.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError("mbmpo learns a model of an env with one agent, not of a world of many agents")
-
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns MAML's objective, and the model's; each runs at minibatches of its own."""
         from rlrun.dynamics.model_based_policy import objectives_beside_dynamics
@@ -111,14 +101,8 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, a model of it, tasks imagined in it, adapted policies to everyone."""
-        config, dynamics, workers = self.config, self.config.dynamics, trainee.workers.indices
-        kept = ReplayBuffer(
-            config.replay,
-            num_workers=len(workers),
-            n_step=1,
-            gamma=config.gamma,
-            seed=child_seed(trainee.seed, "replay"),
-        )
+        config, dynamics = self.config, self.config.dynamics
+        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)
         imagine = ImagineTasks(
             trainee,
@@ -146,7 +130,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
         updates = behind_fits(fit, config.meta_updates).for_each(imagine).for_each(train_on).for_each(send)
         return (
             fragments.zip_with_worker()
-            .for_each(StoreToReplay(LocalReplay(kept, workers)))
+            .for_each(StoreToReplay(LocalReplay(kept, trainee.workers.indices)))
             .for_each(fit)
             .followed_by(updates)
             .for_each(MergeFilters(trainee))

@@ -15,18 +15,16 @@ from rlrun.dynamics.branch_rollouts import AddImagined, BranchRollouts
 from rlrun.dynamics.config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.dynamics.fit_model import FitModel
 from rlrun.dynamics.model_replay import ModelReplay
-from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
-from rlrun.functional.seeding import child_seed
 from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import ModelBasedModelConfig
 from rlrun.replay.replay import LocalReplay
-from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from rlrun.dynamics.model_based_policy import ModelBasedOutputs, ModelBasedPolicy
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
 
 
 @fixed("imagined transitions are of single steps", n_step=1)
@@ -83,6 +80,7 @@ class MBPO(Algorithm[MBPOConfig]):
 
     Config = MBPOConfig
     has_target_network = True
+    learns_in_worlds = False
     learner_metrics = (
         *SAC.learner_metrics,
         *DYNAMICS_METRICS,
@@ -104,14 +102,6 @@ class MBPO(Algorithm[MBPOConfig]):
         agent = self.sac.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Refuses a world of many agents.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError("mbpo learns a model of an env with one agent, not of a world of many agents")
-
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns SAC's objectives, and the model's; each runs at minibatches of its own."""
         from rlrun.dynamics.model_based_policy import objectives_beside_dynamics
@@ -122,15 +112,9 @@ class MBPO(Algorithm[MBPOConfig]):
         """Fragments into the replay buffer, a model of it, rollouts in the model, minibatches out of both."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
-        workers = trainee.workers.indices
-        kept = ReplayBuffer(
-            config.replay,
-            num_workers=len(workers),
-            n_step=1,
-            gamma=config.gamma,
-            seed=child_seed(trainee.seed, "replay"),
-        )
-        replay, imagined = LocalReplay(kept, workers), ModelReplay(config.rollout_rounds, seed=trainee.seed)
+        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        replay = LocalReplay(kept, trainee.workers.indices)
+        imagined = ModelReplay(config.rollout_rounds, seed=trainee.seed)
         fit = FitModel(trainee, kept, dynamics, learning_starts=starts)
         branch = BranchRollouts(
             trainee,

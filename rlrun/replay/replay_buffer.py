@@ -11,7 +11,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
 from rlrun.replay.priorities import Priorities
-from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
+from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.ring import ReplayRing
 from rlrun.replay.streams import Inserted
 
@@ -178,8 +178,7 @@ class ReplayBuffer:
     @property
     def is_saved(self) -> bool:
         """Whether checkpoints hold what is kept."""
-        saved = self.config.save_in_checkpoints
-        return self.num_bytes <= SAVED_UP_TO_BYTES if saved == "auto" else saved
+        return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""

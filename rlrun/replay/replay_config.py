@@ -33,3 +33,7 @@ class ReplayConfig(ConfigModel):
     save_in_checkpoints: Literal["auto"] | bool = "auto"
     """Whether checkpoints hold the experience, so that a resumed run goes on bit for bit; one without collects
     `learning_starts` steps anew before it learns. "auto" saves it up to 500 MB."""
+
+    def saves(self, num_bytes: int) -> bool:
+        """Whether checkpoints hold experience of so many bytes."""
+        return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints

@@ -12,7 +12,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.replay.memory import zeros_in
-from rlrun.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
+from rlrun.replay.replay_config import ReplayConfig
 
 _OF_WORKERS = ("valid", "weights_version")
 """Columns that say how a row was collected, and are not kept."""
@@ -93,8 +93,7 @@ class RowReplay:
     @property
     def is_saved(self) -> bool:
         """Whether checkpoints hold what is kept."""
-        saved = self.config.save_in_checkpoints
-        return self.num_bytes <= SAVED_UP_TO_BYTES if saved == "auto" else saved
+        return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""

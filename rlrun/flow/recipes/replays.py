@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rlrun.functional.seeding import child_seed
@@ -18,6 +16,19 @@ if TYPE_CHECKING:
     from rlrun.replay.sequences import SequenceReplayConfig
 
 
+def replay_buffer(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> ReplayBuffer:
+    """Returns what an empty `local_replay` keeps its transitions in, for those who read them without drawing.
+
+    Args:
+        config: Its settings.
+        trainee: Whose fragments it stores.
+        n_step: Steps whose rewards are added up before the value of the next observation counts.
+        gamma: Discount.
+    """
+    number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")
+    return ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed)
+
+
 def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> LocalReplay:
     """Returns an empty replay of n-step transitions in this process.
 
@@ -27,7 +38,7 @@ def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: 
         n_step: Steps whose rewards are added up before the value of the next observation counts.
         gamma: Discount.
     """
-    return _kept_here(partial(ReplayBuffer, config, n_step=n_step, gamma=gamma), trainee)
+    return LocalReplay(replay_buffer(config, trainee, n_step=n_step, gamma=gamma), trainee.workers.indices)
 
 
 def transitions_or_sequences(
@@ -44,12 +55,11 @@ def transitions_or_sequences(
     """
     if not is_recurrent:
         return local_replay(config, trainee, n_step=n_step, gamma=gamma)
-    return _kept_here(partial(SequenceReplay, config, n_step=n_step, gamma=gamma), trainee)
-
-
-def _kept_here(make: Callable[..., ReplayBuffer | SequenceReplay], trainee: Trainee) -> LocalReplay:
     workers = trainee.workers.indices
-    return LocalReplay(make(num_workers=len(workers), seed=child_seed(trainee.seed, "replay")), workers)
+    sequences = SequenceReplay(
+        config, num_workers=len(workers), n_step=n_step, gamma=gamma, seed=child_seed(trainee.seed, "replay")
+    )
+    return LocalReplay(sequences, workers)
 
 
 def distributed_replay(

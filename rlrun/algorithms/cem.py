@@ -17,6 +17,7 @@ from rlrun.evolution.generations import MergeObservations, generations
 from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
 from rlrun.learner.objective import Objective
 from rlrun.rollout.worker_config import WorkerConfig
 
@@ -64,18 +65,8 @@ class CEM(Algorithm[CEMConfig]):
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor, and the first standard deviations behind its parameters."""
-        from rlrun.policy.actor import ActorPolicy
-
-        config = self.config
-        policy = ActorPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            num_candidates=1,
-        )
-        policy.set_candidates(np.full((1, policy.num_parameters), config.sigma, np.float32))
+        policy = self.config.actor(spaces, seed, num_candidates=1)
+        policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
@@ -122,7 +113,5 @@ class FitElites(Operator):
         noise = np.stack([perturbation(seed, item.generation, int(elite), len(mean)) for elite in best])
         elites = mean + deviation * noise.astype(np.float64)
         variances = elites.var(0) + self.trainee.clock.value("added_sigma") ** 2
-        learner.load_flat(np.concatenate([elites.mean(0), np.sqrt(variances)]).astype(np.float32))
-        learner.sgd_steps += 1
-        learner.weights_version += 1
+        load_update(learner, np.concatenate([elites.mean(0), np.sqrt(variances)]).astype(np.float32))
         return item

@@ -22,6 +22,7 @@ from rlrun.flow.flow import Flow, StatefulOperator
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import generator
+from rlrun.learner.learner import load_update
 from rlrun.learner.objective import Objective
 from rlrun.metric import Metric
 from rlrun.rollout.worker_config import WorkerConfig
@@ -70,17 +71,8 @@ class CMAES(Algorithm[CMAESConfig]):
         Raises:
             UsageError: If the network has too many parameters.
         """
-        from rlrun.policy.actor import ActorPolicy
-
         config = self.config
-        policy = ActorPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            num_candidates=config.population_size,
-        )
+        policy = config.actor(spaces, seed, num_candidates=config.population_size)
         if policy.num_parameters > MOST_PARAMETERS:
             raise UsageError(
                 f"cmaes adapts a covariance between all parameters, at most {MOST_PARAMETERS:,} of them; this network "
@@ -128,9 +120,7 @@ class AdaptDistribution(StatefulOperator):
         search = self._search = self._search or CovarianceAdaptation(mean, self.config.sigma, size)
         search.update(np.stack(candidates), item.returns)
         noise = candidate_noise(self.trainee.seed, item.generation + 1, size, len(mean))
-        learner.load_flat(np.append(search.mean.astype(np.float32), search.candidates(noise)))
-        learner.sgd_steps += 1
-        learner.weights_version += 1
+        load_update(learner, np.append(search.mean.astype(np.float32), search.candidates(noise)))
         return item
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
@@ -37,11 +38,7 @@ class LinTS(Algorithm[LinTSConfig]):
         from rlrun.policy.linear_arms import PosteriorSampling
         from rlrun.policy.linear_bandit import LinearBanditPolicy
 
-        return LinearBanditPolicy(
-            *spaces,
-            ridge=self.config.ridge,
-            exploration=lambda regressions, features: PosteriorSampling("v", regressions, features),
-        )
+        return LinearBanditPolicy(*spaces, ridge=self.config.ridge, exploration=partial(PosteriorSampling, "v"))
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns none: no gradient moves the coefficients."""

@@ -13,6 +13,7 @@ from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
 from rlrun.metric import Metric
 
 if TYPE_CHECKING:
@@ -95,9 +96,7 @@ class UpdateTable(Operator):
             table[state, action] += lr * error
             self._errors += abs(error)
             self._steps += 1
-        learner.load_flat(flat)
-        learner.sgd_steps += 1
-        learner.weights_version += 1
+        load_update(learner, flat)
         return item
 
     @property

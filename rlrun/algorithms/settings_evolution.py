@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
 from rlrun.nn.model_config import ActorModelConfig
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.actor import ActorPolicy
 
 
 @fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=1.0)
@@ -20,3 +26,22 @@ class EvolutionConfig(AlgorithmConfig):
     """The network."""
     episodes_per_candidate: PositiveInt = 1
     """Episodes with each candidate of a generation, whose mean return counts."""
+
+    def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
+        """Returns the policy of these settings, with so many vectors of parameters behind its own.
+
+        Args:
+            spaces: Observation and action space.
+            seed: Seed of the first parameters.
+            num_candidates: How many others, zeros at first.
+        """
+        from rlrun.policy.actor import ActorPolicy
+
+        return ActorPolicy(
+            spaces.observation,
+            spaces.action,
+            self.model,
+            normalize_observations=self.normalize_observations,
+            seed=seed,
+            num_candidates=num_candidates,
+        )

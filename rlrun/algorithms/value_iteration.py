@@ -13,6 +13,7 @@ from rlrun.config import defaults, fixed
 from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
 from rlrun.metric import Metric
 from rlrun.rollout.worker_config import WorkerConfig
 
@@ -75,9 +76,7 @@ class LoadTable(Operator):
     def __call__(self, item: Sweep) -> Sweep:
         """Returns the item as it is."""
         learner = self.trainee.learner
-        learner.load_flat(item.q.astype(np.float32).ravel())
-        learner.sgd_steps += 1
-        learner.weights_version += 1
+        load_update(learner, item.q.astype(np.float32).ravel())
         self._change = item.change
         return item
 

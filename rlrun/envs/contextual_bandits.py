@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import gymnasium
@@ -15,7 +16,7 @@ PROBLEMS = 0x11EA
 Doubles = NDArray[np.float64]
 
 
-class ContextualBandit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
+class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: ignore[misc]  # gymnasium is not type-checked
     """An episode is a number of pulls, each in a context that is drawn anew.
 
     The info of the last step says what was lost by pulls that were not the best in expectation: `minus_regret`, at most
@@ -57,13 +58,13 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore
     def _begin(self) -> None:
         """Draws what an episode is about."""
 
+    @abstractmethod
     def _next_context(self) -> NDArray[np.float32]:
         """Draws a context, and sets the arms' mean rewards [A] in it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _noise(self) -> float:
         """Draws what a reward departs from its mean by."""
-        raise NotImplementedError
 
 
 class LinearBandit(ContextualBandit):

@@ -117,3 +117,10 @@ class Learner(Protocol):
     def close(self) -> None:
         """Ends the processes that it runs in, if they are its own."""
         ...
+
+
+def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
+    """Loads parameters [P] that came about without gradients; it counts as a minibatch, and makes a new version."""
+    learner.load_flat(flat)
+    learner.sgd_steps += 1
+    learner.weights_version += 1

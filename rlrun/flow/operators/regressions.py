@@ -9,6 +9,7 @@ import numpy as np
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.ridge_regression import RidgeRegressions
+from rlrun.learner.learner import load_update
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -53,9 +54,7 @@ class RegressRewards(StatefulOperator):
             else:
                 self._regressions.add(arm, context, reward)
         flat = np.concatenate([self._regressions.coefficients().ravel(), self._regressions.roots.ravel()])
-        learner.load_flat(flat.astype(np.float32))
-        learner.sgd_steps += 1
-        learner.weights_version += 1
+        load_update(learner, flat.astype(np.float32))
         return item
 
     def state(self) -> dict[str, Any]:

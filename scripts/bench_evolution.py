@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench_contrib import measure_beside_contrib
-from bench_ppo import Work
+from bench_ppo import CARTPOLE, SMALL, Work
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,14 @@ class EvolutionWork(Work):
 
     Attributes:
         num_pairs: Perturbations in a generation.
-        hiddens: Widths of the policy's layers.
     """
 
     num_pairs: int
-    hiddens: tuple[int, ...]
 
 
 WORKS = (
-    EvolutionWork("linear", "ARS: 8 pairs, linear", "train", 16, 0, 0, 0, 2, 40, 10.0, 8, ()),
-    EvolutionWork("dense", "ARS: 8 pairs, 64 x 64", "train", 16, 0, 0, 0, 2, 40, 10.0, 8, (64, 64)),
+    EvolutionWork("linear", "ARS: 8 pairs, linear", "train", 16, 0, 0, 0, 2, 40, 10.0, CARTPOLE, (), 8),
+    EvolutionWork("dense", "ARS: 8 pairs, 64 x 64", "train", 16, 0, 0, 0, 2, 40, 10.0, CARTPOLE, SMALL, 8),
 )
 
 

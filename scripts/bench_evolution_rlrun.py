@@ -13,7 +13,7 @@ def spec_of(work: dict[str, Any]) -> dict[str, Any]:
     """Returns the spec that stands for a piece of work."""
     return {
         "algorithm": "ars",
-        "env": "CartPole-v1",
+        "env": work["env"],
         "seeds": [work["seed"]],
         "stop": {"iteration": work["warm_up"] + work["iterations"] + 1},
         "config": {

@@ -17,7 +17,7 @@ def measured(work: dict[str, Any]) -> dict[str, Any]:
     hiddens = list(work["hiddens"])
     model = ARS(
         "MlpPolicy" if hiddens else "LinearPolicy",
-        make_vec_env("CartPole-v1", n_envs=1, seed=work["seed"]),
+        make_vec_env(work["env"], n_envs=1, seed=work["seed"]),
         n_delta=work["num_pairs"],
         delta_std=0.05,
         learning_rate=0.02,

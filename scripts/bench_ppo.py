@@ -1,15 +1,23 @@
-"""Measures PPO on CartPole-v1 with Stable-Baselines3 and with rlrun, in turn, on the same work, one thread each.
+"""Measures PPO with Stable-Baselines3 and with rlrun, in turn, on the same work, one thread each.
 
-    python scripts/bench_ppo.py [--quick] [--only A1,A2,sampling,solve] [--repeats N] [--json FILE]
+    python scripts/bench_ppo.py [--quick] [--only A1,A2,...] [--repeats N] [--json FILE]
+
+A1            CartPole-v1 with 64 x 64 nets and small minibatches, which cost more calls than products
+A2            the same with large minibatches
+sampling      the same without any learning
+wide          CartPole-v1 with larger nets, where both spend their time in the same products
+half_cheetah  MuJoCo's HalfCheetah-v5, with small and with larger nets
+pong          Atari Pong as SB3 and rlrun preprocess it, with the convolutional net of DQN's paper
+solve         CartPole-v1 from Enter to a mean return of 475
 
 Both run the same env, network, batch, minibatches and epochs, several times in alternation, so that what else the
 machine does falls on both. Rates are env steps per second after warm-up: the first iterations, with imports and the
 compilation of rlrun's update, do not count. On a machine that is busy otherwise look at the ratio by CPU time. The wall
 times at the end count everything from Enter on.
 
-Stable-Baselines3 gets a venv of its own under `.bench/`, made at the first call, with the torch, gymnasium and NumPy
-that rlrun runs with. Two differences are left between the two: Stable-Baselines3 standardises advantages per minibatch,
-rlrun per batch; and the row in which rlrun begins an episode anew does not count as one of its env steps.
+Stable-Baselines3 gets a venv of its own under `.bench/`, made at the first call, with the torch, gymnasium, NumPy,
+MuJoCo and ALE that rlrun runs with. Two differences are left between the two: Stable-Baselines3 standardises advantages
+per minibatch, rlrun per batch; and the row in which rlrun begins an episode anew does not count as an env step of it.
 """
 
 from __future__ import annotations
@@ -59,6 +67,8 @@ class Work:
         warm_up: Iterations that do not count.
         iterations: Iterations that do.
         aim: The ratio that rlrun is to reach.
+        env: The env's id.
+        hiddens: Widths of the dense layers; for images those behind the encoder.
     """
 
     part: str
@@ -71,6 +81,8 @@ class Work:
     warm_up: int
     iterations: int
     aim: float
+    env: str
+    hiddens: tuple[int, ...]
 
     def order(self, seed: int, *, quick: bool = False) -> dict[str, Any]:
         """Returns what a side is told to do."""
@@ -98,14 +110,20 @@ class Options:
     json: Path | None
 
 
-A1 = Work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", "train", 8, 256, 64, 10, 2, 20, 5.0)
+CARTPOLE, CHEETAH, SMALL = "CartPole-v1", "HalfCheetah-v5", (64, 64)
+A1 = Work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", "train", 8, 256, 64, 10, 2, 20, 10.0, CARTPOLE, SMALL)
 RATES = (
     A1,
-    Work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", "train", 32, 128, 1024, 4, 3, 40, 4.0),
-    Work("sampling", "sampling and advantages only, 8 envs", "sampling", 8, 256, 64, 1, 2, 20, 4.0),
-    Work("sampling", "sampling and advantages only, 64 envs", "sampling", 64, 256, 64, 1, 2, 12, 4.0),
+    Work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", "train", 32, 128, 1024, 4, 3, 40, 7.0, CARTPOLE, SMALL),
+    Work("sampling", "sampling and advantages only, 8 envs", "sampling", 8, 256, 64, 1, 2, 20, 10.0, CARTPOLE, SMALL),
+    Work("sampling", "sampling and advantages only, 64 envs", "sampling", 64, 256, 64, 1, 2, 12, 10.0, CARTPOLE, SMALL),
+    Work("wide", "256 x 256, minibatch 256, 4 epochs", "train", 8, 256, 256, 4, 2, 12, 5.0, CARTPOLE, (256, 256)),
+    Work("wide", "1024 x 1024, minibatch 256, 4 epochs", "train", 8, 256, 256, 4, 1, 4, 1.5, CARTPOLE, (1024, 1024)),
+    Work("half_cheetah", "HalfCheetah, A1's batches, 64 x 64", "train", 8, 256, 64, 10, 2, 10, 6.0, CHEETAH, SMALL),
+    Work("half_cheetah", "HalfCheetah, 256 x 256", "train", 8, 256, 64, 10, 2, 6, 4.0, CHEETAH, (256, 256)),
+    Work("pong", "Pong, minibatch 256, 4 epochs", "train", 8, 128, 256, 4, 1, 4, 1.5, "ALE/Pong-v5", ()),
 )
-PARTS = ("A1", "A2", "sampling", "solve")
+PARTS = ("A1", "A2", "sampling", "wide", "half_cheetah", "pong", "solve")
 
 
 def main() -> None:
@@ -147,8 +165,8 @@ def options_of(description: str, known: Sequence[str]) -> Options:
 
 def make_sb3_venv() -> None:
     """Makes the venv of Stable-Baselines3, unless one with the same packages is there."""
-    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy")]
-    make_venv(SB3_VENV, ["stable-baselines3==2.9.*", *shared])
+    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy", "mujoco", "ale-py")]
+    make_venv(SB3_VENV, ["stable-baselines3==2.9.*", "opencv-python-headless==5.*", *shared])
 
 
 def sb3_python() -> str:

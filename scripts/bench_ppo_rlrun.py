@@ -52,7 +52,7 @@ def spec_of(work: dict[str, Any]) -> dict[str, Any]:
         stop["iteration"] = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
     return {
         "algorithm": "ppo",
-        "env": "CartPole-v1",
+        "env": {"id": work["env"], **({"preset": "atari"} if work["env"].startswith("ALE/") else {})},
         "seeds": [work["seed"]],
         "stop": stop,
         "config": config_of(work),
@@ -68,7 +68,7 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
         "num_epochs": work["epochs"],
         "gamma": work["gamma"],
         "gae_lambda": work["gae_lambda"],
-        "model": {"hiddens": [64, 64], "activation": "tanh"},
+        "model": {"hiddens": list(work["hiddens"]), "activation": "tanh"} if work["hiddens"] else {},
     }
 
 
@@ -111,7 +111,7 @@ def seconds_by_phase(results: list[dict[str, Any]], first: int, last: int) -> di
 
 def sampled(work: dict[str, Any]) -> dict[str, Any]:
     """Collects fragments with their advantages, as one flow that learns nothing."""
-    with PPO("CartPole-v1", {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as ppo:
+    with PPO(work["env"], {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as ppo:
         ppo.train()  # starts everything
         workers = ppo.training.workers
         # A view of its own: the one of the training delivers its fragments to the dataflow that learns.

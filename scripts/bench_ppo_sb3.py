@@ -18,7 +18,8 @@ import stable_baselines3
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 
 
 class SamplingOnly(PPO):  # type: ignore[misc]  # stable_baselines3 is not type-checked
@@ -66,17 +67,25 @@ class Until(BaseCallback):  # type: ignore[misc]
         self.is_reached = len(returns) == 100 and mean >= self.wanted
 
 
+def make_envs(work: dict[str, Any]) -> VecEnv:
+    if work["env"].startswith("ALE/"):
+        return VecFrameStack(make_atari_env(work["env"], n_envs=work["num_envs"], seed=work["seed"]), n_stack=4)
+    return make_vec_env(work["env"], n_envs=work["num_envs"], seed=work["seed"])
+
+
 def make_model(work: dict[str, Any], algorithm: type[PPO]) -> PPO:
+    hiddens = work["hiddens"]
+    dense = {"net_arch": {"pi": hiddens, "vf": hiddens}, "activation_fn": torch.nn.Tanh}
     return algorithm(
-        "MlpPolicy",
-        make_vec_env("CartPole-v1", n_envs=work["num_envs"], seed=work["seed"]),
+        "MlpPolicy" if hiddens else "CnnPolicy",
+        make_envs(work),
         learning_rate=work["lr"],
         n_steps=work["fragment"],
         batch_size=work["minibatch"],
         n_epochs=work["epochs"],
         gamma=work["gamma"],
         gae_lambda=work["gae_lambda"],
-        policy_kwargs={"net_arch": {"pi": [64, 64], "vf": [64, 64]}, "activation_fn": torch.nn.Tanh},
+        policy_kwargs=dense if hiddens else None,
         seed=work["seed"],
         device="cpu",
         verbose=0,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench_contrib import measure_beside_contrib
-from bench_ppo import Work
+from bench_ppo import CARTPOLE, Work
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,13 @@ class RecurrentWork(Work):
     sequence: int
 
 
+ENV_AND_NET = (CARTPOLE, (64,), 64)
 WORKS = (
-    RecurrentWork("zoo", "LSTM: 8 envs x 32, minibatch 256, 20 epochs", "train", 8, 32, 256, 20, 3, 40, 3.0, 64, 32),
     RecurrentWork(
-        "longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, 64, 16
+        "zoo", "LSTM: 8 envs x 32, minibatch 256, 20 epochs", "train", 8, 32, 256, 20, 3, 40, 3.0, *ENV_AND_NET, 32
+    ),
+    RecurrentWork(
+        "longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", "train", 8, 128, 256, 10, 3, 20, 3.0, *ENV_AND_NET, 16
     ),
 )
 

@@ -17,10 +17,10 @@ RUN_ENV_STEPS = 100_000
 def spec_of(work: dict[str, Any]) -> dict[str, Any]:
     """Returns the spec that stands for a piece of work."""
     iterations = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
-    core = {"core": "lstm", "core_width": work["core_width"], "hiddens": [64]}
+    core = {"core": "lstm", "core_width": work["core_width"]}
     return {
         "algorithm": "ppo",
-        "env": {"id": "CartPole-v1", "wrappers": [POSITIONS]},
+        "env": {"id": work["env"], "wrappers": [POSITIONS]},
         "seeds": [work["seed"]],
         "stop": {"env_steps": RUN_ENV_STEPS, "iteration": iterations},
         "config": {**config_of(work), "seq_len": work["sequence"], "model": {**config_of(work)["model"], **core}},

@@ -31,7 +31,7 @@ def measured(work: dict[str, Any]) -> dict[str, Any]:
     clock = Iterations(warm_up + iterations)
     model = RecurrentPPO(
         "MlpLstmPolicy",
-        make_vec_env("CartPole-v1", n_envs=work["num_envs"], seed=work["seed"], wrapper_class=cartpole_positions),
+        make_vec_env(work["env"], n_envs=work["num_envs"], seed=work["seed"], wrapper_class=cartpole_positions),
         learning_rate=work["lr"],
         n_steps=work["fragment"],
         batch_size=work["minibatch"],
@@ -40,7 +40,7 @@ def measured(work: dict[str, Any]) -> dict[str, Any]:
         gae_lambda=work["gae_lambda"],
         policy_kwargs={
             "lstm_hidden_size": width,
-            "net_arch": {"pi": [64], "vf": [64]},
+            "net_arch": {"pi": work["hiddens"], "vf": work["hiddens"]},
             "activation_fn": torch.nn.Tanh,
         },
         seed=work["seed"],

@@ -36,7 +36,7 @@ def test_a_call_keeps_what_was_measured_and_writes_the_table_between_the_marks(
 ) -> None:
     sides = {"Stable-Baselines3": runs(100, 300, 200), "rlrun": runs(1000, 1200, 1400), "RLlib": runs(9, 9, 9)}
     keep("dqn", {"dqn": {**sides, "rlrun, prioritized": runs(500, 500, 500)}})
-    row = {"title": bench_all.A1, "measured": {"SB3": runs(2000), "rlrun": runs(8000)}}
+    row = {"title": bench_all.A1, "aim": 10.0, "measured": {"SB3": runs(2000), "rlrun": runs(8000)}}
     keep("ppo-a1-without-compiler", {"rates": [row], "solve": {}})
     page = tmp_path / "page.md"
     page.write_text(f"before\n{bench_all.BEGIN}\nold\n{bench_all.END}\nafter\n")

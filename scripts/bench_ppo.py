@@ -165,7 +165,7 @@ def options_of(description: str, known: Sequence[str]) -> Options:
 
 def make_sb3_venv() -> None:
     """Makes the venv of Stable-Baselines3, unless one with the same packages is there."""
-    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy", "mujoco", "imageio", "ale-py")]
+    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy", "mujoco", "imageio", "packaging", "ale-py")]
     make_venv(SB3_VENV, ["stable-baselines3==2.9.*", "opencv-python-headless==5.*", *shared])
 
 

@@ -165,8 +165,8 @@ def options_of(description: str, known: Sequence[str]) -> Options:
 
 def make_sb3_venv() -> None:
     """Makes the venv of Stable-Baselines3, unless one with the same packages is there."""
-    shared = [same_version(name) for name in ("torch", "gymnasium", "numpy", "mujoco", "imageio", "packaging", "ale-py")]
-    make_venv(SB3_VENV, ["stable-baselines3==2.9.*", "opencv-python-headless==5.*", *shared])
+    shared = ("torch", "gymnasium", "numpy", "mujoco", "imageio", "packaging", "ale-py")
+    make_venv(SB3_VENV, ["stable-baselines3==2.9.*", "opencv-python-headless==5.*", *map(same_version, shared)])
 
 
 def sb3_python() -> str:

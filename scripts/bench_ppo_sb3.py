@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Any
 
+import ale_py
 import gymnasium
 import numpy as np
 import stable_baselines3
@@ -69,6 +70,7 @@ class Until(BaseCallback):  # type: ignore[misc]
 
 def make_envs(work: dict[str, Any]) -> VecEnv:
     if work["env"].startswith("ALE/"):
+        gymnasium.register_envs(ale_py)
         return VecFrameStack(make_atari_env(work["env"], n_envs=work["num_envs"], seed=work["seed"]), n_stack=4)
     return make_vec_env(work["env"], n_envs=work["num_envs"], seed=work["seed"])
 

@@ -2,7 +2,7 @@
 
     python scripts/results.py train                       # what is not recorded yet, spec after spec; hours
     python scripts/results.py train configs/cartpole/ppo.yaml --seeds 3
-    python scripts/results.py write                       # docs/results.md from the records
+    python scripts/results.py write                       # docs/results.md, and its rows elsewhere, from the records
 
 A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
 spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
@@ -35,7 +35,8 @@ from rlrun.trial.results import read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
-PAGE = ROOT / "docs" / "results.md"
+DOCS = ROOT / "docs"
+PAGE = DOCS / "results.md"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
 PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by scripts/results.py -->", "<!-- paired: end -->"
@@ -49,6 +50,8 @@ EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
+CELLS_ELSEWHERE = 6
+"""Cells of a row that other pages show: which spec, what it must reach, what it reached, gate, worst seed, seeds."""
 
 NO_NUMBERS = {
     "cli",
@@ -232,11 +235,19 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes both tables between the page's marks, the floors into the specs, and what they reach into the README."""
+    """Writes both tables between the page's marks, rows of other pages, floors into the specs, returns into the README.
+
+    Args:
+        records: What was measured.
+    """
     from results_paired import table as paired_table
 
-    page = between(PAGE.read_text(), BEGIN, END, table(records))
+    rows = table(records)
+    page = between(PAGE.read_text(), BEGIN, END, rows)
     PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
+    for other in sorted(DOCS.rglob("*.md")):
+        if other != PAGE:
+            other.write_text(with_rows(other.read_text(), rows))
     readme = README.read_text()
     for (spec, experiment, _), seeds in _by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
@@ -245,6 +256,16 @@ def write(records: Sequence[Record]) -> None:
         publish_floor(ROOT / spec, found.low)
         readme = re.sub(rf"(\| `{re.escape(spec)}` \|)[^|\n]*\|", rf"\1 {found.value:.1f} |", readme)
     README.write_text(readme)
+
+
+def with_rows(page: str, rows: str) -> str:
+    """Returns a page whose rows of specs are those of the table, without the cells that only the table has.
+
+    A page says itself which specs it shows; a row of a spec that is not in the table stays as it is.
+    """
+    cells = [row.split(" | ") for row in rows.splitlines() if row.startswith("| `")]
+    shown = {spec: " | ".join([spec, *others[: CELLS_ELSEWHERE - 1]]) + " |" for spec, *others in cells}
+    return "\n".join(shown.get(line.split(" | ")[0], line) for line in page.split("\n"))
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

@@ -37,7 +37,7 @@ MODULES = list((REPOSITORY / "rlrun").rglob("*.py"))
 def test_words_that_are_out_stay_out(pattern: str) -> None:
     found = [
         f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
-        for path in [*MODULES, REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+        for path in [*MODULES, REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if re.search(pattern, line)
     ]
@@ -55,7 +55,7 @@ def test_no_constructor_says_what_it_takes() -> None:
     assert not found, "arguments that need words have them under `Args:` of the class"
 
 
-PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"]
+PAGES = [*sorted((REPOSITORY / "docs").rglob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"]
 LONGEST_LINE = 120
 
 

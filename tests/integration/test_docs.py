@@ -21,7 +21,7 @@ from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig,
 from rlrun.spec.yaml_source import parse_document
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -109,8 +109,19 @@ def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
     assert rule.rungs == ((5_000, 20_000),)
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            if target != "docs/images/cartpole-ppo.svg":
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
+def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
+    for link in re.findall(r"\]\(([^):\s]+)\)", page.read_text()):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        if link != "docs/images/cartpole-ppo.svg":
+            assert target.exists(), link
+        if heading:
+            assert heading in headings(target), link
+
+
+def headings(page: Path) -> list[str]:
+    """Returns the headings of a page as links name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

@@ -51,6 +51,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(results, "DOCS", tmp_path)
     monkeypatch.setattr(results, "README", tmp_path / "README.md")
     (tmp_path / "README.md").write_text("| A | `a.yaml` | 7 |\n| C | `c.yaml` | |\n")
     results.write(results.read_records())
@@ -67,6 +68,33 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
     assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
     assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
+
+
+def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells() -> None:
+    rows = results.table([record(0, 100.0), record(1, 100.0), record(0, 0.5, spec="b.yaml", metric="info/win_rate")])
+    page = "| spec |\n|---|\n| `a.yaml` | old |\n| `b.yaml` `info/win_rate` | old |\n| `c.yaml` | stays |\nText.\n"
+    assert results.with_rows(page, rows) == (
+        "| spec |\n|---|\n"
+        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 2 |\n"
+        "| `b.yaml` `info/win_rate` | 90 in 1,000 env steps | 0.500 [0.500, 0.500] | **missed** | 0.500 | 1 |\n"
+        "| `c.yaml` | stays |\nText.\n"
+    )
+
+
+def test_pages_of_algorithms_show_what_the_page_of_results_says() -> None:
+    table = results.PAGE.read_text().partition(results.BEGIN)[2].partition(results.END)[0]
+    shown = 0
+    for page in sorted(results.DOCS.rglob("*.md")):
+        if page != results.PAGE:
+            assert results.with_rows(page.read_text(), table) == page.read_text(), (
+                f"{page}: run scripts/results.py write"
+            )
+            shown += page.read_text().count("\n| `configs/")
+    assert shown > 60
+    named = {row.split(" | ")[0] for row in table.splitlines()}
+    for page in sorted((results.DOCS / "algorithms").glob("*.md")):
+        rows = [row.split(" | ")[0] for row in page.read_text().splitlines() if row.startswith("| `configs/")]
+        assert set(rows) <= named, page.name
 
 
 def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(

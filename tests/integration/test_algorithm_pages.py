@@ -1,0 +1,78 @@
+"""Every built-in algorithm has a page that the index leads to, with its plan as it is today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rlrun.cli.main import cli
+from rlrun.registry import BUILT_IN, algorithm_class
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SECTIONS = ["Idea", "Dataflow", "Settings", "What it reached", "When not to use it"]
+LONGEST_PAGE = 250
+
+
+def index() -> dict[str, Path]:
+    """Returns the page of each algorithm that the index has a row of."""
+    rows = re.findall(r"^\| \[`(\w+)`\]\((algorithms/\w+\.md)\) \|", (DOCS / "algorithms.md").read_text(), re.MULTILINE)
+    return {name: DOCS / page for name, page in rows}
+
+
+def test_the_index_leads_to_a_page_of_each_algorithm_and_to_no_other() -> None:
+    assert sorted(index()) == sorted(BUILT_IN)
+    assert sorted(set(index().values())) == sorted((DOCS / "algorithms").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_has_the_sections_in_their_order_and_is_short(page: Path) -> None:
+    sections = re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)
+    assert [section for section in sections if section in SECTIONS] == SECTIONS
+    if page.stem != "random":
+        assert sections[1] == "Formula"
+    assert len(page.read_text().splitlines()) <= LONGEST_PAGE
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_page_of_an_algorithm_names_it_and_shows_its_plan(name: str) -> None:
+    page = index()[name].read_text()
+    assert f"`{name}`" in page.splitlines()[0]
+    printed = CliRunner().invoke(cli, ["plan", name], catch_exceptions=False).stdout
+    assert f"```text\n{printed.rstrip()}\n```\n" in page, f"say what `rlrun plan {name}` prints"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda page: page.stem)
+def test_settings_of_a_page_exist_and_have_the_defaults_that_it_says(page: Path) -> None:
+    configs = [algorithm_class(name).Config().to_data() for name, own in index().items() if own == page]
+    tables = re.findall(
+        r"^\| setting \| (?:default|`\w+`) .*\n\|[-|]+\|\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE
+    )
+    assert tables
+    for row in "".join(tables).splitlines():
+        names, default = row.strip("| ").split(" | ")[:2]
+        for name in re.findall(r"`([\w.]+)`", names):
+            values = [value for config in configs if (value := setting(config, name)) is not ...]
+            assert values, f"no setting {name}"
+            assert default.startswith("as ") or any(is_told(value, row) for value in values), row
+
+
+def setting(config: Any, path: str) -> Any:
+    """Returns a setting's value; an ellipsis if there is none of this name."""
+    for name in path.split("."):
+        if not isinstance(config, dict) or name not in config:
+            return ...
+        config = config[name]
+    return config
+
+
+def is_told(value: Any, row: str) -> bool:
+    """Whether a row of a table says a default; schedules and sections are told in words."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value] in row
+    if isinstance(value, int | float):
+        return float(value) in [float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\b", row)]
+    return not isinstance(value, str) or value in row

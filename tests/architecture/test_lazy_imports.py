@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,52 +17,67 @@ LOOK = """
 import json, sys
 from click.testing import CliRunner
 from rlrun.cli.main import cli
-result = CliRunner().invoke(cli, sys.argv[1:])
-sys.stderr.write(result.stderr)
-print(json.dumps({"exit_code": result.exit_code, "packages": sorted({name.partition(".")[0] for name in sys.modules})}))
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(cli, words)
+    sys.stderr.write(result.stderr)
+    packages = sorted({name.partition(".")[0] for name in sys.modules})
+    print(json.dumps({"exit_code": result.exit_code, "packages": packages}))
 """
 HEAVY = {"torch", "ray"}
+HELPS = [["--help"], *([name, "--help"] for name in COMMANDS), ["completion", "zsh"]]
+LOOKS = [
+    ["--version"],
+    ["validate", "configs/cartpole/ppo.yaml"],
+    ["config", "ppo"],
+    ["metrics", "apex"],
+    ["plan", "ppo"],
+    ["plan", "-f", "configs/cartpole/ppo.yaml", "--format", "mermaid"],
+    ["plan", "ppo", "--format", "svg"],
+    ["schema"],
+    ["algorithms"],
+    ["envs", "CartPole"],
+    ["runs"],
+    ["train", "-f", "configs/cartpole/ppo.yaml", "--dry-run"],
+]
+LOOKS_AT_RUNS = [["show", "pole"], ["compare", "pole"], ["plot", "pole"], ["report", "pole", "-o", "pole.html"]]
+
+Packages = dict[str, set[str]]
+"""The packages that a process has imported after each of its commands, by the command's words."""
 
 
-def packages_after(*words: str, cwd: Path = ROOT) -> set[str]:
-    """Runs a command in a fresh process; returns the packages that it has imported."""
-    done = subprocess.run([sys.executable, "-c", LOOK, *words], capture_output=True, text=True, cwd=cwd)
+def packages_after_each(commands: Sequence[Sequence[str]], *more: str, cwd: Path = ROOT) -> Packages:
+    """Runs commands one after the other in one fresh process: what one of them imports, all behind it have too."""
+    words = [[*command, *more] for command in commands]
+    done = subprocess.run([sys.executable, "-c", LOOK, json.dumps(words)], capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["exit_code"] == 0, done.stderr
-    return set(found["packages"])
-
-
-@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS), ["completion", "zsh"]])
-def test_help_imports_click_and_nothing_heavy(words: list[str]) -> None:
-    assert packages_after(*words) & {*HEAVY, "numpy", "gymnasium", "pydantic", "yaml", "rich"} == set()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--version"],
-        ["validate", "configs/cartpole/ppo.yaml"],
-        ["config", "ppo"],
-        ["metrics", "apex"],
-        ["plan", "ppo"],
-        ["plan", "-f", "configs/cartpole/ppo.yaml", "--format", "mermaid"],
-        ["plan", "ppo", "--format", "svg"],
-        ["schema"],
-        ["algorithms"],
-        ["envs", "CartPole"],
-        ["runs"],
-        ["train", "-f", "configs/cartpole/ppo.yaml", "--dry-run"],
-    ],
-    ids=" ".join,
-)
-def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str]) -> None:
-    assert packages_after(*words) & HEAVY == set()
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["exit_code"] for one in found] == [0] * len(commands), done.stderr
+    return {" ".join(command): set(one["packages"]) for command, one in zip(commands, found, strict=True)}
 
 
 @pytest.fixture(scope="module")
-def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Makes a folder with one run of two trials, written by hand."""
+def after_helps() -> Packages:
+    return packages_after_each(HELPS)
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+def test_help_imports_click_and_nothing_heavy(words: list[str], after_helps: Packages) -> None:
+    assert after_helps[" ".join(words)] & {*HEAVY, "numpy", "gymnasium", "pydantic", "yaml", "rich"} == set()
+
+
+@pytest.fixture(scope="module")
+def after_looks() -> Packages:
+    return packages_after_each(LOOKS)
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_commands_that_only_look_import_neither_torch_nor_ray(words: list[str], after_looks: Packages) -> None:
+    assert after_looks[" ".join(words)] & HEAVY == set()
+
+
+@pytest.fixture(scope="module")
+def after_looks_at_runs(tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    """Of commands that look at a folder with one run of two trials, written by hand."""
     folder = tmp_path_factory.mktemp("runs")
     names = ["000-lr=0.1-seed=0", "001-lr=0.2-seed=0"]
     for number, name in enumerate(names):
@@ -74,15 +90,12 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table |= {"import_paths": [], "versions": {}, "trials": names, "format": 1}
     (folder / "pole" / "run.json").write_text(json.dumps(table))
     (folder / "pole" / "spec.yaml").write_text("pole: {algorithm: ppo, env: CartPole-v1}\n")
-    return folder
+    cwd = tmp_path_factory.mktemp("cwd")
+    return packages_after_each(LOOKS_AT_RUNS, "--runs-dir", str(folder), cwd=cwd)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["show", "pole"], ["compare", "pole"], ["plot", "pole"], ["report", "pole", "-o", "pole.html"]],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", LOOKS_AT_RUNS, ids=" ".join)
 def test_commands_that_look_at_runs_import_neither_torch_nor_ray(
-    words: list[str], runs_folder: Path, tmp_path: Path
+    words: list[str], after_looks_at_runs: Packages
 ) -> None:
-    assert packages_after(*words, "--runs-dir", str(runs_folder), cwd=tmp_path) & HEAVY == set()
+    assert after_looks_at_runs[" ".join(words)] & HEAVY == set()

@@ -281,23 +281,6 @@ def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_sweep_on_ray_prints_json_alone_on_stdout(tmp_path: Path) -> None:
-    words = ["train", "-f", SPEC, "--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "stop.iteration=2"]
-    command = [*COMMAND, *map(str, words), "--set", "evaluation=null", "--runs-dir", str(tmp_path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    assert done.returncode == 0, done.stderr
-    trials = json.loads(done.stdout)
-    assert [(trial["name"], trial["last_result"]["iteration"]) for trial in trials] == [
-        ("000-lr=0.001-seed=0", 2),
-        ("001-lr=0.0001-seed=0", 2),
-    ]
-    assert done.stderr.splitlines()[0].startswith("cartpole-ppo: 2 trials on Ray, in ")
-    assert all(line.startswith(("cartpole-ppo", "00", "2 trials")) for line in done.stderr.splitlines()), done.stderr
-    result = rlrun("evaluate", tmp_path / "cartpole-ppo")
-    assert result.exit_code == 2
-    assert "001-lr=0.0001-seed=0" in result.stderr
-
-
 def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The compiler itself takes ten seconds, and the learner's own tests try it.
     monkeypatch.setattr("rlrun.cli.machine.TRY_COMPILATION", "from rlrun.learner.compilation import loaded, traced")

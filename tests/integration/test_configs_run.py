@@ -8,11 +8,13 @@ import rlrun
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ONE_EPISODE = ["evaluation.every=1000", "evaluation.episodes=1"]  # behind the last iteration
+SHORT_EPISODES = ["env.max_episode_steps=150"]  # one of Pong has 1,000 steps, each with a look at four images
 
 
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
 def test_two_iterations_of_a_long_config_run(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", "config.train_batch_size=512"]
+    short += SHORT_EPISODES if config.startswith("pong") else []
     (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, *ONE_EPISODE], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"
     assert trial.last_result["iteration"] == 2
@@ -25,7 +27,7 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
     short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=256"]
     (trial,) = rlrun.run(
         CONFIGS / config,
-        overrides=[*short, "config.min_env_steps_per_iteration=256", *ONE_EPISODE],
+        overrides=[*short, "config.min_env_steps_per_iteration=256", *SHORT_EPISODES, *ONE_EPISODE],
         runs_dir=tmp_path,
     )
     assert trial.status == "TERMINATED"

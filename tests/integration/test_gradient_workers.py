@@ -102,7 +102,9 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
             assert found[name] == wanted[name]
 
 
-def test_a_ddppo_run_goes_on_where_it_was_and_takes_over_the_optimizer_of_another(tmp_path: Path) -> None:
+def test_a_ddppo_run_goes_on_where_it_was_takes_over_the_optimizer_of_another_and_ends_when_a_worker_dies(
+    tmp_path: Path,
+) -> None:
     with DDPPO("CartPole-v1", TOGETHER, seed=4) as algorithm:
         for _ in range(2):
             algorithm.train()
@@ -115,18 +117,13 @@ def test_a_ddppo_run_goes_on_where_it_was_and_takes_over_the_optimizer_of_anothe
         after = algorithm.training.trainee.learner.optimizer_state()
         assert after["loss/steps"] == before["loss/steps"] + 4
         assert (after["loss/second"] >= before["loss/second"] * 0.999**4 - 1e-12).all()
+    others = set(actor_pids())
     with DDPPO.restore(tmp_path / "checkpoint") as restored:
         assert [numbers(restored.train()) for _ in range(2)] == expected
         np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
-
-
-def test_a_ddppo_worker_that_dies_ends_the_trial() -> None:
-    others = set(actor_pids())
-    with DDPPO("CartPole-v1", TOGETHER, seed=4) as algorithm:
-        algorithm.train()
         os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
         with pytest.raises(TrainingFailed, match=r"worker \d died .*allows no restart|lost another one"):
-            algorithm.train()
+            restored.train()
 
 
 def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:

@@ -1,61 +1,82 @@
-"""Who can reach the Ray that a run starts for itself."""
+"""Who can reach the Ray that workers start for themselves where none runs, and what it leaves behind."""
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, sys
 from pathlib import Path
 from rlrun.actors import private_ray
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.rollout.worker_set import WorkerSet
+from stub_workers import StubConfig, descendants
 
 def listening(pid):
     inodes = set()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
+    for link in links_of(pid):
         try:
             inodes.add(os.readlink(link))
         except OSError:
             pass
     for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
                 yield words[1].rpartition(":")[0]
 
-def below(pid):
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from below(int(child))
+def links_of(pid):
+    try:
+        return list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it has ended, as what listed the processes has
+        return []
 
-assert private_ray.start_unless_running(1)
-import ray
-
-@ray.remote
-class Actor:
-    def answer(self):
-        return 1
-
-actor = Actor.remote()
-ray.get(actor.answer.remote())
-print("addresses", *sorted({address for pid in below(os.getpid()) for address in listening(pid)}))
+workers = WorkerSet(StubConfig(folder=Path(sys.argv[1])), 1, factory="stub_workers:StubWorker")
+print("row", *PolicyWorkers(workers, "default").rollouts().take(1)[0]["row"][:2].tolist())
+started = descendants(os.getpid())
+print("started", *started)
+print("addresses", *sorted({address for pid in (os.getpid(), *started) for address in listening(pid)}))
 folder = Path(private_ray._folder.name)
 print("folder", folder, oct(folder.stat().st_mode & 0o777))
-private_ray.stop()
-print("left", folder.exists())
+workers.close()
+print("left", sys.modules["ray"].is_initialized(), folder.exists())
 """
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 """127.0.0.1, the same as IPv6 writes it, and ::1, as /proc/net/tcp shows them."""
 
 
-def test_a_private_ray_listens_on_loopback_alone_and_its_folder_is_the_users_and_goes() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=800)
+def told_by(program: str, folder: Path) -> dict[str, list[str]]:
+    """Runs a program without any of Ray's variables; returns the words behind the first one of each line."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, str(folder)],
+        env={**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])},
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
     assert done.returncode == 0, done.stderr
-    told = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+
+
+@pytest.mark.parametrize("first", ["", "import ray\n"], ids=["unasked", "ray imported before"])
+def test_a_private_ray_listens_on_loopback_alone_and_leaves_neither_its_folder_nor_a_process(
+    first: str, tmp_path: Path
+) -> None:
+    told = told_by(first + PROGRAM, tmp_path)
+    assert told["row"] == ["1", "0"]
     assert told["addresses"]
-    assert set(told["addresses"]) <= LOOPBACK
+    if not first:  # Ray that is imported has chosen its addresses already
+        assert set(told["addresses"]) <= LOOPBACK
     assert told["folder"][1] == "0o700"
-    assert told["left"] == ["False"]
+    assert told["left"] == ["False", "False"]
+    assert len(told["started"]) > 2
+    give_up_at = time.monotonic() + 600
+    while any(Path(f"/proc/{pid}").exists() for pid in told["started"]):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)

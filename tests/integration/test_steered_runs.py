@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.errors import UsageError
+from rlrun.errors import Interrupted, UsageError
 from rlrun.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import TrialResult
@@ -64,37 +64,6 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
     )
     assert ended.returncode == -9, ended.stderr
     return runs / "steered"
-
-
-class Deadly:
-    """Watches a population of three, and kills the process of a waiting member and then of one that the others await.
-
-    Attributes:
-        killed: What it has done.
-    """
-
-    def __init__(self) -> None:
-        self.killed: list[str] = []
-        self._places: dict[str, int] = {}
-        self._waiting: set[str] = set()
-
-    def __call__(self, event: RunEvent) -> None:
-        if not isinstance(event, TrialEvent):
-            return
-        if event.place:
-            self._places[event.trial] = int(event.place.rpartition(":")[2])
-        if event.status == "PAUSED":
-            self._waiting.add(event.trial)
-        else:
-            self._waiting.discard(event.trial)
-        if event.status == "PAUSED" and not self.killed:
-            self._kill(event.trial, "a waiting one")
-        elif event.result and len(self._waiting) == 2 and len(self.killed) == 1:
-            self._kill(event.trial, "the last one")
-
-    def _kill(self, trial: str, what: str) -> None:
-        self.killed.append(what)
-        os.kill(self._places[trial], signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -212,18 +181,19 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
 
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize(
-    "scheduler",
+    ("scheduler", "num_samples"),
     [
-        {"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
-        {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
-        {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
+        ({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4),
+        ({"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 6),  # of fewer it would stop none
+        ({"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}}, 4),
     ],
-    ids=lambda scheduler: next(iter(scheduler)),
+    ids=["asha", "hyperband", "median"],
 )
 def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
-    tmp_path: Path, scheduler: dict[str, Any], alone: list[TrialResult]
+    tmp_path: Path, scheduler: dict[str, Any], num_samples: int, alone: list[TrialResult]
 ) -> None:
-    steered = rlrun.run(spec({"iteration": 8}, **SIX_RATES, scheduler=scheduler), runs_dir=tmp_path)
+    some_rates = {**SIX_RATES, "num_samples": num_samples}
+    steered = rlrun.run(spec({"iteration": 8}, **some_rates, scheduler=scheduler), runs_dir=tmp_path)
     assert {trial.status for trial in steered} == {"TERMINATED"}
     stops = read_stops(tmp_path / "steered")
     reasons = {trial.name: trial.stop_reason for trial in steered if not trial.stop_reason.startswith("iteration")}
@@ -231,7 +201,8 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
     assert reasons == {name: stop.reason for name, stop in stops.items()}
     best = max(steered, key=lambda trial: trial.params["lr"])
     assert best.name not in stops
-    for trial, other in zip(steered, alone, strict=True):
+    for trial, other in zip(steered, alone[:num_samples], strict=True):
+        assert trial.name == other.name
         rows = numbers(trial)
         assert rows == numbers(other)[: len(rows)]
         assert len(rows) == 8 or trial.name in stops
@@ -240,7 +211,7 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
+def test_a_search_that_was_interrupted_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
     search = spec(
         {"iteration": 3},
         {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
@@ -255,7 +226,17 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     assert len({str(trial.params) for trial in first}) == 3
     assert [trial.seed for trial in first] == [0, 1] * 3
 
-    directory = killed(search, tmp_path / "killed", 8)
+    results: list[str] = []
+
+    def interrupt_behind_the_first_configuration(event: RunEvent) -> None:
+        if isinstance(event, TrialEvent) and event.result:
+            results.append(event.trial)
+            if len(results) == 8:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        rlrun.run(search, runs_dir=tmp_path / "interrupted", watch=interrupt_behind_the_first_configuration)
+    directory = tmp_path / "interrupted/steered"
     assert 2 <= len(RunDirectory.open(directory).table.trials) <= 4
     again = rlrun.resume(directory)
     assert [trial.params for trial in again] == [trial.params for trial in first]
@@ -265,7 +246,7 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
 @pytest.mark.usefixtures("running_ray")
 def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
     short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
-    rlrun.run(short, runs_dir=tmp_path / "short")
+    rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
     extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5})
     straight = rlrun.run(spec({"iteration": 5, "env_steps": 5000}, seeds=2), runs_dir=tmp_path, executor="local")
     assert [numbers(trial) for trial in extended] == [numbers(trial) for trial in straight]

@@ -39,11 +39,13 @@ def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more
     return file
 
 
-def test_an_env_that_exits_with_0_fails_the_training(tmp_path: Path) -> None:
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"))
+def test_an_env_that_exits_with_0_fails_the_training_and_its_error_is_one_document(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"), "--json")
     assert done.returncode == 4
     assert "env strange_envs:Exits raised in step() (worker 0, env 0, episode 14 with seed" in done.stderr
     assert "SystemExit: 0" in done.stderr
+    assert json.loads(done.stdout)["error"]["exit_code"] == 4
+    assert "SystemExit: 0" in json.loads(done.stdout)["error"]["message"]
 
 
 def test_a_regression_with_an_env_that_exits_is_not_green(tmp_path: Path) -> None:
@@ -107,23 +109,30 @@ def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) 
     assert "took no step within 5 s (worker_timeout_s)" in done.stderr
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_json_is_json_when_an_env_prints(tmp_path: Path, workers: int) -> None:
-    file = spec(tmp_path, env="strange_envs:Prints")
-    done = rlrun(tmp_path, "train", "-f", file, "--json", "--set", f"config.num_workers={workers}")
+def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Prints"), "--json")
     assert done.returncode == 0, done.stderr
     (trial,) = json.loads(done.stdout)
     assert trial["status"] == "TERMINATED"
-    if not workers:  # those of a worker are in the run's log
-        assert "a word from Python\n" in done.stderr
-        assert "a word from C\n" in done.stderr
+    assert "a word from Python\n" in done.stderr
+    assert "a word from C\n" in done.stderr
 
 
-def test_a_failed_training_prints_one_document_with_the_error_of_its_trial(tmp_path: Path) -> None:
-    done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Exits"), "--json")
-    assert done.exit_code == 4
-    assert json.loads(done.stdout)["error"]["exit_code"] == 4
-    assert "SystemExit: 0" in json.loads(done.stdout)["error"]["message"]
+def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tmp_path: Path) -> None:
+    file = spec(tmp_path, env="strange_envs:Prints")
+    sets = ("--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "config.num_workers=1")
+    done = rlrun(tmp_path, "train", "-f", file, "--json", *sets)
+    assert done.returncode == 0, done.stderr
+    assert [(trial["name"], trial["status"]) for trial in json.loads(done.stdout)] == [
+        ("000-lr=0.001-seed=0", "TERMINATED"),
+        ("001-lr=0.0001-seed=0", "TERMINATED"),
+    ]
+    assert done.stderr.splitlines()[0].startswith("strange: 2 trials on Ray, in ")
+    # What the envs print is in the run's log.
+    assert all(line.startswith(("strange", "00", "2 trials")) for line in done.stderr.splitlines()), done.stderr
+    shown = here(tmp_path, "evaluate", "strange")
+    assert shown.exit_code == 2
+    assert "001-lr=0.0001-seed=0" in shown.stderr
 
 
 def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path) -> None:
@@ -142,8 +151,8 @@ def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path)
 
 def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:Hangs")
-    done = rlrun(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=5")
-    assert done.returncode == 4
+    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=5")
+    assert done.exit_code == 4, done.stderr
     place = r"worker 0, env 0, episode 14 with seed \d+, step 19"
     assert re.search(rf"env strange_envs:Hangs: worker 0: has taken no step for \d+ s \({place}\)", done.stderr)
     assert re.search(rf"env strange_envs:Hangs raised in step\(\) \({place}\)", done.stderr)
@@ -204,8 +213,8 @@ def test_an_interrupt_that_an_env_raises_ends_like_the_user_s(tmp_path: Path) ->
 
 
 def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path) -> None:
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
-    assert done.returncode == 6, done.stderr
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
+    assert done.exit_code == 6, done.stderr
     assert "Error: env strange_envs:WithoutActions: its action_space is not set" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 

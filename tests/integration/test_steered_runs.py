@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.errors import Interrupted, UsageError
+from rlrun.errors import UsageError
 from rlrun.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import TrialResult
@@ -211,7 +211,7 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_a_search_that_was_interrupted_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
+def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
     search = spec(
         {"iteration": 3},
         {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
@@ -226,17 +226,7 @@ def test_a_search_that_was_interrupted_goes_on_with_what_it_would_have_tried(tmp
     assert len({str(trial.params) for trial in first}) == 3
     assert [trial.seed for trial in first] == [0, 1] * 3
 
-    results: list[str] = []
-
-    def interrupt_behind_the_first_configuration(event: RunEvent) -> None:
-        if isinstance(event, TrialEvent) and event.result:
-            results.append(event.trial)
-            if len(results) == 8:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted):
-        rlrun.run(search, runs_dir=tmp_path / "interrupted", watch=interrupt_behind_the_first_configuration)
-    directory = tmp_path / "interrupted/steered"
+    directory = killed(search, tmp_path / "killed", 8)
     assert 2 <= len(RunDirectory.open(directory).table.trials) <= 4
     again = rlrun.resume(directory)
     assert [trial.params for trial in again] == [trial.params for trial in first]

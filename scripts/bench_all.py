@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,10 @@ from results import described_commit
 RECORDS = BENCH / "all"
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- pairs: written by scripts/bench_all.py -->", "<!-- pairs: end -->"
+WIDTH = 120
 HEADER = (
-    "| pair | unit | other side | rlrun | ratio (range) | target | load | commit |",
-    "|---|---|---|---|---|---|---|---|",
+    "| pair | unit | other side | rlrun | ratio (range) | by CPU time | target | load | commit |",
+    "|---|---|---|---|---|---|---|---|---|",
 )
 
 Measurement = dict[str, Any]
@@ -92,6 +94,7 @@ class Comparison:
         peer: Name of the other side.
         theirs: Its figures, one for each repetition.
         ours: Those of rlrun.
+        by_cpu_time: The ratio of env steps per second of CPU, which a busy machine changes less; None for wall times.
         target: The ratio that rlrun is to reach; None for none.
     """
 
@@ -100,6 +103,7 @@ class Comparison:
     peer: str
     theirs: Sequence[float]
     ours: Sequence[float]
+    by_cpu_time: float | None
     target: float | None
 
     @property
@@ -167,20 +171,26 @@ def comparisons(pair: Pair, found: Measurement) -> Iterator[Comparison]:
     """Yields what a pair's benchmark compared, from what it wrote."""
     if pair.script in ("bench_ppo.py", "bench_recurrent.py", "bench_evolution.py"):
         for row in found["rates"]:
-            peer, ours = (rates(runs) for runs in row["measured"].values())
+            (peer, theirs), (_, ours) = row["measured"].items()
             title = row["title"] if pair.has_compiler else f"{row['title']}; no C++ compiler"
-            target = pair.targets.get(row["title"], row["aim"])
-            yield Comparison(title, "env steps/s", next(iter(row["measured"])), peer, ours, target)
+            yield from_rates(title, peer, theirs, ours, pair.targets.get(row["title"], row["aim"]))
         if found.get("solve"):
             yield from from_enter(found["solve"], pair)
     elif pair.script == "bench_sweep.py":
         yield from from_enter(found["sweep"], pair)
     else:
-        first, *others = found[pair.part].items()
+        (peer, theirs), *others = found[pair.part].items()
         for side, runs in others:
             if side.startswith("rlrun"):
-                title = f"{pair.part}: {side}"
-                yield Comparison(title, "env steps/s", first[0], rates(first[1]), rates(runs), pair.targets.get(side))
+                yield from_rates(f"{pair.part}: {side}", peer, theirs, runs, pair.targets.get(side))
+
+
+def from_rates(
+    title: str, peer: str, theirs: Sequence[Measurement], ours: Sequence[Measurement], target: float | None
+) -> Comparison:
+    """Returns how the env steps per second of two sides compare."""
+    by_cpu_time = statistics.median(rates(ours, "cpu_seconds")) / statistics.median(rates(theirs, "cpu_seconds"))
+    return Comparison(title, "env steps/s", peer, rates(theirs), rates(ours), by_cpu_time, target)
 
 
 def from_enter(sides: Mapping[str, Sequence[Measurement]], pair: Pair) -> Iterator[Comparison]:
@@ -190,12 +200,12 @@ def from_enter(sides: Mapping[str, Sequence[Measurement]], pair: Pair) -> Iterat
     for name, ours in totals.items():
         if name.startswith("rlrun"):
             theirs = totals[peer][: len(ours)]  # what is measured with an empty cache is measured once
-            yield Comparison(f"{pair.part}: {name}", "s", peer, theirs, ours, pair.targets.get(name))
+            yield Comparison(f"{pair.part}: {name}", "s", peer, theirs, ours, None, pair.targets.get(name))
 
 
-def rates(runs: Sequence[Measurement]) -> list[float]:
-    """Returns env steps per second of each run."""
-    return [run["env_steps"] / run["seconds"] for run in runs]
+def rates(runs: Sequence[Measurement], clock: str = "seconds") -> list[float]:
+    """Returns env steps per second of each run, by the wall clock or `cpu_seconds`."""
+    return [run["env_steps"] / run[clock] for run in runs]
 
 
 def row(comparison: Comparison, load: float, commit: str) -> str:
@@ -207,6 +217,7 @@ def row(comparison: Comparison, load: float, commit: str) -> str:
         f"{comparison.peer}: {spelled(comparison.theirs, few)}",
         spelled(comparison.ours, few),
         f"{comparison.ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        "" if comparison.by_cpu_time is None else f"{comparison.by_cpu_time:.2f}",
         "" if comparison.target is None else judged(comparison.ratio, comparison.target),
         f"{load:.1f}",
         commit,
@@ -236,7 +247,8 @@ def table() -> str:
             told["machine"] = told["machine"].partition(", load")[0]
             about += [f"- {key}: {value}" for key, value in told.items()]
             lines += [row(each, record["load"], record["commit"]) for each in comparisons(pair, record["found"])]
-    return "\n".join([*dict.fromkeys(about), "", *lines])
+    wrapped = [textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in dict.fromkeys(about)]
+    return "\n".join([*wrapped, "", *lines])
 
 
 def write_table(page: Path) -> None:

@@ -17,7 +17,7 @@ ABOUT = {"machine": "a CPU, 2 CPUs, Linux 6, load 0.3 at the start", "versions":
 
 
 def runs(*rates: float) -> list[dict[str, float]]:
-    return [{"env_steps": rate * 2, "seconds": 2.0} for rate in rates]
+    return [{"env_steps": rate * 2, "seconds": 2.0, "cpu_seconds": 1.0} for rate in rates]
 
 
 @pytest.fixture(autouse=True)
@@ -52,11 +52,11 @@ def test_a_call_keeps_what_was_measured_and_writes_the_table_between_the_marks(
         "",
         *bench_all.HEADER,
         f"| {bench_all.A1}; no C++ compiler | env steps/s | SB3: 2,000 (2,000 to 2,000) | 8,000 (8,000 to 8,000) "
-        "| 4.00 (4.00 to 4.00) | 5, **missed** | 0.3 | c1 |",
+        "| 4.00 (4.00 to 4.00) | 4.00 | 5, **missed** | 0.3 | c1 |",
         "| dqn: rlrun | env steps/s | Stable-Baselines3: 200 (100 to 300) | 1,200 (1,000 to 1,400) "
-        "| 6.00 (4.00 to 10.00) | 5, reached | 0.3 | c1 |",
+        "| 6.00 (4.00 to 10.00) | 6.00 | 5, reached | 0.3 | c1 |",
         "| dqn: rlrun, prioritized | env steps/s | Stable-Baselines3: 200 (100 to 300) | 500 (500 to 500) "
-        "| 2.50 (1.67 to 5.00) |  | 0.3 | c1 |",
+        "| 2.50 (1.67 to 5.00) | 2.50 |  | 0.3 | c1 |",
         "",
         bench_all.END,
         "after",

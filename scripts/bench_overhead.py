@@ -23,6 +23,7 @@ import numpy as np
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.python_api import A2C, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
@@ -105,7 +106,7 @@ def hand_written(trained: TrainedAlgorithm) -> Callable[[], object]:
     passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}
     advantages, standardize = ComputeAdvantages(config.gamma, config.gae_lambda), Standardize("advantages")
     train = TrainOnBatch(trainee, **passes)
-    merge, broadcast = MergeFilters(trainee), BroadcastWeights(trainee)
+    measure, merge, broadcast = MeasureValues(), MergeFilters(trainee), BroadcastWeights(trainee)
 
     def step() -> None:
         workers.request(0)
@@ -113,7 +114,7 @@ def hand_written(trained: TrainedAlgorithm) -> Callable[[], object]:
         workers.counts.count(rollout)
         fragment = rollout.batches[DEFAULT_POLICY]
         versions = np.broadcast_to(np.int32(rollout.weights_versions[DEFAULT_POLICY]), fragment["valid"].shape)
-        batch = advantages(SampleBatch(fragment, weights_version=versions))
+        batch = measure(advantages(SampleBatch(fragment, weights_version=versions)))
         broadcast(merge(train(standardize(batch) if is_ppo else batch)))
 
     return step

@@ -47,8 +47,8 @@ class Pair:
     Attributes:
         script: The benchmark, beside this script.
         part: What its `--only` calls the part.
-        targets: Title of a comparison in it, or the name of rlrun's side, -> the ratio that rlrun is to reach, where
-            that is not the benchmark's own aim.
+        targets: Title of a comparison in it, or the name of rlrun's side, -> the ratio that rlrun is to reach. A
+            title that is not here has the aim that its benchmark wrote, if it wrote one.
         has_compiler: Whether rlrun finds a C++ compiler.
     """
 

@@ -65,6 +65,15 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     assert batch["rewards"].shape == (8, 2)
 
 
+def test_two_workers_give_the_same_numbers_every_time() -> None:
+    runs = []
+    for _ in range(2):
+        with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
+            runs.append(iterations(algorithm, 4))
+    assert runs[0] == runs[1]
+    assert runs[0][-1]["env_steps"] > 200
+
+
 def test_a_recurrent_run_with_two_workers_is_restored_bit_for_bit(tmp_path: Path) -> None:
     with PPO("CartPole-v1", {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4}, seed=4) as algorithm:
         iterations(algorithm, 2)

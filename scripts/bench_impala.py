@@ -137,7 +137,7 @@ def main() -> None:
     if "pong" in parts:
         eager = {"compile": False}  # oneDNN's convolutions are as fast without
         half = {**eager, "precision": "bfloat16"}
-        ours = [rlrun(algorithm, 2.0, **config) for config in (eager, half) for algorithm in ("impala", "appo")]
+        ours = [rlrun(algorithm, 2.5, **config) for config in (eager, half) for algorithm in ("impala", "appo")]
         sides = [rllib(FASTEST["pong"]), *ours, sample_factory()]
         found["pong"] = compared("ALE/Pong-v5, 2 workers x 4 envs", pong, sides, options.repeats)
     if options.json:

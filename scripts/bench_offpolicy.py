@@ -95,10 +95,10 @@ def sides_of(part: str) -> list[Side]:
     """Returns who is compared in a part; ratios are to the first."""
     prioritized = rlrun("rlrun, prioritized", None, replay={"capacity": DQN["capacity"], "prioritized": True})
     return {
-        "dqn": [sb3(), rlrun("rlrun", 3.0), prioritized, rllib()],
-        "dqn8": [sb3(), rlrun("rlrun", 3.0), prioritized],
-        "sac": [sb3(), rlrun("rlrun", 1.5), rllib()],
-        "td3": [sb3(), rlrun("rlrun", 1.5)],
+        "dqn": [sb3(), rlrun("rlrun", 5.0), prioritized, rllib()],
+        "dqn8": [sb3(), rlrun("rlrun", 5.0), prioritized],
+        "sac": [sb3(), rlrun("rlrun", 2.0), rllib()],
+        "td3": [sb3(), rlrun("rlrun", 2.0)],
         "apex": [rlrun("rlrun", None, num_workers=2)],
     }[part]
 

@@ -45,6 +45,18 @@ class TaskConfig(ConfigModel):
     """Handed to the environment's `reset(options=...)`, on top of its own."""
 
 
+def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
+    """Checks that there are tasks where some are named or shown.
+
+    Raises:
+        ValueError: There are none.
+    """
+    if is_shown and tasks is None:
+        raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
+    if tasks == ():
+        raise ValueError("tasks: name at least one")
+
+
 class EnvConfig(ConfigModel):
     """An environment and how it is stepped; a bare string in YAML is its id."""
 
@@ -146,10 +158,7 @@ class EnvConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _tasks_are_there(self) -> EnvConfig:
-        if self.task_in_observation and self.tasks is None:
-            raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
-        if self.tasks == ():
-            raise ValueError("tasks: name at least one")
+        check_tasks(self.tasks, is_shown=self.task_in_observation)
         if self.varies and self.backend in ("vector", "envpool"):
             raise ValueError(
                 f"tasks and curricula are for single environments, which backend {self.backend} has none of; use "

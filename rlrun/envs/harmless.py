@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 
-from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_config import EnvConfig, TaskConfig
 from rlrun.envs.env_ids import is_usable_kind, register_atari
 
 OWN_ENVS = frozenset(
@@ -104,16 +104,29 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
     demands = [] if _is_harmless(env) else [f"{path} {env.id:.80} is none of the known envs, so its code would be run"]
     demands += [*text_demands(env.kwargs, f"{path}.kwargs"), *text_demands(env.reset_options, f"{path}.reset_options")]
     demands += text_demands(env.evaluation_kwargs, f"{path}.evaluation_kwargs")
-    if isinstance(env.tasks, str) and env.tasks not in OWN_TASKS:
-        demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
-    elif env.tasks is not None and not isinstance(env.tasks, str):
-        demands += text_demands([task.model_dump() for task in env.tasks], f"{path}.tasks")
-    if env.curriculum is not None:
-        demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
+    demands += task_demands(env.tasks, env.curriculum, path)
     for wrapper in env.wrappers:
         if wrapper.id not in WRAPPERS:
             demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
         demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+    return demands
+
+
+def task_demands(tasks: tuple[TaskConfig, ...] | str | None, curriculum: str | None, path: str) -> list[str]:
+    """Returns what the tasks and the curriculum of a stranger's env ask for, a clause each.
+
+    Args:
+        tasks: The tasks.
+        curriculum: The curriculum.
+        path: Where the env stands in the spec.
+    """
+    demands = []
+    if isinstance(tasks, str) and tasks not in OWN_TASKS:
+        demands.append(f"{path}.tasks {tasks:.80} is code that would be run")
+    elif tasks is not None and not isinstance(tasks, str):
+        demands += text_demands([task.model_dump() for task in tasks], f"{path}.tasks")
+    if curriculum is not None:
+        demands.append(f"{path}.curriculum {curriculum:.80} is code that would be run")
     return demands
 
 

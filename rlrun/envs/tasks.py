@@ -32,11 +32,46 @@ class Task:
         config: What the env is given.
         index: Its number in a list; None for one that a function returned.
         values: Its numbers by name, for infos and observations.
+        number: How many tasks the list has; None for one that a function returned.
     """
 
     config: TaskConfig
     index: int | None
     values: Mapping[str, float]
+    number: int | None = None
+
+    @property
+    def info(self) -> dict[str, float]:
+        """What infos tell of it: `task` is its number in a list, `task/NAME` each number of one from a function."""
+        if self.index is not None:
+            return {TASK: self.index}
+        return {f"{TASK}/{name}": value for name, value in self.values.items()}
+
+    def space_with(self, inner: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+        """Returns the space of observations that hold the task, `{observation: ..., task: ...}`.
+
+        Args:
+            inner: The space of the others; a Dict gets one key more.
+
+        Raises:
+            UsageError: The task cannot be shown.
+        """
+        if self.number is not None:
+            own: gymnasium.Space[Any] = Discrete(self.number)
+        elif self.values:
+            own = Box(-np.inf, np.inf, (len(self.values),), np.float32)
+        else:
+            raise UsageError("env.task_in_observation: the tasks of env.tasks hold no numbers that could be shown")
+        if not isinstance(inner, Dict):
+            return Dict({"observation": inner, TASK: own})
+        if TASK in inner.spaces:
+            raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
+        return Dict({**inner.spaces, TASK: own})
+
+    def shown_with(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
+        """Returns an observation of the space `inner` with the task: its number in the list, or all its numbers."""
+        own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
+        return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
 
 
 class Tasks:
@@ -44,9 +79,6 @@ class Tasks:
 
     Args:
         source: The tasks, each as likely as any other, or `module:function` of the seed that returns one.
-
-    Attributes:
-        number: How many there are; None with a function.
 
     Raises:
         UsageError: There is no such function.
@@ -56,7 +88,6 @@ class Tasks:
         self._listed = () if isinstance(source, str) else tuple(source)
         self._path = source if isinstance(source, str) else ""
         self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
-        self.number = None if isinstance(source, str) else len(source)
 
     def of(self, seed: int) -> Task:
         """Returns the task of the episode with a seed.
@@ -66,7 +97,7 @@ class Tasks:
         """
         if self._function is None:
             index = int(np.random.default_rng([seed, TASK_DRAWS]).integers(len(self._listed)))
-            return Task(self._listed[index], index, {TASK: float(index)})
+            return Task(self._listed[index], index, {TASK: float(index)}, len(self._listed))
         returned = self._function(seed)
         try:
             config = TaskConfig.parse(returned, path=f"the task of {self._path}")
@@ -160,20 +191,8 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
 
     def _space(self) -> gymnasium.Space[Any]:
         """Returns the space of observations with a task."""
-        task, inner = self._task, self.env.observation_space
-        assert task is not None  # a config that shows tasks has some
-        assert self._tasks is not None
-        if self._tasks.number is not None:
-            own: gymnasium.Space[Any] = Discrete(self._tasks.number)
-        elif task.values:
-            own = Box(-np.inf, np.inf, (len(task.values),), np.float32)
-        else:
-            raise UsageError("env.task_in_observation: the tasks of env.tasks hold no numbers that could be shown")
-        if not isinstance(inner, Dict):
-            return Dict({"observation": inner, TASK: own})
-        if TASK in inner.spaces:
-            raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
-        return Dict({**inner.spaces, TASK: own})
+        assert self._task is not None  # a config that shows tasks has some
+        return self._task.space_with(self.env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the task that its seed draws."""
@@ -209,18 +228,11 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     def _shown(self, observation: Any) -> Any:
         if not self._shows_task:
             return observation
-        task = self._task
-        assert task is not None
-        own = np.int64(task.index) if task.index is not None else np.array([*task.values.values()], np.float32)
-        parts = observation if isinstance(self.env.observation_space, Dict) else {"observation": observation}
-        return {**parts, TASK: own}
+        assert self._task is not None
+        return self._task.shown_with(observation, self.env.observation_space)
 
     def _told(self, info: dict[str, Any]) -> dict[str, Any]:
-        if self._task is None:
-            return info
-        if self._task.index is not None:
-            return {**info, TASK: self._task.index}
-        return {**info, **{f"{TASK}/{name}": value for name, value in self._task.values.items()}}
+        return info if self._task is None else {**info, **self._task.info}
 
     def render(self) -> Any:
         """Draws the env."""

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from rlrun.data.tree import map_tree
-from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.tasks import Lessons
 from rlrun.envs.vector_env import EpisodeSeeds
@@ -48,8 +47,7 @@ class RolloutWorker:
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
         self._measures = False
-        varies = isinstance(config.env, EnvConfig) and config.env.curriculum is not None
-        self._lessons = Lessons(config.num_envs) if varies else None
+        self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
         self._recorder, watched = _recorder_for(config, self._lessons)
         name = f"env {config.env.id}: worker {config.worker_index}"
         self._watch = StepWatch(name, watched, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
@@ -194,7 +192,9 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
     if isinstance(config.env, WorldConfig):
         assert config.mapping is not None
-        worlds = make_vector_world(config.env, config.num_envs, seeds, config.mapping, config.slots, firsts)
+        worlds = make_vector_world(
+            config.env, config.num_envs, seeds, config.mapping, config.slots, firsts, lessons=lessons
+        )
         of_worlds = SlotRecorder(
             worlds, config.behaviors, name=name, length=length, max_replay_s=config.env.max_replay_s
         )

@@ -109,8 +109,12 @@ def assemble(
         flow,
         announce=announce,
         env_slots=config.env_slots,
-        curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
+        curriculum=_curriculum(env),
     )
+
+
+def _curriculum(env: EnvConfig | WorldConfig) -> Curriculum | None:
+    return None if env.curriculum is None else Curriculum(env.curriculum)
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,12 @@ def _in_world(
 ) -> RunningTraining:
     """Returns what trains the policies of a world."""
     sampling, mapping = policies.sampling, policies.agent_mapping()
+    for policy, algorithm in policies.algorithms.items():
+        if env.varies and algorithm.worker_factory != ROLLOUT_WORKER:
+            raise UsageError(
+                f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
+                "and env.curriculum"
+            )
     world = policies_in_world(env, mapping, policies.slots)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
@@ -201,6 +211,7 @@ def _in_world(
         announce=announce,
         env_slots=sampling.num_envs_per_worker * max(sampling.num_workers, 1),
         agents=world.agents,
+        curriculum=_curriculum(env),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from rlrun.envs.harmless import text_demands
+from rlrun.envs.harmless import task_demands, text_demands
 from rlrun.errors import UsageError
 from rlrun.registry import load_object
 from rlrun.worlds.world_config import WorldConfig
@@ -26,6 +26,7 @@ def world_demands(world: WorldConfig, path: str) -> list[str]:
     demands = [] if _is_harmless(world) else [told]
     demands += text_demands(world.kwargs, f"{path}.kwargs")
     demands += text_demands(world.evaluation_kwargs, f"{path}.evaluation_kwargs")
+    demands += task_demands(world.tasks, world.curriculum, path)
     for wrapper in world.wrappers:
         if not _is_own_class(wrapper.id):
             demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")

@@ -15,6 +15,7 @@ from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import WrapperConfig
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
+from rlrun.envs.tasks import Lessons, Tasks
 from rlrun.envs.vector_env import EpisodeSeeds, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.planning.array_game import ArrayGame
@@ -23,6 +24,7 @@ from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
+from rlrun.worlds.task_world import TaskWorld
 from rlrun.worlds.vector_world import VectorWorld
 from rlrun.worlds.world import World
 from rlrun.worlds.world_checks import other_spaces
@@ -50,6 +52,10 @@ def check_world(config: WorldConfig) -> None:
         EnvironmentUnusable: A package is not installed; the message names the pip command.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
+    if isinstance(config.tasks, str):
+        load_object(config.tasks, "tasks")
+    if config.curriculum is not None:
+        load_object(config.curriculum, "curriculum")
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     factory = _factory(config)
@@ -57,15 +63,20 @@ def check_world(config: WorldConfig) -> None:
         check_call(factory, (), config.kwargs, f"env {config.id}")
         return
     check_call(factory, (1,), config.kwargs, f"env {config.id}")
-    if config.wrappers or config.clock or config.max_episode_steps:
+    if config.wrappers or config.clock or config.max_episode_steps or config.varies:
         raise UsageError(
-            f"env {config.id} makes many worlds at once: wrappers, clock and max_episode_steps are for worlds that are "
-            "stepped one by one"
+            f"env {config.id} makes many worlds at once: wrappers, clock, max_episode_steps, tasks and curriculum are "
+            "for worlds that are stepped one by one"
         )
 
 
-def make_world(config: WorldConfig) -> World:
+def make_world(config: WorldConfig, *, lessons: Lessons | None = None, number: int = 0) -> World:
     """Makes one world with its wrappers.
+
+    Args:
+        config: Which world.
+        lessons: What a curriculum gives the worlds side by side; None for none.
+        number: Which of these it is.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -73,9 +84,23 @@ def make_world(config: WorldConfig) -> World:
         EnvError: The world's own code raised.
     """
     check_world(config)
+    if not config.varies:
+        return _of_one_task(config, config.kwargs)
+    return TaskWorld(
+        lambda more: _of_one_task(config, {**config.kwargs, **more}),
+        None if config.tasks is None else Tasks(config.tasks),
+        lessons,
+        number,
+        shows_task=config.task_in_observation,
+    )
+
+
+def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
+    """Makes the world with keyword arguments."""
     factory = _factory(config)
+    check_call(factory, (), kwargs, f"env {config.id}")
     try:
-        world = _as_world(config.id, factory(**config.kwargs))
+        world = _as_world(config.id, factory(**kwargs))
     except EnvironmentUnusable:
         raise
     except (Exception, SystemExit) as error:
@@ -111,6 +136,7 @@ def make_vector_world(
     mapping: PolicyMapping,
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None = None,
+    lessons: Lessons | None = None,
 ) -> VectorWorld:
     """Makes W worlds side by side.
 
@@ -122,6 +148,7 @@ def make_vector_world(
         slots: By policy, its slots in each world. A policy that is not named has one for each possible agent that is
             its at the same time.
         first_episodes: Number of each world's first episode; 0 for all unless given.
+        lessons: What a curriculum gives the worlds; None for none.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
@@ -130,7 +157,7 @@ def make_vector_world(
     """
     if steps_all_at_once(config):
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
-    worlds = [make_world(config) for _ in range(num_worlds)]
+    worlds = [make_world(config, lessons=lessons, number=number) for number in range(num_worlds)]
     spaces = _spaces_by_policy(config, worlds[0], mapping)
     return LoopWorlds(
         config.id,
@@ -253,6 +280,8 @@ def _spaces_of(config: WorldConfig, world: World, agent: str) -> Spaces:
         raise EnvironmentUnusable(f"env {config.id}: an agent's id is a text, not {agent!r}")
     try:
         spaces = Spaces(*world.spaces(agent))
+    except UsageError:
+        raise
     except (Exception, SystemExit) as error:
         raise env_error(config.id, "spaces()", f"agent '{agent}'", error) from error
     check_spaces(f"{config.id}, agent '{agent}'", *spaces)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
-from rlrun.envs.env_config import WrapperConfig
+from rlrun.envs.env_config import TaskConfig, WrapperConfig, check_tasks
 from rlrun.worlds.world import WorldClock
 
 
@@ -31,6 +31,18 @@ class WorldConfig(ConfigModel):
     wrappers: tuple[WrapperConfig, ...] = ()
     """Wrappers around each world, the innermost first: package.module:Class, which is given a World and is one."""
 
+    tasks: tuple[TaskConfig, ...] | str | None = None
+    """Tasks of which each episode of the world has one, drawn by its seed: a list, or module:function of the seed that
+    returns one. Infos tell it. A world has `kwargs` of a task, and no `reset_options`."""
+
+    task_in_observation: bool = False
+    """Whether each agent's observations hold the task: `{observation: ..., task: ...}`, its number in the list, or the
+    numbers of one that a function returned."""
+
+    curriculum: str | None = None
+    """module:function that is given an iteration's metrics and returns keyword arguments, on top of the world's own,
+    for episodes that begin from then on."""
+
     clock: WorldClock | None = None
     """What a row of experience is: a step of the world, in which all living agents act (parallel), or an agent's own
     decision (per_agent), where agents take turns or act at different speeds; null keeps the world's own."""
@@ -50,6 +62,18 @@ class WorldConfig(ConfigModel):
                 "`pettingzoo`, a module such as mpe2.simple_spread_v3"
             )
         return self
+
+    @model_validator(mode="after")
+    def _tasks_are_there(self) -> WorldConfig:
+        check_tasks(self.tasks, is_shown=self.task_in_observation)
+        if isinstance(self.tasks, tuple) and any(task.reset_options for task in self.tasks):
+            raise ValueError("tasks: a world's reset takes no options; say what differs in kwargs")
+        return self
+
+    @property
+    def varies(self) -> bool:
+        """Whether episodes differ in more than their seeds."""
+        return self.tasks is not None or self.curriculum is not None
 
     @property
     def id(self) -> str:

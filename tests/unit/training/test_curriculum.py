@@ -51,7 +51,23 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
         assert [numbers(algorithm.train()) for _ in range(6)] == expected
 
 
+def test_worlds_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    env = {"world": "tests.unit.worlds.test_task_world:Goals", "curriculum": f"{HERE}:goes_up"}
+    with rlrun.PPO(env, CONFIG, seed=1) as algorithm:
+        for _ in range(5):
+            algorithm.train()
+        saved = algorithm.save(tmp_path / "saved")
+        expected = [numbers(algorithm.train()) for _ in range(6)]
+    # An episode of two agents pays the goal five times: one of them leaves after two of three steps.
+    assert expected[-1]["episode_return_max"] == 5 * (expected[-2]["env_steps"] // 200)
+    with rlrun.PPO.restore(saved, trust=True) as algorithm:
+        assert [numbers(algorithm.train()) for _ in range(6)] == expected
+
+
 def test_what_is_no_curriculum_is_refused() -> None:
+    game = {"world": "rlrun.worlds.board_games:TicTacToe", "curriculum": f"{HERE}:goes_up"}
+    with pytest.raises(UsageError, match="in one game; leave out env"), rlrun.AlphaZero(game) as algorithm:
+        algorithm.train()
     with pytest.raises(UsageError, match="begin the episodes that it chooses"), rlrun.ES(ENV) as algorithm:
         algorithm.train()
     with pytest.raises(UsageError, match="did you mean 'goes_up'"):

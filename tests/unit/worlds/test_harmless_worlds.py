@@ -29,6 +29,18 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
             {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
             "env.wrappers has my_lab.room:Wrapper, which may run code",
         ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "tasks": "my_lab.room:task"},
+            "env.tasks my_lab.room:task is code that would be run",
+        ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "tasks": [{"kwargs": {"map": "../x"}}]},
+            "env.tasks[0].kwargs.map is '../x', which may name",
+        ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "curriculum": "my_lab.room:harder"},
+            "env.curriculum my_lab.room:harder is code that would be run",
+        ),
     ],
 )
 def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:

@@ -1,0 +1,137 @@
+"""Worlds whose episodes are about different tasks: drawn from the episode's seed, or given by a curriculum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from numpy.typing import NDArray
+
+from rlrun.envs.spaces import Spaces
+from rlrun.envs.tasks import Lessons, Task, Tasks
+from rlrun.errors import UsageError
+from rlrun.worlds.world import World, WorldStep
+
+
+class TaskWorld(World):
+    """A world whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
+
+    A task may change which agents there are, as a task with more of them does. `possible_agents` are those of the first
+    world that was made, and an agent has the same spaces in all of them.
+
+    Args:
+        make: Makes the world with further arguments.
+        tasks: The tasks; None for one task.
+        lessons: What a curriculum gives; None without one.
+        number: Which of the worlds side by side it is, for `lessons`.
+        shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
+            numbers of one that a function returned.
+
+    Raises:
+        UsageError: A task cannot be shown, or is none of a world.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Mapping[str, Any]], World],
+        tasks: Tasks | None,
+        lessons: Lessons | None,
+        number: int,
+        *,
+        shows_task: bool,
+    ) -> None:
+        self._make = make
+        self._tasks = tasks
+        self._lessons = lessons
+        self._number = number
+        self._shows_task = shows_task
+        self._task = self._drawn(0)
+        self._kwargs: Mapping[str, Any] = {} if self._task is None else self._task.config.kwargs
+        self._world = make(self._kwargs)
+        self._inner: dict[str, Space[Any]] = {}
+        self._told: dict[str, Spaces] = {}
+        self._met: set[str] = set()
+        self.clock = self._world.clock
+        self.possible_agents = self._world.possible_agents
+        self.state_space = self._world.state_space
+
+    def _drawn(self, seed: int) -> Task | None:
+        if self._tasks is None:
+            return None
+        task = self._tasks.of(seed)
+        if task.config.reset_options:
+            raise UsageError("env.tasks: a world's reset takes no options; say what differs in kwargs")
+        return task
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's spaces, with the task in its observation if that is shown."""
+        self._told[agent] = self._spaces_now(agent)
+        return self._told[agent]
+
+    def _spaces_now(self, agent: str) -> Spaces:
+        own = self._world.spaces(agent)
+        self._inner[agent] = own.observation
+        if not self._shows_task:
+            return own
+        assert self._task is not None  # a config that shows tasks has some
+        return Spaces(self._task.space_with(own.observation), own.action)
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode of the task that its seed draws."""
+        self._task = self._drawn(seed)
+        lesson = {} if self._lessons is None else self._lessons.begin(self._number)
+        self._take({**lesson, **({} if self._task is None else self._task.config.kwargs)})
+        observations = self._world.reset(seed)
+        self._met = set(observations)
+        return self._shown(observations)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes a step."""
+        step = self._world.step(actions)
+        infos = step.infos
+        if self._task is not None:  # whose episode ends with this step is not always the world's to say
+            self._met.update(step.observations)
+            infos = {agent: {**infos.get(agent, {}), **self._task.info} for agent in self._met | infos.keys()}
+        return step._replace(observations=self._shown(step.observations), infos=infos)
+
+    def _take(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs == self._kwargs:
+            return
+        self._world.close()
+        self._world = self._make(kwargs)
+        self._kwargs = kwargs
+        for agent in self._told.keys() & set(self._world.possible_agents):
+            before, now = self._told[agent], self._spaces_now(agent)
+            if now != before:
+                raise ValueError(
+                    f"with {dict(kwargs)} agent '{agent}' has other spaces than before: {now.observation}, "
+                    f"{now.action}, not {before.observation}, {before.action}"
+                )
+        if self._world.state_space != self.state_space:
+            raise ValueError(
+                f"with {dict(kwargs)} the world has another state space than before: {self._world.state_space}, not "
+                f"{self.state_space}"
+            )
+
+    def _shown(self, observations: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self._shows_task:
+            return observations
+        assert self._task is not None
+        for agent in observations.keys() - self._inner.keys():
+            self.spaces(agent)
+        task = self._task
+        return {agent: task.shown_with(seen, self._inner[agent]) for agent, seen in observations.items()}
+
+    def state(self) -> NDArray[Any]:
+        """Returns the whole world's state."""
+        return self._world.state()
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Draws the world."""
+        return self._world.render()
+
+    def close(self) -> None:
+        """Closes the world."""
+        self._world.close()

@@ -57,6 +57,12 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
         raise ValueError("tasks: name at least one")
 
 
+def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
+    """Returns the keyword arguments of each task of a list, on top of an env's own; these alone where there is none."""
+    listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
+    return tuple({**kwargs, **task.kwargs} for task in listed)
+
+
 class EnvConfig(ConfigModel):
     """An environment and how it is stepped; a bare string in YAML is its id."""
 

@@ -15,7 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlrun.envs.action_masks import with_action_masks
 from rlrun.envs.begin_with import BeginWith
-from rlrun.envs.env_config import EnvConfig, WrapperConfig
+from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.spaces import check_spaces
 from rlrun.envs.tasks import Lessons, TaskEnv, Tasks
@@ -98,11 +98,13 @@ def check_single_env(config: EnvConfig) -> None:
         offered: dict[str, Any] = {
             name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
         }
-        check_call(factory, (), {**offered, **config.kwargs}, f"env {config.id}")
+        for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
+            check_call(factory, (), {**offered, **kwargs}, f"env {config.id}")
         return
     spec = _usable_spec(config.id)
-    if config.kwargs:
-        check_call(_creator(spec), (), {**spec.kwargs, **config.kwargs}, f"env {config.id}")
+    for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
+        if kwargs:
+            check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
 
 
 def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
-from rlrun.envs.env_config import WrapperConfig
+from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import Lessons, Tasks
@@ -60,7 +60,8 @@ def check_world(config: WorldConfig) -> None:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     factory = _factory(config)
     if not takes_num_worlds(factory):
-        check_call(factory, (), config.kwargs, f"env {config.id}")
+        for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
+            check_call(factory, (), kwargs, f"env {config.id}")
         return
     check_call(factory, (1,), config.kwargs, f"env {config.id}")
     if config.wrappers or config.clock or config.max_episode_steps or config.varies:

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.harmless import env_demands
-from rlrun.envs.make import backend_of, make_env, make_vector_env, spaces_of
+from rlrun.envs.make import backend_of, check_env, make_env, make_vector_env, spaces_of
 from rlrun.envs.tasks import Lessons, Tasks
 from rlrun.envs.vector_env import EpisodeSeeds, observation_hash
 from rlrun.errors import SpecError, UsageError
@@ -177,6 +177,12 @@ def test_tasks_whose_spaces_differ_or_that_are_none_are_refused() -> None:
         make_env(config_of(tasks=f"{HERE}:no_task"))
     with pytest.raises(UsageError, match="no numbers that could be shown"):
         make_env(config_of(tasks=f"{HERE}:nothing_to_show", task_in_observation=True))
+
+
+@pytest.mark.parametrize(("env", "right"), [(f"{HERE}:Goal", "goal"), ("Pendulum-v1", "g")])
+def test_arguments_of_listed_tasks_are_checked_before_an_env_is_built(env: str, right: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{right}'"):
+        check_env(EnvConfig.parse({"id": env, "tasks": [{}, {"kwargs": {f"{right}g": 1.0}}]}))
 
 
 def test_cartpole_with_tasks_is_stepped_one_by_one_and_functions_need_trust() -> None:

@@ -232,6 +232,7 @@ def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -
     [
         ("Goals", {"tasks": f"{HERE}:by_sed"}, "did you mean 'by_seed'"),
         ("Goals", {"curriculum": f"{HERE}:by_sed"}, "did you mean 'by_seed'"),
+        ("Goals", {"tasks": [{}, {"kwargs": {"gaol": 1.0}}]}, "did you mean 'goal'"),
         ("ManyGoals", {"tasks": LISTED}, "for worlds that are stepped one by one"),
         ("ManyGoals", {"curriculum": f"{HERE}:by_seed"}, "for worlds that are stepped one by one"),
     ],

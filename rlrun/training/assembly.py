@@ -147,7 +147,11 @@ def _in_world(
     copied: Mapping[str, SavedOpponent],
     for_plan: bool,
 ) -> RunningTraining:
-    """Returns what trains the policies of a world."""
+    """Returns what trains the policies of a world.
+
+    Raises:
+        UsageError: Algorithms cannot learn side by side, or one that makes its own experience has tasks.
+    """
     sampling, mapping = policies.sampling, policies.agent_mapping()
     for policy, algorithm in policies.algorithms.items():
         if env.varies and algorithm.worker_factory != ROLLOUT_WORKER:

@@ -18,7 +18,7 @@ from rlrun.envs.begin_with import BeginWith
 from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.spaces import check_spaces
-from rlrun.envs.tasks import Lessons, TaskEnv, Tasks
+from rlrun.envs.tasks import EpisodeTasks, Lessons, TaskEnv, check_functions
 from rlrun.envs.vector_env import env_error
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.registry import load_object
@@ -57,9 +57,7 @@ def make_single_env(
         return _of_one_task(config, kwargs, offered, where)
     return TaskEnv(
         lambda more: _of_one_task(config, {**kwargs, **more}, offered, where),
-        None if config.tasks is None else Tasks(config.tasks),
-        lessons,
-        env_index,
+        EpisodeTasks(config.tasks, lessons, env_index),
         shows_task=config.task_in_observation,
     )
 
@@ -87,10 +85,7 @@ def check_single_env(config: EnvConfig) -> None:
         EnvironmentUnusable: A package is not installed.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
-    if isinstance(config.tasks, str):
-        load_object(config.tasks, "tasks")
-    if config.curriculum is not None:
-        load_object(config.curriculum, "curriculum")
+    check_functions(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):

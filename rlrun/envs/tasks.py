@@ -151,6 +151,52 @@ class Lessons:
         self._returns = set(range(len(self._present)))
 
 
+class EpisodeTasks:
+    """What the episodes of one env slot are about: tasks that their seeds draw, on top of what a curriculum gives.
+
+    Args:
+        tasks: The tasks, as `Tasks` takes them; None for one task.
+        lessons: What a curriculum gives; None without one.
+        slot: The env slot, for `lessons`.
+
+    Attributes:
+        task: The present episode's, before the first one that of seed 0; None without tasks.
+
+    Raises:
+        UsageError: There is no such function, or it returned no task.
+    """
+
+    def __init__(self, tasks: Sequence[TaskConfig] | str | None, lessons: Lessons | None, slot: int) -> None:
+        self._tasks = None if tasks is None else Tasks(tasks)
+        self._lessons = lessons
+        self._slot = slot
+        self.task = None if self._tasks is None else self._tasks.of(0)
+
+    @property
+    def config(self) -> TaskConfig:
+        """What the present task gives the env."""
+        return TaskConfig() if self.task is None else self.task.config
+
+    def begin(self, seed: int) -> dict[str, Any]:
+        """Draws the task of the episode with a seed; returns the keyword arguments that its env is made with."""
+        if self._tasks is not None:
+            self.task = self._tasks.of(seed)
+        lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
+        return {**lesson, **self.config.kwargs}
+
+
+def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | None) -> None:
+    """Checks that the functions that an env names exist.
+
+    Raises:
+        UsageError: One does not; the message names the nearest.
+    """
+    if isinstance(tasks, str):
+        load_object(tasks, "tasks")
+    if curriculum is not None:
+        load_object(curriculum, "curriculum")
+
+
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """An env whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
 
@@ -158,9 +204,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
 
     Args:
         make: Makes the env with further arguments.
-        tasks: The tasks; None for one task.
-        lessons: What a curriculum gives; None without one.
-        slot: The env slot, for `lessons`.
+        episodes: What its episodes are about.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
             numbers of one that a function returned.
 
@@ -168,22 +212,11 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         UsageError: A task cannot be shown.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Mapping[str, Any]], Env],
-        tasks: Tasks | None,
-        lessons: Lessons | None,
-        slot: int,
-        *,
-        shows_task: bool,
-    ) -> None:
+    def __init__(self, make: Callable[[Mapping[str, Any]], Env], episodes: EpisodeTasks, *, shows_task: bool) -> None:
         self._make = make
-        self._tasks = tasks
-        self._lessons = lessons
-        self._slot = slot
+        self._episodes = episodes
         self._shows_task = shows_task
-        self._task = None if tasks is None else tasks.of(0)
-        self._kwargs: Mapping[str, Any] = {} if self._task is None else self._task.config.kwargs
+        self._kwargs: Mapping[str, Any] = episodes.config.kwargs
         self.env = make(self._kwargs)
         self.action_space = self.env.action_space
         self.render_mode, self.metadata = self.env.render_mode, self.env.metadata
@@ -191,18 +224,17 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
 
     def _space(self) -> gymnasium.Space[Any]:
         """Returns the space of observations with a task."""
-        assert self._task is not None  # a config that shows tasks has some
-        return self._task.space_with(self.env.observation_space)
+        task = self._episodes.task
+        assert task is not None  # a config that shows tasks has some
+        return task.space_with(self.env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the task that its seed draws."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._task = None if self._tasks is None else self._tasks.of(drawn)
-        lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
-        own = TaskConfig() if self._task is None else self._task.config
-        self._take({**lesson, **own.kwargs})
-        observation, info = self.env.reset(seed=seed, options=copy.deepcopy(own.reset_options) | (options or {}))
+        self._take(self._episodes.begin(drawn))
+        own = copy.deepcopy(self._episodes.config.reset_options)
+        observation, info = self.env.reset(seed=seed, options=own | (options or {}))
         return self._shown(observation), self._told(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -228,11 +260,12 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     def _shown(self, observation: Any) -> Any:
         if not self._shows_task:
             return observation
-        assert self._task is not None
-        return self._task.shown_with(observation, self.env.observation_space)
+        assert self._episodes.task is not None
+        return self._episodes.task.shown_with(observation, self.env.observation_space)
 
     def _told(self, info: dict[str, Any]) -> dict[str, Any]:
-        return info if self._task is None else {**info, **self._task.info}
+        task = self._episodes.task
+        return info if task is None else {**info, **task.info}
 
     def render(self) -> Any:
         """Draws the env."""

@@ -15,7 +15,7 @@ from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
-from rlrun.envs.tasks import Lessons, Tasks
+from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import EpisodeSeeds, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.planning.array_game import ArrayGame
@@ -52,10 +52,7 @@ def check_world(config: WorldConfig) -> None:
         EnvironmentUnusable: A package is not installed; the message names the pip command.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
-    if isinstance(config.tasks, str):
-        load_object(config.tasks, "tasks")
-    if config.curriculum is not None:
-        load_object(config.curriculum, "curriculum")
+    check_functions(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     factory = _factory(config)
@@ -89,9 +86,7 @@ def make_world(config: WorldConfig, *, lessons: Lessons | None = None, number: i
         return _of_one_task(config, config.kwargs)
     return TaskWorld(
         lambda more: _of_one_task(config, {**config.kwargs, **more}),
-        None if config.tasks is None else Tasks(config.tasks),
-        lessons,
-        number,
+        EpisodeTasks(config.tasks, lessons, number),
         shows_task=config.task_in_observation,
     )
 

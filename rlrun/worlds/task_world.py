@@ -10,7 +10,7 @@ from gymnasium import Space
 from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.tasks import Lessons, Task, Tasks
+from rlrun.envs.tasks import EpisodeTasks
 from rlrun.errors import UsageError
 from rlrun.worlds.world import World, WorldStep
 
@@ -23,9 +23,7 @@ class TaskWorld(World):
 
     Args:
         make: Makes the world with further arguments.
-        tasks: The tasks; None for one task.
-        lessons: What a curriculum gives; None without one.
-        number: Which of the worlds side by side it is, for `lessons`.
+        episodes: What its episodes are about.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
             numbers of one that a function returned.
 
@@ -33,22 +31,12 @@ class TaskWorld(World):
         UsageError: A task cannot be shown, or is none of a world.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Mapping[str, Any]], World],
-        tasks: Tasks | None,
-        lessons: Lessons | None,
-        number: int,
-        *,
-        shows_task: bool,
-    ) -> None:
+    def __init__(self, make: Callable[[Mapping[str, Any]], World], episodes: EpisodeTasks, *, shows_task: bool) -> None:
         self._make = make
-        self._tasks = tasks
-        self._lessons = lessons
-        self._number = number
+        self._episodes = episodes
         self._shows_task = shows_task
-        self._task = self._drawn(0)
-        self._kwargs: Mapping[str, Any] = {} if self._task is None else self._task.config.kwargs
+        self._kwargs: Mapping[str, Any] = episodes.config.kwargs
+        self._refuse_options()
         self._world = make(self._kwargs)
         self._inner: dict[str, Space[Any]] = {}
         self._told: dict[str, Spaces] = {}
@@ -57,13 +45,9 @@ class TaskWorld(World):
         self.possible_agents = self._world.possible_agents
         self.state_space = self._world.state_space
 
-    def _drawn(self, seed: int) -> Task | None:
-        if self._tasks is None:
-            return None
-        task = self._tasks.of(seed)
-        if task.config.reset_options:
+    def _refuse_options(self) -> None:
+        if self._episodes.config.reset_options:
             raise UsageError("env.tasks: a world's reset takes no options; say what differs in kwargs")
-        return task
 
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's spaces, with the task in its observation if that is shown."""
@@ -75,14 +59,15 @@ class TaskWorld(World):
         self._inner[agent] = own.observation
         if not self._shows_task:
             return own
-        assert self._task is not None  # a config that shows tasks has some
-        return Spaces(self._task.space_with(own.observation), own.action)
+        task = self._episodes.task
+        assert task is not None  # a config that shows tasks has some
+        return Spaces(task.space_with(own.observation), own.action)
 
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode of the task that its seed draws."""
-        self._task = self._drawn(seed)
-        lesson = {} if self._lessons is None else self._lessons.begin(self._number)
-        self._take({**lesson, **({} if self._task is None else self._task.config.kwargs)})
+        kwargs = self._episodes.begin(seed)
+        self._refuse_options()
+        self._take(kwargs)
         observations = self._world.reset(seed)
         self._met = set(observations)
         return self._shown(observations)
@@ -90,10 +75,10 @@ class TaskWorld(World):
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step."""
         step = self._world.step(actions)
-        infos = step.infos
-        if self._task is not None:  # whose episode ends with this step is not always the world's to say
+        infos, task = step.infos, self._episodes.task
+        if task is not None:  # whose episode ends with this step is not always the world's to say
             self._met.update(step.observations)
-            infos = {agent: {**infos.get(agent, {}), **self._task.info} for agent in self._met | infos.keys()}
+            infos = {agent: {**infos.get(agent, {}), **task.info} for agent in self._met | infos.keys()}
         return step._replace(observations=self._shown(step.observations), infos=infos)
 
     def _take(self, kwargs: Mapping[str, Any]) -> None:
@@ -118,10 +103,10 @@ class TaskWorld(World):
     def _shown(self, observations: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self._shows_task:
             return observations
-        assert self._task is not None
+        task = self._episodes.task
+        assert task is not None
         for agent in observations.keys() - self._inner.keys():
             self.spaces(agent)
-        task = self._task
         return {agent: task.shown_with(seen, self._inner[agent]) for agent, seen in observations.items()}
 
     def state(self) -> NDArray[Any]:

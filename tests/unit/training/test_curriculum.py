@@ -24,6 +24,7 @@ def returns_nothing(metrics: dict[str, Any]) -> None:
 
 
 ENV = {"id": "tests.unit.envs.test_tasks:Goal", "curriculum": f"{HERE}:goes_up"}
+WORLD = {"world": "tests.unit.worlds.test_task_world:Goals", "curriculum": f"{HERE}:goes_up"}
 CONFIG = {
     "train_batch_size": 100,
     "num_envs_per_worker": 2,
@@ -39,27 +40,18 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in TIMES and not name.startswith("time/")}
 
 
-def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    with rlrun.PPO(ENV, CONFIG, seed=1) as algorithm:
-        for _ in range(5):
-            algorithm.train()
-        saved = algorithm.save(tmp_path / "saved")
-        expected = [numbers(algorithm.train()) for _ in range(6)]
-    # An episode of 3 steps pays three times the goal, which is 1 for each 200 env steps before it.
-    assert expected[-1]["episode_return_max"] == 3 * (expected[-2]["env_steps"] // 200)
-    with rlrun.PPO.restore(saved, trust=True) as algorithm:
-        assert [numbers(algorithm.train()) for _ in range(6)] == expected
-
-
-def test_worlds_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    env = {"world": "tests.unit.worlds.test_task_world:Goals", "curriculum": f"{HERE}:goes_up"}
+# An episode pays the goal at each of 3 steps; in the world to two agents, of whom one leaves after 2.
+@pytest.mark.parametrize(("env", "payments"), [(ENV, 3), (WORLD, 5)])
+def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(
+    env: dict[str, str], payments: int, tmp_path: Path
+) -> None:
     with rlrun.PPO(env, CONFIG, seed=1) as algorithm:
         for _ in range(5):
             algorithm.train()
         saved = algorithm.save(tmp_path / "saved")
         expected = [numbers(algorithm.train()) for _ in range(6)]
-    # An episode of two agents pays the goal five times: one of them leaves after two of three steps.
-    assert expected[-1]["episode_return_max"] == 5 * (expected[-2]["env_steps"] // 200)
+    # The goal is 1 for each 200 env steps before it.
+    assert expected[-1]["episode_return_max"] == payments * (expected[-2]["env_steps"] // 200)
     with rlrun.PPO.restore(saved, trust=True) as algorithm:
         assert [numbers(algorithm.train()) for _ in range(6)] == expected
 

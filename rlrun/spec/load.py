@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def load_experiments(
             documents.append(_experiments_of(read_document(path)))
         except SpecError as error:
             problems += error.problems
+        except FileNotFoundError:
+            problems.append(Problem("", f"there is no such file{_nearest(path)}", str(path)))
         make_importable(path.parent)
     return _check(documents, overrides, problems, max_trials=max_trials)
 
@@ -147,6 +150,23 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
         inside = [file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern)] if is_folder else []
         found += sorted(inside) or [path]
     return found
+
+
+def _nearest(path: Path) -> str:
+    """Returns "; did you mean 'x'?" for the file beside a missing one, or else the shipped spec, whose name is nearest.
+
+    Suffixes are left aside.
+    """
+    try:
+        beside = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
+    except OSError:
+        beside = {}
+    names = [f"{known.parent.name}/{known.stem}" for known in shipped_configs()]
+    shipped = dict(zip(names, names, strict=True))
+    for name, known in ((path.stem, beside), ("/".join(path.with_suffix("").parts[-2:]), shipped)):
+        if near := get_close_matches(name, known, n=1):
+            return f"; did you mean '{known[near[0]]}'?"
+    return ""
 
 
 def make_importable(directory: Path) -> None:

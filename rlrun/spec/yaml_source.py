@@ -7,7 +7,6 @@ line and column it came from.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +94,7 @@ def read_document(path: Path) -> Document:
     """Reads a YAML file.
 
     Raises:
+        FileNotFoundError: There is no such file.
         SpecError: If it cannot be read, is no UTF-8 text, no YAML, or too deep or too large.
     """
     file = str(path)
@@ -102,7 +102,7 @@ def read_document(path: Path) -> Document:
         with path.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError([Problem("", f"there is no such file{_near_file(path)}", file)]) from None
+        raise  # who looks for it knows what else it could be called
     except IsADirectoryError:
         raise SpecError([Problem("", "is a folder that holds no .yaml file itself", file)]) from None
     except OSError as error:
@@ -185,13 +185,3 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
         plain = next((words for beginning, words in _PLAIN_WORDS if problem.startswith(beginning)), problem)
         message = f"YAML syntax: {plain}"
     return Problem("", message, file, mark.line + 1, mark.column + 1) if mark else Problem("", message, file)
-
-
-def _near_file(path: Path) -> str:
-    """Returns "; did you mean 'x'?" for the spec file whose name is nearest, suffixes left aside."""
-    try:
-        names = {found.stem: found.name for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.stem, names, n=1)
-    return f"; did you mean '{path.with_name(names[near[0]])}'?" if near else ""

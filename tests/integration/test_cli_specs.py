@@ -51,6 +51,20 @@ def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() 
     assert rlrun("train", "-f", "cartpole/ppo", "--dry-run").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("cartpole/cmaess", "cartpole/cmaes"),
+        ("cartpol/ppo.yaml", "cartpole/ppo"),
+        ("configs/frozen_lak/q_learning.yaml", "frozen_lake/q_learning"),
+    ],
+)
+def test_a_misspelt_shipped_spec_is_answered_with_the_nearest(typed: str, near: str) -> None:
+    result = rlrun("train", typed, "--dry-run")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"{typed}: there is no such file; did you mean '{near}'?\n"
+
+
 def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
     Path("cartpole").mkdir()
     Path("cartpole/ppo.yaml").write_text("mine: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 1}}\n")

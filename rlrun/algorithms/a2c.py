@@ -11,7 +11,6 @@ from rlrun.algorithms.reward_streams import (
     constrained,
     objectives_of_curiosity,
     policy_with_streams,
-    refuse_in_world,
     with_advantages,
     with_stream_losses,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
 
 
 @defaults(lr=7e-4, train_batch_size=40, min_env_steps_per_iteration=2000)
@@ -65,11 +63,6 @@ class A2C(Algorithm[A2CConfig]):
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor-critic, with a value of each further stream of rewards."""
         return policy_with_streams(self.config, spaces, seed)
-
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns the same for agents of a world, which have the env's own rewards alone."""
-        refuse_in_world(self.config)
-        return self.policy(spaces, seed)
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss, and what curiosity's networks learn by."""

@@ -13,7 +13,6 @@ from rlrun.algorithms.reward_streams import (
     constrained,
     objectives_of_curiosity,
     policy_with_streams,
-    refuse_in_world,
     with_advantages,
     with_stream_losses,
 )
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
 
 
 class PPOConfig(OnPolicyConfig):
@@ -97,11 +95,6 @@ class PPO(Algorithm[PPOConfig]):
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor-critic, with a value of each further stream of rewards."""
         return policy_with_streams(self.config, spaces, seed)
-
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns the same for agents of a world, which have the env's own rewards alone."""
-        refuse_in_world(self.config)
-        return self.policy(spaces, seed)
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss, and what curiosity's networks learn by."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rlrun.errors import UsageError
 from rlrun.flow.operators.advantages import ComputeAdvantages, WeightAdvantages
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
@@ -69,16 +68,6 @@ def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping
 
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})
-
-
-def refuse_in_world(config: OnPolicyConfig) -> None:
-    """Refuses further streams of rewards in a world of many agents.
-
-    Raises:
-        UsageError: There are some.
-    """
-    if config.reward_streams:
-        raise UsageError("curiosity and constraint are for envs of one agent: leave them out in a world of many")
 
 
 def with_advantages(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -43,6 +43,26 @@ class TaskConfig(ConfigModel):
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
     """Handed to the environment's `reset(options=...)`, on top of its own."""
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Checks names of numbers in infos that become columns of a batch.
+
+    Raises:
+        ValueError: One is there twice, or a batch has a column of its name.
+    """
+    for name in columns:
+        if columns.count(name) > 1:
+            raise ValueError(f"columns has {name!r} twice")
+        if name in OWN_COLUMNS:
+            raise ValueError(f"columns: a batch has a column {name!r} already; call the number in the info otherwise")
+
+
+def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
+    """Says which column is learned from that an env's config does not name; "" if it names all of them."""
+    if missing := [name for name in learned_from if name not in columns]:
+        return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
+    return ""
 
 
 def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
@@ -142,20 +162,8 @@ class EnvConfig(ConfigModel):
                 f"columns are read from the infos of single environments, which backend {self.backend} has none of; "
                 "use backend loop, or auto"
             )
-        for name in self.columns:
-            if self.columns.count(name) > 1:
-                raise ValueError(f"columns has {name!r} twice")
-            if name in OWN_COLUMNS:
-                raise ValueError(
-                    f"columns: a batch has a column {name!r} already; call the number in the info otherwise"
-                )
+        check_columns(self.columns)
         return self
-
-    def lacks(self, names: Iterable[str]) -> str:
-        """Says which columns are learned from that it does not name; "" if it names all of them."""
-        if missing := [name for name in names if name not in self.columns]:
-            return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
-        return ""
 
     @property
     def varies(self) -> bool:

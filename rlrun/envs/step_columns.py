@@ -1,4 +1,4 @@
-"""Numbers in the infos of single environments' steps, kept as columns of a batch."""
+"""Numbers in the infos of steps, kept as columns of a batch."""
 
 from __future__ import annotations
 
@@ -32,11 +32,20 @@ def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], 
         result = env_step(action)
         *_, info = result
         for name, column in kept:
-            number = info.get(name)
-            if not isinstance(number, int | float | np.number | np.bool_) or not math.isfinite(number):
-                found = repr(number) if name in info else f"there is none; the info has {sorted(map(str, info))}"
-                raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
-            column[slot] = number
+            column[slot] = column_number(info, name)
         return result
 
     return step
+
+
+def column_number(info: Mapping[str, Any], name: str) -> float:
+    """Returns the number of a column in a step's info.
+
+    Raises:
+        Misfit: There is none, or it is no finite number.
+    """
+    number = info.get(name)
+    if not isinstance(number, int | float | np.number | np.bool_) or not math.isfinite(number):
+        found = repr(number) if name in info else f"there is none; the info has {sorted(map(str, info))}"
+        raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
+    return float(number)

@@ -66,7 +66,7 @@ class EvaluationResult:
     @property
     def column_means(self) -> dict[str, float]:
         """Mean sum over an episode of each column, as `episode_columns/<name>_mean`."""
-        return {f"episode_columns/{name}_mean": float(np.mean(sums)) for name, sums in self.columns.items()}
+        return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
 
     @property
     def mean(self) -> float:
@@ -123,6 +123,11 @@ class EvaluationResult:
             **({"columns": dict(self.columns)} if self.columns else {}),
             **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
         }
+
+
+def column_metric(name: str) -> str:
+    """Returns what the mean sum of a column over an episode is called."""
+    return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -68,11 +68,18 @@ class SlotRecorder:
         self._max_replay_s = max_replay_s
         kind = _ParallelSlots if worlds.clock == "parallel" else _PerAgentSlots
         self._policies = {
-            policy: kind(behaviors[policy], worlds.spaces[policy].observation, slots, length, worlds.num_worlds)
+            policy: kind(
+                behaviors[policy],
+                worlds.spaces[policy].observation,
+                slots,
+                length,
+                worlds.num_worlds,
+                worlds.columns,
+            )
             for policy, slots in worlds.slots.items()
         }
         self._rows: WorldRows | None = None
-        self._sums = EpisodeSums(worlds.num_worlds)
+        self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
     def record(self, noise: Mapping[str, Floats], timed: Timed) -> Recorded:
         """Records one fragment, as `Recorder.record` says.
@@ -101,8 +108,11 @@ class SlotRecorder:
                     own.note_ends(t, worlds.owners(policy), rows.infos.get(policy, {}))
         self._rows = rows
         rewards = np.zeros((length, worlds.num_worlds))
+        columns = {name: np.zeros((length, worlds.num_worlds)) for name in worlds.columns}
         for own in policies.values():
             rewards += own.rewards.reshape(length, worlds.num_worlds, -1).sum(axis=2)
+            for name, column in columns.items():
+                column += own.columns[name].reshape(length, worlds.num_worlds, -1).sum(axis=2)
         lengths = [place.length for place in worlds.places()]
         batches, filled, closing, agent_episodes = {}, {}, {}, {}
         for policy, own in policies.items():
@@ -112,7 +122,7 @@ class SlotRecorder:
         return Recorded(
             batches=batches,
             filled=filled,
-            episodes=self._sums.add(rewards, ended, stepped, {}),
+            episodes=self._sums.add(rewards, ended, stepped, {}, columns=columns),
             env_steps=int(np.count_nonzero(stepped)),
             agent_episodes=agent_episodes,
             closing=closing,
@@ -177,6 +187,7 @@ class SlotRecorder:
                     "hash": shown,
                     "episode_return": float(self._sums.returns[world]),
                     "episode_length": int(self._sums.lengths[world]),
+                    "episode_columns": {name: float(sums[world]) for name, sums in self._sums.columns.items()},
                 }
                 for world, (place, shown) in enumerate(zip(places, self._worlds.hashes(), strict=True))
             ],
@@ -207,6 +218,9 @@ class SlotRecorder:
         kept = np.array(exact, np.bool_)
         self._sums.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self._sums.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
+        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
+            earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
+            sums[:] = np.where(kept, earlier, 0.0)
         anew = {}
         for policy, own in self._policies.items():
             anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
@@ -227,14 +241,24 @@ class _ParallelSlots:
         slots: B.
         length: T.
         num_worlds: W.
+        columns: Names of the numbers that are read from agents' infos.
 
     Attributes:
         behavior: What acts.
         rewards: What each slot's agent was given in each step of this fragment, [T, B].
+        columns: Numbers of its infos by name, likewise, each [T, B].
         closes: Which slots have an observation in the closing row of the last fragment, [B].
     """
 
-    def __init__(self, behavior: WorkerBehavior, space: Any, slots: int, length: int, num_worlds: int) -> None:
+    def __init__(
+        self,
+        behavior: WorkerBehavior,
+        space: Any,
+        slots: int,
+        length: int,
+        num_worlds: int,
+        columns: Sequence[str],
+    ) -> None:
         self.behavior = behavior
         self.num_slots = slots
         self.length = length
@@ -243,9 +267,10 @@ class _ParallelSlots:
         self.batch = SampleBatch()
         self.just_ended = np.zeros(slots, np.bool_)
         self.rewards = np.zeros((length, slots))
+        self.columns = {name: np.zeros((length, slots)) for name in columns}
         self.closes = np.zeros(slots, np.bool_)
         self._space = space
-        self._sums = EpisodeSums(slots)
+        self._sums = EpisodeSums(slots, columns)
         self._log = ActionLog()
         nothing = self.batch_of_nothing()
         self._idle = behavior.env_actions(nothing["actions"][0])
@@ -272,6 +297,7 @@ class _ParallelSlots:
             lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(self._space, slots)
         )
         self.rewards = np.zeros((length, slots))
+        self.columns = {name: np.zeros((length, slots)) for name in self.columns}
         self.acted, self.terminateds, self.truncateds = np.zeros((3, length, slots), np.bool_)
         self.filled = np.zeros((length, slots), np.bool_)
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
@@ -317,6 +343,8 @@ class _ParallelSlots:
     def take(self, t: int, rows: SlotRows) -> bool:
         """Takes what a step gave; returns whether it ended somebody's episode."""
         self.rewards[t], self.terminateds[t], self.truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
+        for name, column in self.columns.items():
+            column[t] = rows.columns[name]
         self.behavior.take_rewards(self.rewards[t])
         ended = rows.terminateds | rows.truncateds
         self.just_ended = ended & self.in_step(t)
@@ -345,7 +373,7 @@ class _ParallelSlots:
     def episodes(self) -> list[Episode]:
         """Returns the agents' episodes that ended in the fragment."""
         ends = self.terminateds | self.truncateds
-        return self._sums.add(self.rewards, ends, self.acted, self._infos, self._agents)
+        return self._sums.add(self.rewards, ends, self.acted, self._infos, self._agents, self.columns)
 
     def end(
         self, rows: SlotRows, states: NDArray[Any] | None, lengths: list[int]
@@ -374,6 +402,7 @@ class _ParallelSlots:
             valid=self.acted,
             weights_version=np.full(self.acted.shape, self.behavior.weights_version, np.int32),
         )
+        self.batch.update({name: column.astype(np.float32) for name, column in self.columns.items()})
         self.log(self.batch["actions"], lengths)
         nowhere = np.zeros(0, np.int64)
         return self.batch, self.filled, (nowhere, nowhere)
@@ -392,6 +421,7 @@ class _ParallelSlots:
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),
             "lengths": self._sums.lengths.copy(),
+            "columns": {name: sums.copy() for name, sums in self._sums.columns.items()},
         }
 
     def joint_actions(self, state: Mapping[str, Any], places: list[EpisodePlace], space: Any) -> list[Any]:
@@ -424,6 +454,8 @@ class _ParallelSlots:
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)
         self._sums.lengths = np.where(kept, np.array(state["lengths"], np.int64), 0)
+        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
+            sums[:] = np.where(kept, np.array(state.get("columns", {}).get(name, sums), np.float64), 0.0)
         self._log.load([np.asarray(own) for own in state["actions"]])
 
 
@@ -433,8 +465,16 @@ class _PerAgentSlots(_ParallelSlots):
     A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
     """
 
-    def __init__(self, behavior: WorkerBehavior, space: Any, slots: int, length: int, num_worlds: int) -> None:
-        super().__init__(behavior, space, slots, length, num_worlds)
+    def __init__(
+        self,
+        behavior: WorkerBehavior,
+        space: Any,
+        slots: int,
+        length: int,
+        num_worlds: int,
+        columns: Sequence[str],
+    ) -> None:
+        super().__init__(behavior, space, slots, length, num_worlds, columns)
         self._next = np.zeros(slots, np.int64)
         self._open = np.full(slots, NO_ROW, np.int64)
         self._carried: dict[str, Any] = {}
@@ -447,6 +487,7 @@ class _PerAgentSlots(_ParallelSlots):
         self._next, self._open = np.zeros(self.num_slots, np.int64), np.full(self.num_slots, NO_ROW, np.int64)
         self._open_at = np.full(shape, NO_ROW, np.int64)
         self._row_rewards = np.zeros(shape)
+        self._row_columns = {name: np.zeros(shape) for name in self.columns}
         self._valid = np.zeros(shape, np.bool_)
         self._versions = np.full(shape, self.behavior.weights_version, np.int32)
         self._rows_filled = np.zeros(shape, np.bool_)
@@ -470,6 +511,7 @@ class _PerAgentSlots(_ParallelSlots):
             "obs": self.observed,
             "rewards": self._row_rewards,
             "weights_version": self._versions,
+            **self._row_columns,
         }
 
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, act: Any, noise: Floats) -> Any:
@@ -520,6 +562,8 @@ class _PerAgentSlots(_ParallelSlots):
         at, slots = (self._open_at != NO_ROW).nonzero()
         own = self._open_at[at, slots]
         np.add.at(self._row_rewards, (own, slots), self.rewards[at, slots])
+        for name, column in self._row_columns.items():
+            np.add.at(column, (own, slots), self.columns[name][at, slots])
         terminateds, truncateds = np.zeros((2, *self.rewards.shape), np.bool_)
         np.logical_or.at(terminateds, (own, slots), self.terminateds[at, slots])
         np.logical_or.at(truncateds, (own, slots), self.truncateds[at, slots])
@@ -536,6 +580,7 @@ class _PerAgentSlots(_ParallelSlots):
             valid=self._valid,
             weights_version=self._versions,
         )
+        self.batch.update({name: column.astype(np.float32) for name, column in self._row_columns.items()})
         finals = (self.just_ended & (self._next < self.length)).nonzero()[0]
         return self.batch, self._rows_filled, (self._next[finals], finals)
 

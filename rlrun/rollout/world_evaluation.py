@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from rlrun.functional.seeding import generator
 from rlrun.rollout.evaluation import LONGEST_EPISODE, EvaluationResult, episodes_side_by_side
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.vector_world import VectorWorld
+from rlrun.worlds.vector_world import SlotRows, VectorWorld
 from rlrun.worlds.world_config import WorldConfig
 
 
@@ -89,8 +89,10 @@ def _run(
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
+    columns = {name: [0.0] * episodes for name in worlds.columns}
     sums, steps = np.zeros(number), np.zeros(number, np.int64)
-    lives = {policy: _Lives(slots, slots // number) for policy, slots in worlds.slots.items()}
+    column_sums = {name: np.zeros(number) for name in worlds.columns}
+    lives = {policy: _Lives(slots, slots // number, worlds.columns) for policy, slots in worlds.slots.items()}
     rows = worlds.reset()
     if draw is not None:
         draw(worlds.render())
@@ -109,49 +111,61 @@ def _run(
             shown = rows.policies[policy]
             behaviors[policy].take_rewards(shown.rewards)
             sums += shown.rewards.reshape(number, -1).sum(axis=1)
-            own.take(shown.rewards, shown.terminateds | shown.truncateds, current, episodes)
+            for name, column in shown.columns.items():
+                column_sums[name] += column.reshape(number, -1).sum(axis=1)
+            own.take(shown, current, episodes)
         for world in rows.ended.nonzero()[0]:
             if current[world] < episodes:
                 returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
+                for name, found in columns.items():
+                    found[current[world]] = float(column_sums[name][world])
             current[world] += number
             sums[world], steps[world] = 0.0, 0
+            for totals in column_sums.values():
+                totals[world] = 0.0
         if ((steps > LONGEST_EPISODE) & (current < episodes)).any():
             raise EnvError(
                 f"env {world_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
                 "set max_episode_steps of the world"
             )
-    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()})
+    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
 
 
 class _Lives:
-    """Returns and lengths of the episodes of a policy's agents.
+    """Returns and lengths of the episodes of a policy's agents, and what their columns add up to.
 
     Args:
         slots: B, slots in all worlds.
         width: K, slots in each world.
+        columns: Names of the numbers that are read from agents' infos.
     """
 
-    def __init__(self, slots: int, width: int) -> None:
+    def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
         self._sums, self._steps = np.zeros(slots), np.zeros(slots, np.int64)
+        self._columns = {name: np.zeros(slots) for name in columns}
         self._width = width
-        self._found: list[tuple[int, float, int]] = []
+        self._found: list[tuple[int, float, int, dict[str, float]]] = []
 
     def act(self, acts: NDArray[np.bool_]) -> None:
         """Counts the steps of the agents that act."""
         self._steps += acts
 
-    def take(
-        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], current: NDArray[np.int64], episodes: int
-    ) -> None:
-        """Adds rewards [B], and notes the agents whose episode ended in an episode of the world that counts."""
-        self._sums += rewards
-        for slot in ends.nonzero()[0]:
+    def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
+        """Adds what a step gave, and notes the agents whose episode ended in an episode of the world that counts."""
+        self._sums += shown.rewards
+        for name, sums in self._columns.items():
+            sums += shown.columns[name]
+        for slot in (shown.terminateds | shown.truncateds).nonzero()[0]:
             episode = int(current[slot // self._width])
             if episode < episodes:
-                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot])))
+                columns = {name: float(sums[slot]) for name, sums in self._columns.items()}
+                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot]), columns))
             self._sums[slot], self._steps[slot] = 0.0, 0
+            for sums in self._columns.values():
+                sums[slot] = 0.0
 
     def result(self) -> EvaluationResult:
         """Returns what was found, in the order of the world's episodes."""
         found = sorted(self._found, key=lambda life: life[0])
-        return EvaluationResult([life[1] for life in found], [life[2] for life in found])
+        columns = {name: [life[3][name] for life in found] for name in self._columns}
+        return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

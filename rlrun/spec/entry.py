@@ -9,7 +9,7 @@ from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.env_model import finite_mdp
 from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
@@ -97,12 +97,13 @@ def check_entry(
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
     mistakes = _check_trials(experiment, learning.models)
+    is_world = isinstance(experiment.env, WorldConfig)
+    if not (is_world and mistakes):
+        learned_from = [name for own in experiment.learns.algorithms.values() for name in own.config.env_columns]
+        if lacks := lacking_column(experiment.env.columns, learned_from):
+            mistakes.append(Mistake(("env", "columns"), lacks))
     if isinstance(experiment.env, WorldConfig) and not mistakes:
         mistakes = opponent_mistakes(experiment.learns, experiment.env)
-    elif isinstance(experiment.env, EnvConfig):
-        assert isinstance(experiment.config, AlgorithmConfig)  # other settings are those of a world
-        if lacks := experiment.env.lacks(experiment.config.env_columns):
-            mistakes.append(Mistake(("env", "columns"), lacks))
     return (None if mistakes else experiment), mistakes
 
 

@@ -83,12 +83,12 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
     """Returns what an evaluation of a world reports besides, of each of its policies."""
     return tuple(
-        Metric(
-            f"evaluation/policies/{policy}/episode_return_mean",
-            "",
-            "Mean raw return of an evaluation's episodes of the policy's agents",
-        )
+        Metric(f"evaluation/policies/{policy}/{metric}", "", f"{meaning} of the policy's agents")
         for policy in policies
+        for metric, meaning in (
+            ("episode_return_mean", "Mean raw return of an evaluation's episodes"),
+            ("episode_columns/<name>_mean", "Mean sum of a column of `env.columns` over an evaluation's episodes"),
+        )
     )
 
 

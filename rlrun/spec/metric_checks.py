@@ -42,11 +42,8 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
         learns: What learns.
         in_world: Whether that is in a world of many agents.
     """
-    measured = list(EVALUATION_METRICS)
-    if in_world:
-        measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS]
-    else:
-        measured += [EVALUATION_COLUMNS, *ORACLE_METRICS]
+    measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
+    measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
     return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 

@@ -8,6 +8,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.flow.clock import Clock
@@ -40,7 +41,6 @@ from rlrun.worlds.world_config import WorldConfig
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
-    from rlrun.envs.env_config import EnvConfig
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.sources.rollouts import RolloutMode
     from rlrun.learner.learner import Learner
@@ -85,7 +85,8 @@ def assemble(
     if env.curriculum is not None and algorithm.worker_factory != ROLLOUT_WORKER:
         raise UsageError("env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out")
     config = algorithm.config
-    if not for_plan and (lacks := env.lacks(config.env_columns)):  # what is printed does not depend on the env
+    # What is printed does not depend on the env.
+    if not for_plan and (lacks := lacking_column(env.columns, config.env_columns)):
         raise UsageError(f"env {env.id}: {lacks}")
     making = _Making(algorithm, AlgorithmLearnerFactory(algorithm, env, seed, update_executor), announce)
     behaviors = {} if for_plan else {DEFAULT_POLICY: making.start_learner().policy.behavior()}
@@ -159,6 +160,8 @@ def _in_world(
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
                 "and env.curriculum"
             )
+        if not for_plan and (lacks := lacking_column(env.columns, algorithm.config.env_columns)):
+            raise UsageError(f"env {env.id}: {lacks}")
     world = policies_in_world(env, mapping, policies.slots)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rlrun.envs.env_config import EnvConfig
+import numpy as np
+
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
+from rlrun.rollout.evaluation import column_metric
 from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, ORACLE_METRICS, EvaluationConfig, TrialSpec
 from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
@@ -32,7 +34,11 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     if evaluation is None:
         return {}
     if training.iteration % evaluation.every and not is_last:
-        keys = (*EVALUATION_KEYS, *map(_of_policy, _policies(training)), *_column_keys(evaluation.env or training.env))
+        columns = (evaluation.env or training.env).columns
+        keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
+        for policy in _policies(training):
+            keys += [_of_policy(policy, "episode_return_mean")]
+            keys += [_of_policy(policy, column_metric(name)) for name in columns]
         names = [f"{EVALUATION}{name}" for name in keys]
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
@@ -50,7 +56,9 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
     for policy in _policies(training):
         own = found.policies[policy]
-        measured[_of_policy(policy)] = own.mean if own.returns else None
+        measured[_of_policy(policy, "episode_return_mean")] = own.mean if own.returns else None
+        for name, sums in own.columns.items():
+            measured[_of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
     return {
         **{f"{EVALUATION}{name}": value for name, value in measured.items()},
         **_against(training, trial, evaluation),
@@ -92,10 +100,5 @@ def _policies(training: Training) -> tuple[str, ...]:
     return tuple(training.policies.algorithms) if isinstance(training.env, WorldConfig) else ()
 
 
-def _column_keys(env: EnvConfig | WorldConfig) -> tuple[str, ...]:
-    """Returns what is reported of the columns that an env's config names."""
-    return () if isinstance(env, WorldConfig) else tuple(f"episode_columns/{name}_mean" for name in env.columns)
-
-
-def _of_policy(policy: str) -> str:
-    return f"policies/{policy}/episode_return_mean"
+def _of_policy(policy: str, metric: str) -> str:
+    return f"policies/{policy}/{metric}"

@@ -147,6 +147,7 @@ class ArrayVectorWorld:
         self.slots: Mapping[str, int] = {
             policies[name]: world.num_worlds * group.num_agents for name, group in world.groups.items()
         }
+        self.columns: Sequence[str] = ()
         self.spaces: Mapping[str, Spaces] = {policies[name]: group.spaces for name, group in world.groups.items()}
         self._world = world
         self._id = world_id

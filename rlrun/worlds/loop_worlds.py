@@ -46,6 +46,7 @@ class LoopWorlds:
         slots: By policy, its slots in each world, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.
+        columns: Names of the numbers that are read from agents' infos.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class LoopWorlds:
         slots: Mapping[str, int],
         max_episode_steps: int | None = None,
         first_episodes: Sequence[int] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
+        self.columns: Sequence[str] = tuple(columns)
         self.num_worlds = len(worlds)
         self.possible_agents: Sequence[str] = tuple(worlds[0].possible_agents)
         self.clock: WorldClock = worlds[0].clock
@@ -69,7 +72,9 @@ class LoopWorlds:
         self._seeds = seeds
         homes = _homes(self.possible_agents, mapping)
         self._policies = {
-            policy: PolicySlots(policy, agent, of_policy, self.num_worlds, slots[policy], homes.get(policy, {}))
+            policy: PolicySlots(
+                policy, agent, of_policy, self.num_worlds, slots[policy], homes.get(policy, {}), columns
+            )
             for policy, (agent, of_policy) in spaces.items()
         }
         self._copies = {policy: _row_copier(of_policy.action) for policy, of_policy in self.spaces.items()}

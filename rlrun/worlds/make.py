@@ -61,10 +61,10 @@ def check_world(config: WorldConfig) -> None:
             check_call(factory, (), kwargs, f"env {config.id}")
         return
     check_call(factory, (1,), config.kwargs, f"env {config.id}")
-    if config.wrappers or config.clock or config.max_episode_steps or config.varies:
+    if config.wrappers or config.clock or config.max_episode_steps or config.varies or config.columns:
         raise UsageError(
-            f"env {config.id} makes many worlds at once: wrappers, clock, max_episode_steps, tasks and curriculum are "
-            "for worlds that are stepped one by one"
+            f"env {config.id} makes many worlds at once: wrappers, clock, max_episode_steps, tasks, curriculum and "
+            "columns are for worlds that are stepped one by one"
         )
 
 
@@ -164,6 +164,7 @@ def make_vector_world(
         {**_default_slots(worlds[0], mapping), **slots},
         config.max_episode_steps,
         first_episodes,
+        config.columns,
     )
 
 

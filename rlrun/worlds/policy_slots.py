@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -46,6 +46,7 @@ class PolicySlots:
         num_worlds: W.
         per_world: K.
         homes: Numbers of the slots that agents are given as long as they are free, by agent.
+        columns: Names of the numbers that are read from agents' infos.
 
     Attributes:
         example: One of the policy's agents.
@@ -56,7 +57,14 @@ class PolicySlots:
     """
 
     def __init__(
-        self, policy: str, example: str, spaces: Spaces, num_worlds: int, per_world: int, homes: Mapping[str, int]
+        self,
+        policy: str,
+        example: str,
+        spaces: Spaces,
+        num_worlds: int,
+        per_world: int,
+        homes: Mapping[str, int],
+        columns: Iterable[str] = (),
     ) -> None:
         size = num_worlds * per_world
         self.example = example
@@ -70,6 +78,7 @@ class PolicySlots:
             terminateds=np.zeros(size, np.bool_),
             truncateds=np.zeros(size, np.bool_),
             living=np.zeros(size, np.bool_),
+            columns={name: np.zeros(size) for name in columns},
         )
         self.owners = [""] * size
         self._policy = policy
@@ -124,9 +133,11 @@ class PolicySlots:
         self.forget_news(slots)
 
     def forget_news(self, slots: slice) -> None:
-        """Makes slots show no rewards and no ends."""
+        """Makes slots show no rewards, no numbers of infos and no ends."""
         rows = self.rows
         rows.rewards[slots] = 0.0
+        for column in rows.columns.values():
+            column[slots] = 0.0
         rows.terminateds[slots] = False
         rows.truncateds[slots] = False
 

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
-from rlrun.envs.spaces import Spaces, misfit
+from rlrun.envs.spaces import Misfit, Spaces, misfit
+from rlrun.envs.step_columns import column_number
 from rlrun.envs.vector_env import EnvError, EpisodePlace, env_error
 from rlrun.errors import RlrunError
 from rlrun.worlds.mapping import PolicyMapping
@@ -62,6 +63,7 @@ class RunningWorld:
         self._worker_index = worker_index
         self._policies = policies
         self._mapping = mapping
+        self._reads_columns = any(slots.rows.columns for slots in policies.values())
         self._acts_at_once = clock == "parallel"
         self._limit = max_episode_steps
         self._state_space = world.state_space
@@ -111,7 +113,8 @@ class RunningWorld:
         self._ended = []
         self.infos = {}
         self.missing_finals = 0
-        joint = {agent: actions[seat.policy][seat.index] for agent, seat in self._acting.items()}
+        acted = self._acting
+        joint = {agent: actions[seat.policy][seat.index] for agent, seat in acted.items()}
         try:
             result = self._world.step(joint)
         except (Exception, SystemExit) as error:
@@ -120,7 +123,7 @@ class RunningWorld:
         if closely:
             self._look_closely(result)
         try:
-            self._show(*result)
+            self._show(*result, acted)
         except RlrunError:
             raise
         except Exception as error:  # what was wrong is found by looking closely
@@ -190,6 +193,7 @@ class RunningWorld:
         truncateds: Mapping[str, bool],
         infos: Mapping[str, Mapping[str, Any]],
         ended: bool,
+        acted: Mapping[str, Seat],
     ) -> None:
         """Writes what a step gave into the rows, begins the episodes of new agents, and ends those that are over."""
         living = self._living
@@ -216,10 +220,23 @@ class RunningWorld:
         for agent in born if self._early_rewards else ():
             seat = living[agent]
             seat.rewards[seat.slot] += self._early_rewards.pop(agent, 0.0)
+        if self._reads_columns:
+            self._read_columns(infos, acted)
         if over or any(terminateds.values()) or any(truncateds.values()):
             self._end_agents(over, terminateds, truncateds, infos)
         if self._acts_at_once and len(acting) != len(living):
             self._refuse_silence()
+
+    def _read_columns(self, infos: Mapping[str, Mapping[str, Any]], acted: Mapping[str, Seat]) -> None:
+        """Takes numbers from the infos of living agents, which those of agents that acted must hold."""
+        for agent, seat in self._living.items():
+            info = infos.get(agent, {})
+            for name, column in self._policies[seat.policy].rows.columns.items():
+                if agent in acted or name in info:
+                    try:
+                        column[seat.slot] = column_number(info, name)
+                    except Misfit as misfit:
+                        self.refuse(agent, str(misfit))
 
     def _end_agents(
         self,

@@ -10,7 +10,7 @@ after it, in which the actions for it are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import gymnasium
@@ -37,6 +37,7 @@ class SlotRows:
         terminateds: Whether the agent's episode ended for good in the step, [B].
         truncateds: Whether it was cut off there, [B].
         living: Whether an agent owns the slot and goes on after the step, whether it acts now or not, [B].
+        columns: Numbers that the infos of the slots' agents held in the step, by name, each [B]; 0 where there is none.
     """
 
     observations: Tree
@@ -46,6 +47,7 @@ class SlotRows:
     terminateds: Flags
     truncateds: Flags
     living: Flags
+    columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass
@@ -80,6 +82,7 @@ class VectorWorld(Protocol):
         spaces: By policy, observation and action space of its agents.
         state_space: Space of a world's state, None where there is none.
         possible_agents: Ids of agents, at least one of each kind.
+        columns: Names of the numbers that are read from agents' infos.
     """
 
     possible_agents: Sequence[str]
@@ -88,6 +91,7 @@ class VectorWorld(Protocol):
     slots: Mapping[str, int]
     spaces: Mapping[str, Spaces]
     state_space: gymnasium.spaces.Box | None
+    columns: Sequence[str]
 
     def reset(self) -> WorldRows:
         """Begins the first episode of every world with its own seed; nobody has a reward or an end."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, PositiveFloat, PositiveInt
-from rlrun.envs.env_config import TaskConfig, WrapperConfig, check_tasks
+from rlrun.config import ConfigModel, NonEmptyText, PositiveFloat, PositiveInt
+from rlrun.envs.env_config import TaskConfig, WrapperConfig, check_columns, check_tasks
 from rlrun.worlds.world import WorldClock
 
 
@@ -43,6 +43,11 @@ class WorldConfig(ConfigModel):
     """module:function that is given an iteration's metrics and returns keyword arguments, on top of the world's own,
     for episodes that begin from then on."""
 
+    columns: tuple[NonEmptyText, ...] = ()
+    """Numbers in the infos of agents that are recorded as columns of their policies' batches, such as a cost. In each
+    step the infos of those who act hold them. With the clock `per_agent` those until an agent's next decision add up,
+    as rewards do."""
+
     clock: WorldClock | None = None
     """What a row of experience is: a step of the world, in which all living agents act (parallel), or an agent's own
     decision (per_agent), where agents take turns or act at different speeds; null keeps the world's own."""
@@ -68,6 +73,11 @@ class WorldConfig(ConfigModel):
         check_tasks(self.tasks, is_shown=self.task_in_observation)
         if isinstance(self.tasks, tuple) and any(task.reset_options for task in self.tasks):
             raise ValueError("tasks: a world's reset takes no options; say what differs in kwargs")
+        return self
+
+    @model_validator(mode="after")
+    def _columns_can_be_recorded(self) -> WorldConfig:
+        check_columns(self.columns)
         return self
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
@@ -20,7 +21,7 @@ class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
     Those of a further stream of rewards get its name in front. Where a stream is not episodic, what follows an
-    episode's last step is the first of the slot's next one; at a fragment's end, the value of the observation there.
+    episode's last step is the first of the slot's next one; if the fragment has none, its final observation's value.
     """
 
     def __init__(self, gamma: float, gae_lambda: float, stream: RewardStream | None = None) -> None:
@@ -46,10 +47,11 @@ class ComputeAdvantages(Operator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with two columns more."""
-        stream, terminateds, truncateds = self.stream, item["terminateds"], item["truncateds"]
-        if not stream.is_episodic:  # no end: rows of final observations are empty
-            terminateds = truncateds = np.zeros_like(terminateds)
-        rows = Packing(item["valid"], terminateds, truncateds)
+        stream, valid, terminateds, truncateds = self.stream, item["valid"], item["terminateds"], item["truncateds"]
+        if not stream.is_episodic:  # no end: rows of final observations are empty, but for those that nothing follows
+            truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
+            terminateds = np.zeros_like(terminateds)
+        rows = Packing(valid, terminateds, truncateds)
         advantages, targets = gae(
             rows.pack(item[stream.rewards]),
             rows.pack(item[stream.column("values")]),
@@ -60,6 +62,12 @@ class ComputeAdvantages(Operator):
         )
         found = {"advantages": rows.unpack(advantages), "value_targets": rows.unpack(targets)}
         return SampleBatch(item, **{stream.column(name): column for name, column in found.items()})
+
+
+def _is_followed(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether a later row of the slot holds a step, [T, B]."""
+    from_here_on = np.logical_or.accumulate(valid[::-1])[::-1]
+    return np.concatenate([from_here_on[1:], np.zeros_like(valid[:1])])
 
 
 class WeightAdvantages(Operator):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.flow.flow import StatefulOperator
@@ -87,7 +88,8 @@ class IntrinsicRewards(StatefulOperator):
     def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
         """Returns a fragment with the observations that the networks read, normalised by moments up to them."""
         seen = _without_mask(batch["obs"], policy.leaves)
-        behind = map_tree(lambda leaf: leaf[1:], seen)
+        rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
+        behind = map_tree(lambda leaf: rows.unpack(rows.pack(leaf)[1:]) if rows.moves else leaf[1:], seen)
         own_filter = ObservationFilter(policy.novelty_leaves, clip=CLIP)
         for name, delta in own_filter.moments(behind, batch["valid"]).items():
             self._moments[name] = self._moments.get(name, Moments.empty(delta.mean.shape)).merged(delta)

@@ -61,6 +61,36 @@ def test_advantages_that_are_not_episodic_reach_over_an_end() -> None:
     assert found[1] == pytest.approx(2 + 0.5 * (4 + 0.5 * (8 + 0.5 * 60)) - 20)
 
 
+def test_behind_the_last_step_of_a_fragment_that_ended_comes_its_final_observation() -> None:
+    stream = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 1.0, is_episodic=False)
+    batch = SampleBatch(
+        intrinsic_rewards=np.array([[1.0], [2.0], [0.0], [np.nan]], np.float32),
+        intrinsic_values=np.array([[10.0], [20.0], [30.0], [1e6], [1e7]], np.float32),
+        terminateds=np.array([[False], [True], [False], [False]]),
+        truncateds=np.zeros((4, 1), np.bool_),
+        valid=np.array([[True], [True], [False], [False]]),  # the slot stays empty, and so the closing row
+    )
+    found = ComputeAdvantages.of(stream)(batch)["intrinsic_advantages"][:, 0]
+    assert found[1] == 2 + 0.5 * 30 - 20
+    assert found[0] == 1 + 0.5 * (2 + 0.5 * 30) - 10
+
+
+def test_a_stream_that_is_not_episodic_goes_on_with_the_next_agent_of_the_slot_over_empty_rows() -> None:
+    stream = RewardStream("intrinsic", "intrinsic_rewards", GAMMA, 1.0, is_episodic=False)
+    nobody = np.nan
+    batch = SampleBatch(
+        intrinsic_rewards=np.array([[nobody], [1.0], [nobody], [2.0], [nobody], [nobody], [4.0]], np.float32),
+        intrinsic_values=np.array([[1e6], [10.0], [1e6], [20.0], [1e6], [1e6], [40.0], [50.0]], np.float32),
+        terminateds=np.array([[False], [False], [False], [True], [False], [False], [False]]),
+        truncateds=np.zeros((7, 1), np.bool_),
+        valid=np.array([[False], [True], [False], [True], [False], [False], [True]]),
+    )
+    found = ComputeAdvantages.of(stream)(batch)["intrinsic_advantages"][:, 0]
+    last = 4 + 0.5 * 50
+    middle = 2 + 0.5 * last
+    assert found[[1, 3, 6]].tolist() == [1 + 0.5 * middle - 10, middle - 20, last - 40]
+
+
 def test_the_columns_of_a_stream_have_its_name_in_front() -> None:
     batch = ComputeAdvantages.of(RewardStream("cost", "tears", GAMMA, 0.5))(two_episodes("cost", "tears"))
     advantages, targets = batch["cost_advantages"], batch["cost_value_targets"]
@@ -137,7 +167,15 @@ def fragment(seed: int, *, time: int = 20, slots: int = 2) -> SampleBatch:
     valid = np.ones((time, slots), np.bool_)
     valid[[4, 11]] = False
     obs = draws.normal(3.0, 2.0, (time + 1, slots, 4)).astype(np.float32)
-    return SampleBatch(obs=obs, actions=draws.integers(0, 2, (time, slots)), valid=valid)
+    ends = np.zeros_like(valid)
+    ends[[3, 10]] = True
+    return SampleBatch(
+        obs=obs,
+        actions=draws.integers(0, 2, (time, slots)),
+        terminateds=ends,
+        truncateds=np.zeros_like(ends),
+        valid=valid,
+    )
 
 
 def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(make_trainee: MakeTrainee) -> None:
@@ -181,6 +219,17 @@ def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTra
     np.testing.assert_array_equal(found["intrinsic_rewards"], again["intrinsic_rewards"])
     np.testing.assert_equal(first.state(), second.state())
     assert not found["intrinsic_rewards"][[4, 11]].any()
+
+
+def test_behind_a_step_is_what_its_agent_is_shown_next(make_trainee: MakeTrainee) -> None:
+    batch, other = fragment(0), fragment(0)
+    batch["valid"][7, 0] = other["valid"][7, 0] = False  # it has no decision there
+    other["obs"][7, 0] = 1e9
+    found, again = (intrinsic(make_trainee, kind="icm")((0, own)) for own in (batch, other))
+    for name in ("curiosity_next_obs", "intrinsic_rewards"):
+        np.testing.assert_array_equal(found[name][batch["valid"]], again[name][batch["valid"]])
+    np.testing.assert_array_equal(found["curiosity_next_obs"][6, 0], found["curiosity_obs"][8, 0])
+    np.testing.assert_array_equal(found["curiosity_next_obs"][6, 1], found["curiosity_obs"][7, 1])
 
 
 def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee: MakeTrainee) -> None:

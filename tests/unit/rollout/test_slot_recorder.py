@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from rlrun.worlds.world import World, WorldStep
 ENVS = {
     "ends by terminations": EnvConfig(id="CartPole-v1"),
     "ends by truncations": EnvConfig(id="CartPole-v1", max_episode_steps=6, backend="loop"),
+    "costs beside rewards": EnvConfig(id="rlrun.envs.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",)),
     "episodes of length 1": EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 1}),
 }
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
@@ -45,6 +47,7 @@ class OneAgentEach:
 
     def __init__(self, config: EnvConfig, clock: str, num_worlds: int) -> None:
         self.env = make_vector_env(config, num_worlds, EpisodeSeeds(3, 0))
+        self.columns = config.columns
         self.num_worlds, self.clock = num_worlds, clock
         self.slots, self.spaces = {"default": num_worlds}, {"default": spaces_of(config)}
         self.ended = np.zeros(num_worlds, np.bool_)
@@ -55,15 +58,17 @@ class OneAgentEach:
 
     def step(self, actions) -> WorldRows:
         stepped, was_ended = ~self.ended, self.ended
-        observations, rewards, terminateds, truncateds, _ = self.env.step(actions["default"])
+        observations, rewards, terminateds, truncateds, infos = self.env.step(actions["default"])
         self.ended, self.begins = terminateds | truncateds, was_ended
-        return self.shown(observations, rewards, terminateds, truncateds, stepped)
+        shown = self.shown(observations, rewards, terminateds, truncateds, stepped)
+        return replace(shown, infos={"default": infos})
 
     def shown(self, observations, rewards, terminateds, truncateds, stepped) -> WorldRows:
         self.observations = observations
         terminateds, truncateds = terminateds.astype(bool), truncateds.astype(bool)
         acts = ~self.ended
-        rows = SlotRows(observations, acts, self.begins & acts, rewards, terminateds, truncateds, acts)
+        columns = {name: np.where(stepped, column, 0.0) for name, column in self.env.columns.items()}
+        rows = SlotRows(observations, acts, self.begins & acts, rewards, terminateds, truncateds, acts, columns)
         return WorldRows({"default": rows}, None, stepped, self.ended, {}, 0)
 
     def owners(self, policy: str) -> list[str]:
@@ -142,10 +147,8 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         for name, leaf in named_leaves(expected):
             np.testing.assert_array_equal(dict(named_leaves(batch))[name], leaf, err_msg=name)
         np.testing.assert_array_equal(found.filled["default"], alone.filled["default"])
-        assert found.episodes == alone.episodes
-        assert [(own.episode_return, own.length) for own in found.agent_episodes["default"]] == [
-            (own.episode_return, own.length) for own in alone.episodes
-        ]
+        assert found.episodes == [replace(own, info={}) for own in alone.episodes]  # infos are those of agents
+        assert found.agent_episodes["default"] == [replace(own, agent="only") for own in alone.episodes]
         assert found.env_steps == alone.env_steps == batch["valid"].sum()
         assert found.closing["default"][0].size == 0
 
@@ -318,14 +321,24 @@ class Script(World):
         return step._replace(observations={agent: np.float32([seen]) for agent, seen in step.observations.items()})
 
 
-def after(shows=(), pays=(), terminates=(), truncates=(), ends=False) -> WorldStep:
+def after(shows=(), pays=(), terminates=(), truncates=(), ends=False, costs=()) -> WorldStep:
     flags = [dict.fromkeys(agents, True) for agents in (terminates, truncates)]
-    return WorldStep(dict(shows), dict(pays), *flags, {}, ends)
+    return WorldStep(
+        dict(shows), dict(pays), *flags, {agent: {"cost": cost} for agent, cost in dict(costs).items()}, ends
+    )
 
 
-def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model: str = "feed-forward"):
+def recorded_script(world: Script, length: int, *, fragments_of: int = 0, model: str = "feed-forward", columns=()):
     spaces = {"default": ("a", world.spaces("a"))}
-    worlds = LoopWorlds("script", [world], EpisodeSeeds(0, 0), PolicyMapping(["default"]), spaces, {"default": 2})
+    worlds = LoopWorlds(
+        "script",
+        [world],
+        EpisodeSeeds(0, 0),
+        PolicyMapping(["default"]),
+        spaces,
+        {"default": 2},
+        columns=columns,
+    )
     recorder = slot_recorder(worlds, fragments_of or length, model)
     return fragments(recorder, fragments_of or length, length // (fragments_of or length))
 
@@ -343,6 +356,57 @@ def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
     assert returns == {"a": (3.0, 3), "b": (7.0, 1)}
     assert batch["rewards"][batch["valid"]].sum() == 3.0 + 2.0
     assert [own.episode_return for own in recorded.episodes] == [10.0]
+
+
+def test_costs_until_the_next_decision_are_those_of_the_open_step():
+    world = Script(
+        {"a": 1},
+        after({"b": 2}, costs={"a": 1.0}),  # b is not there yet
+        after({"a": 3}, costs={"a": 2.0, "b": 8.0}),  # a waits
+        after({"b": 4}, costs={"a": 4.0}),  # b waits, and its info holds nothing
+        after({}, terminates="ab", ends=True, costs={"a": 16.0, "b": 32.0}),
+    )
+    (recorded,) = recorded_script(world, 4, columns=("cost",))
+    batch = recorded.batches["default"]
+    assert batch["valid"].tolist() == [[True, True], [True, True], [False, False], [False, False]]
+    assert batch["cost"].tolist() == [[3.0, 8.0], [20.0, 32.0], [0.0, 0.0], [0.0, 0.0]]
+    assert {own.agent: own.columns for own in recorded.agent_episodes["default"]} == {
+        "a": {"cost": 23.0},
+        "b": {"cost": 40.0},
+    }
+    assert [own.columns for own in recorded.episodes] == [{"cost": 63.0}]
+
+
+def test_costs_of_a_step_that_is_carried_are_carried_with_it():
+    steps = [
+        after({"b": 2}, costs={"a": 1.0}),
+        after({"b": 3}, costs={"a": 2.0, "b": 0.0}),
+        after({"a": 4}, costs={"a": 4.0, "b": 0.0}),
+        after({}, terminates="ab", ends=True, costs={"a": 8.0}),
+    ]
+    _, second = recorded_script(Script({"a": 1}, *steps), 4, fragments_of=2, columns=("cost",))
+    batch = second.batches["default"]
+    assert batch["obs"][:2, 0, 0].tolist() == [1.0, 4.0]
+    assert batch["cost"][:, 0].tolist() == [7.0, 8.0]
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_sums_of_costs_are_where_they_were_after_a_resume(clock):
+    steps = [after({"a": 2, "b": 2}, costs={"a": 1.0, "b": 2.0})] * 5
+    steps += [after({}, terminates="ab", ends=True, costs={"a": 4.0, "b": 8.0})]
+
+    def made() -> SlotRecorder:
+        world = Script({"a": 1, "b": 1}, *steps, clock=clock)
+        spaces, mapping = {"default": ("a", world.spaces("a"))}, PolicyMapping(["default"])
+        slots = {"default": 2}
+        return slot_recorder(LoopWorlds("s", [world], EpisodeSeeds(0, 0), mapping, spaces, slots, columns=["cost"]), 3)
+
+    recorder, resumed = made(), made()
+    fragments(recorder, 3, 1)
+    resumed.load_state(recorder.state())
+    (found,) = fragments(resumed, 3, 1)
+    assert {own.agent: own.columns["cost"] for own in found.agent_episodes["default"]} == {"a": 9.0, "b": 18.0}
+    assert [own.columns["cost"] for own in found.episodes] == [27.0]
 
 
 def test_the_opponents_last_move_ends_the_step_that_is_open():

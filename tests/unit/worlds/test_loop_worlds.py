@@ -105,6 +105,37 @@ def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
     assert worlds.owners("p") == ["a", "b", "", "b"]
 
 
+@pytest.mark.parametrize(
+    ("info", "found"),
+    [
+        ({}, r"there is none; the info has \[\]"),
+        ({"cots": 1.0}, r"there is none; the info has \['cots'\]"),
+        ({"cost": np.nan}, "nan"),
+        ({"cost": "dear"}, "'dear'"),
+    ],
+)
+def test_who_acts_tells_the_numbers_that_become_columns(info: dict[str, Any], found: str) -> None:
+    world = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4), infos={"a": {"cost": 1.5}, "b": info}))
+    worlds = looped(world, columns=["cost"])
+    worlds.reset()
+    with pytest.raises(EnvError, match=f"agent 'b'.*columns names 'cost', which must be a finite number.*{found}"):
+        acted(worlds, 0, 0)
+
+
+def test_columns_hold_the_numbers_of_a_steps_infos_and_nothing_of_the_step_before() -> None:
+    world = Scripted(
+        seen(a=1, b=2),
+        gives(seen(a=3), infos={"a": {"cost": 1.5}, "b": {"cost": 2}}),
+        gives(seen(a=4), infos={"a": {"cost": True}}),
+        gives({}, infos={"a": {"cost": 4.0}, "b": {"cost": 8.0}, "stranger": {"cost": 1.0}}, ended=True),
+    )
+    worlds = looped(world, columns=["cost"])
+    assert not worlds.reset().policies["p"].columns["cost"].any()
+    told = [acted(worlds, 0, 0).policies["p"].columns["cost"].tolist() for _ in range(3)]
+    assert told == [[1.5, 2.0], [1.0, 0.0], [4.0, 8.0]]
+    assert not acted(worlds, 0, 0).policies["p"].columns["cost"].any()  # the next episode begins
+
+
 def test_who_comes_back_is_given_its_own_slot_and_strangers_the_lowest_free_one() -> None:
     world = Scripted(
         seen(b=1, stranger=2),

@@ -1,0 +1,174 @@
+"""Curiosity and constraints in worlds of many agents: resumes to the last bit, and what they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+import rlrun
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError, UsageError
+from rlrun.python_api import TrainedAlgorithm
+from rlrun.spec.load import parse_experiments
+from rlrun.worlds.world import World, WorldClock, WorldStep
+
+MOVES = 4
+
+
+class Tolls(World):
+    """Action 1 pays an agent 1 and costs it 1, action 0 nothing; each moves four times, then its episode ends.
+
+    With the clock `per_agent` they take turns, and who leaves first is replaced by a newborn.
+    """
+
+    def __init__(self, clock: WorldClock = "parallel", lives: int = 2) -> None:
+        self.clock = clock
+        self.lives = lives
+        self.possible_agents = ("x", "y")
+
+    def spaces(self, agent: str) -> Spaces:
+        return Spaces(Box(0.0, 1.0, (MOVES + 1,), np.float32), Discrete(2))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.moves = {"x": 0, "y": 0}
+        self.left = self.lives
+        self.turn = "x"
+        return self.seen("x", "y") if self.clock == "parallel" else self.seen("x")
+
+    def seen(self, *agents: str) -> dict[str, Any]:
+        return {agent: np.eye(MOVES + 1, dtype=np.float32)[self.moves[agent]] for agent in agents}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        for agent in actions:
+            self.moves[agent] += 1
+        paid = {agent: float(action) for agent, action in actions.items()}
+        over = {agent: self.moves[agent] == MOVES for agent in actions}
+        shown = self.seen(*actions)
+        if self.clock == "per_agent":
+            shown = self.seen(*(agent for agent in actions if over[agent]))
+            self.turn = "y" if self.turn == "x" else "x"
+            if self.moves[self.turn] == MOVES:  # a newborn
+                self.moves[self.turn] = 0
+                self.left -= 1
+            shown |= self.seen(self.turn)
+        infos = {agent: {"cost": float(action)} for agent, action in actions.items()}
+        ended = all(over.values()) if self.clock == "parallel" else self.left == 0
+        return WorldStep(shown, paid, over, {}, infos, ended)
+
+
+SMALL = {"num_epochs": 2, "train_batch_size": 128, "minibatch_size": 32, "model": {"hiddens": [8]}}
+CURIOUS = {"hiddens": [8], "features": 4}
+BOUND = {"column": "cost", "limit": 1.0}
+CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+    "ppo rnd": (rlrun.PPO, {**SMALL, "curiosity": CURIOUS}),
+    "ppo icm, bounded": (rlrun.PPO, {**SMALL, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
+    "ppo rnd, recurrent and bounded": (
+        rlrun.PPO,
+        {
+            **SMALL,
+            "seq_len": 4,
+            "curiosity": CURIOUS,
+            "constraint": BOUND,
+            "model": {"hiddens": [8], "core": "gru", "core_width": 8},
+        },
+    ),
+    "a2c re3": (rlrun.A2C, {"train_batch_size": 64, "model": {"hiddens": [8]}, "curiosity": {"kind": "re3"}}),
+    "a2c bounded": (rlrun.A2C, {"train_batch_size": 64, "model": {"hiddens": [8]}, "constraint": BOUND}),
+}
+
+
+def world(clock: str) -> dict[str, Any]:
+    return {"world": f"{__name__}:Tolls", "kwargs": {"clock": clock}, "columns": ["cost"]}
+
+
+def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_run_in_a_world_goes_on_to_the_last_bit(name: str, clock: str, tmp_path: Path) -> None:
+    family, settings = CASES[name]
+    with family(world(clock), {**settings, "num_envs_per_worker": 3}, seed=100) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = numbers(one.train())
+        weights = one.training.trainee.learner.flat()
+    with family.restore(checkpoint, trust=True) as other:
+        assert numbers(other.train()) == expected
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+    told = {key.removeprefix("policies/default/") for key in expected}
+    assert ("intrinsic_reward_mean" in told) == ("curiosity" in settings)
+    assert ("lagrange_multiplier" in told) == ("constraint" in settings)
+    assert 0 < expected["policies/default/episode_columns/cost_mean"] < MOVES
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
+    settings = {
+        **SMALL,
+        "num_envs_per_worker": 4,
+        "train_batch_size": 512,
+        "lr": 5e-3,
+        "num_epochs": 4,
+        "entropy_coeff": 0.01,
+        "constraint": {**BOUND, "multiplier_lr": 0.3},
+    }
+    with rlrun.PPO(world(clock), settings, seed=100) as algorithm:
+        last = [algorithm.train()["policies/default/episode_columns/cost_mean"] for _ in range(60)][-20:]
+    assert np.mean(last) == pytest.approx(1.0, abs=0.25)
+
+
+def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
+    with rlrun.PPO(world("parallel"), SMALL, seed=100) as algorithm:
+        found = algorithm.training.evaluate(3, explore=True)
+    own = found.policies["default"]
+    assert own.columns == {"cost": own.returns}  # each pays what it costs
+    assert found.columns == {"cost": found.returns}
+    assert len(own.returns) == 6
+    assert found.to_dict()["policies"]["default"]["columns"] == own.columns
+
+
+def spec(**changed: Any) -> dict[str, Any]:
+    ppo = {"algorithm": "ppo", "config": {**SMALL, "constraint": BOUND}}
+    return {
+        "tolls": {
+            "env": world("parallel"),
+            "policies": {"all": ppo},
+            "stop": {"agent_steps": 64},
+            "evaluation": {"every": 1, "episodes": 2},
+            **changed,
+        }
+    }
+
+
+def test_columns_of_a_policy_may_be_expected_and_say_which_run_is_best() -> None:
+    best = {"every": 1, "keep": 1, "best": "evaluation/policies/all/episode_columns/cost_mean"}
+    (found,) = parse_experiments(spec(checkpoint=best))
+    assert found.env.columns == ("cost",)
+
+
+@pytest.mark.parametrize("columns", [[], ["price"]])
+def test_a_constraint_of_a_column_that_a_world_does_not_name_is_refused(columns: list[str]) -> None:
+    env = {**world("parallel"), "columns": columns}
+    with pytest.raises(SpecError, match=r"env\.columns.*columns must name 'cost', a number in every step's info"):
+        parse_experiments(spec(env=env))
+    with pytest.raises(UsageError, match="columns must name 'cost'"), rlrun.PPO(env, {"constraint": BOUND}) as one:
+        one.train()
+
+
+def test_worlds_that_are_stepped_at_once_have_no_columns() -> None:
+    env = {"world": "rlrun.worlds.cartpoles:CartPoleArrays", "columns": ["cost"]}
+    with pytest.raises(SpecError, match="columns are for worlds that are stepped one by one"):
+        parse_experiments(spec(env=env))
+
+
+@pytest.mark.parametrize("columns", [["rewards"], ["cost", "cost"]])
+def test_a_column_that_a_batch_has_already_is_refused(columns: list[str]) -> None:
+    with pytest.raises(SpecError, match="columns"):
+        parse_experiments(spec(env={**world("parallel"), "columns": columns}))

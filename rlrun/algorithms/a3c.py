@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
-from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS
+from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
 from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(entropy_coeff=0.01)
 class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithms.impala import Impala, ImpalaConfig
-from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -56,44 +56,27 @@ class APPO(Impala):
         V-trace leads from the policy that acted to the target policy, the surrogate from the target policy to the
         present one, whatever the age of the weights that acted.
         """
-        from rlrun.functional.vtrace import vtrace
-
         config, valid = self.config, batch["valid"].float()
         present = outputs.distribution.outputs
         target = outputs.distribution.like(present.detach() if config.starts_at_target else batch["target_outputs"])
         target_logp = target.log_prob(batch["actions"]) * valid
         log_ratios = target_logp - batch["logp"] * valid
-        targets, advantages = vtrace(
-            log_ratios,
-            outputs.values.detach(),
-            batch["rewards"],
-            batch["terminateds"],
-            batch["valid"],
-            gamma=config.gamma,
-            clip_rho=config.vtrace_clip_rho,
-            clip_c=config.vtrace_clip_c,
-            lambda_=config.gae_lambda,
-        )
+        values = self.corrected_values(outputs, batch, log_ratios, config.gae_lambda)
         log_moved = outputs.distribution.log_prob(batch["actions"]) * valid - target_logp
         ratio, clip = log_moved.exp(), scheduled["clip_param"]
-        surrogate = (ratio * advantages).minimum(ratio.clamp(1 - clip, 1 + clip) * advantages)
+        surrogate = (ratio * values.advantages).minimum(ratio.clamp(1 - clip, 1 + clip) * values.advantages)
         policy_loss = -masked_mean(surrogate, valid)
-        value_loss = masked_mean((outputs.values - targets).square(), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
         kl = masked_mean(target.kl(outputs.distribution), valid)
         return Loss(
-            total=policy_loss
-            + config.vf_loss_coeff * value_loss
-            + scheduled["kl_coeff"] * kl
-            - scheduled["entropy_coeff"] * entropy,
+            total=policy_loss + values.loss + scheduled["kl_coeff"] * kl - scheduled["entropy_coeff"] * entropy,
             statistics={
                 "policy_loss": policy_loss,
-                "value_loss": value_loss,
                 "entropy": entropy,
                 "kl": kl,
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
                 "mean_ratio": masked_mean(log_ratios.exp(), valid),
-                **value_statistics(outputs.values, targets, valid),
+                **values.statistics,
             },
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS
+from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
 from rlrun.config import fixed
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages
@@ -20,7 +20,8 @@ MEETING_TIMEOUT_S = 300.0
 """Seconds that a worker waits for the others to start."""
 
 
-@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
 @fixed("the workers learn in step", asynchronous=False)
 @fixed("the others cannot go on without a worker that died", max_worker_restarts=0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS
+from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
 from rlrun.config import PositiveFloat, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rlrun.worlds.world import WorldView
 
 
-@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("values are normalised by the targets of whole minibatches", microbatch_size=None)
 @defaults(lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2)
 class MAPPOConfig(PPOConfig):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings_on_policy import WHO_HAS_STREAMS, OnPolicyConfig
+from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic import ActorCriticOutputs
 
 
-@fixed(WHO_HAS_STREAMS, curiosity=None, constraint=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(lr=2e-3, rollout_fragment_length=32, min_env_steps_per_iteration=2000)
 class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""

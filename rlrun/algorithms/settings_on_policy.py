@@ -7,8 +7,11 @@ from rlrun.config import ConfigModel, Fraction, NonEmptyText, NonNegativeFloat, 
 from rlrun.policy.curiosity_config import CuriosityConfig
 from rlrun.policy.reward_streams import COST, INTRINSIC, INTRINSIC_REWARDS, RewardStream
 
-WHO_HAS_STREAMS = "ppo and a2c have values of further rewards; take one of them"
-"""Why other algorithms refuse `curiosity` and `constraint`."""
+WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
+"""Why other algorithms refuse `curiosity`."""
+
+WHO_HAS_CONSTRAINTS = "ppo and a2c have values of costs; take one of them"
+"""Why other algorithms refuse `constraint`."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
 """Settings of further streams of rewards that decide which parameters there are."""

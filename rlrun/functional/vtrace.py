@@ -28,7 +28,7 @@ def vtrace(
     log_ratios: Tensor,
     values: Tensor,
     rewards: Tensor,
-    terminateds: Tensor,
+    terminateds: Tensor | None,
     valid: Tensor,
     *,
     gamma: float,
@@ -51,7 +51,8 @@ def vtrace(
         log_ratios: log pi(a|x) - log mu(a|x) of the policy that learns and the one that acted, [S, L].
         values: Values of the observations, in cells that no step filled as well, [S, L].
         rewards: Rewards, [S, L].
-        terminateds: Whether the step ended its episode for good, [S, L].
+        terminateds: Whether the step ended its episode for good, [S, L]; None where returns do not end with an episode,
+            and any last step bootstraps from the final observation.
         valid: Whether a step filled the cell, [S, L]; the last column's cells are empty.
         gamma: Discount.
         clip_rho: Bound of the ratios that say where the values end up.
@@ -68,7 +69,7 @@ def vtrace(
         filled = valid.to(values.dtype)
         ratios = (log_ratios * filled).exp()
         rho, c = ratios.clamp(max=clip_rho) * filled, lambda_ * ratios.clamp(max=clip_c) * filled
-        discounts = gamma * (1 - terminateds.to(values.dtype))
+        discounts = gamma if terminateds is None else gamma * (1 - terminateds.to(values.dtype))
         rewards = rewards.to(values.dtype) * filled
         next_values = torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], 1)
         deltas = rho * (rewards + discounts * next_values - values)

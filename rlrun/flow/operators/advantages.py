@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
-from rlrun.metric import Metric
 from rlrun.policy.reward_streams import RewardStream
 
 
@@ -37,13 +36,6 @@ class ComputeAdvantages(Operator):
         stream = self.stream
         own = {"stream": stream.name, "is_episodic": stream.is_episodic} if stream.name else {}
         return {**own, "gamma": stream.gamma, "gae_lambda": stream.gae_lambda}
-
-    @property
-    def declared_metrics(self) -> Sequence[Metric]:
-        """The value loss of a further stream, which the loss measures."""
-        name = self.stream.name
-        meaning = f"Mean squared error of the values of the {name} stream"
-        return (Metric(f"learner/{name}_value_loss", "", meaning),) if name else ()
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with two columns more."""

@@ -40,7 +40,10 @@ class LagrangianAdvantages(StatefulOperator):
         """Returns what the printed plan shows."""
         return {"column": self.column, "limit": self.limit, "rate": self.rate}
 
-    declared_metrics = (Metric("lagrange_multiplier", "", "Weight of the costs' advantages beside those of rewards"),)
+    declared_metrics = (
+        Metric("lagrange_multiplier", "", "Weight of the costs' advantages beside those of rewards"),
+        Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs"),
+    )
 
     def metrics(self) -> dict[str, float]:
         """Returns the present multiplier."""

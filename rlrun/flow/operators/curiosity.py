@@ -57,11 +57,14 @@ class IntrinsicRewards(StatefulOperator):
     @property
     def declared_metrics(self) -> tuple[Metric, ...]:
         """The intrinsic rewards, and what the loss measures of the networks behind them."""
-        mean = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration")
+        always = (
+            Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration"),
+            Metric("learner/intrinsic_value_loss", "", "Mean squared error of the values of intrinsic rewards"),
+        )
         if self.config.kind == "re3":
-            return (mean,)
+            return always
         return (
-            mean,
+            *always,
             Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen"),
             Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
         )

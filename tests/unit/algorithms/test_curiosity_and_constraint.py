@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rlrun.algorithms.reward_streams import novelty_loss
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.two_lanes import TwoLanes
 from rlrun.errors import SpecError, UsageError
+from rlrun.functional.vtrace import vtrace
 from rlrun.python_api import TrainedAlgorithm
 from rlrun.registry import algorithm_class
 from rlrun.spec.load import load_experiments
@@ -54,9 +56,28 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
     "a2c bounded": (rlrun.A2C, {"train_batch_size": 80, "constraint": BOUND}),
 }
 
+# Workers may have acted with older weights than those that a resumed run gives them: that is not exact.
+ASYNCHRONOUS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+    "impala rnd": (rlrun.Impala, {"train_batch_size": 80, "curiosity": {**CURIOUS, "learn_every": 1}}),
+    "impala re3, old fragments again": (
+        rlrun.Impala,
+        {"train_batch_size": 80, "replay_proportion": 0.5, "curiosity": {**CURIOUS, "kind": "re3"}},
+    ),
+    "appo icm, recurrent": (
+        rlrun.APPO,
+        {
+            "train_batch_size": 100,
+            "rollout_fragment_length": 25,
+            "num_epochs": 2,
+            "curiosity": {**CURIOUS, "kind": "icm"},
+            "model": {"hiddens": [8], "core": "gru", "core_width": 8},
+        },
+    ),
+}
+
 
 def made(name: str) -> TrainedAlgorithm:
-    family, settings = CASES[name]
+    family, settings = {**CASES, **ASYNCHRONOUS}[name]
     return family(LANES, {**SMALL, **settings}, seed=100)
 
 
@@ -77,6 +98,24 @@ def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> Non
     assert expected["episode_columns/cost_mean"] > 0
     assert ("intrinsic_reward_mean" in expected) == ("curiosity" in CASES[name][1])
     assert ("lagrange_multiplier" in expected) == ("constraint" in CASES[name][1])
+
+
+def state_of_curiosity(algorithm: TrainedAlgorithm) -> Any:
+    (state,) = (own for path, own in algorithm.training.flow.state()["operators"].items() if "IntrinsicRewards" in path)
+    return state
+
+
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
+def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name: str, tmp_path: Path) -> None:
+    with made(name) as one, made(name) as same:
+        results = [numbers(one.train()) for _ in range(2)]
+        assert [numbers(same.train()) for _ in range(2)] == results
+        checkpoint = one.save(tmp_path / "checkpoint")
+        saved = state_of_curiosity(one)
+    assert results[-1]["intrinsic_reward_mean"] > 0 < results[-1]["learner/intrinsic_value_loss"]
+    with type(one).restore(checkpoint) as other:
+        np.testing.assert_equal(state_of_curiosity(other), saved)
+        assert np.isfinite(other.train()["learner/intrinsic_value_loss"])
 
 
 def test_the_random_network_is_what_it_was_after_training() -> None:
@@ -105,12 +144,46 @@ def test_rows_without_a_step_are_not_learned_from() -> None:
         torch.testing.assert_close(found, losses[[0, 2]].mean())
 
 
-@pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
-def test_algorithms_without_further_values_say_who_has_them(name: str) -> None:
+@pytest.mark.parametrize("name", ["pg", "a3c", "ddppo", "mappo", "ippo"])
+def test_algorithms_without_values_of_intrinsic_rewards_say_who_has_them(name: str) -> None:
     algorithm: type[Algorithm[Any]] = algorithm_class(name)
-    for setting, value in (("curiosity", {}), ("constraint", BOUND)):
-        with pytest.raises(SpecError, match="ppo and a2c have values of further rewards"):
-            algorithm.Config.parse({setting: value})
+    with pytest.raises(SpecError, match="ppo, a2c, impala and appo have values of intrinsic rewards"):
+        algorithm.Config.parse({"curiosity": {}})
+
+
+@pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
+def test_algorithms_without_values_of_costs_say_who_has_them(name: str) -> None:
+    algorithm: type[Algorithm[Any]] = algorithm_class(name)
+    with pytest.raises(SpecError, match="ppo and a2c have values of costs"):
+        algorithm.Config.parse({"constraint": BOUND})
+
+
+@pytest.mark.parametrize("name", ["impala", "appo"])
+def test_curiosity_looks_at_fragments_of_workers_not_of_aggregators(name: str) -> None:
+    with pytest.raises(SpecError, match="leave num_aggregators out"):
+        algorithm_class(name).Config.parse({"curiosity": {}, "num_aggregators": 1, "num_workers": 2})
+
+
+def test_the_loss_of_impala_weighs_advantages_and_values_of_both_kinds_of_rewards() -> None:
+    draws = np.random.default_rng(0)
+    rows = {name: torch.tensor(draws.normal(size=(2, 4)), dtype=torch.float32) for name in ("rewards", "paid")}
+    values, own = (torch.tensor(draws.normal(size=(2, 4)), dtype=torch.float32) for _ in range(2))
+    valid = torch.tensor([[True, True, True, False]] * 2)
+    ends = torch.zeros(2, 4, dtype=torch.bool)
+    ends[0, 2] = True
+    log_ratios = torch.tensor(draws.normal(size=(2, 4)) / 9, dtype=torch.float32) * valid
+    batch = SampleBatch(rewards=rows["rewards"], intrinsic_rewards=rows["paid"], terminateds=ends, valid=valid)
+    curiosity = {"extrinsic_coeff": 3.0, "intrinsic_coeff": 0.5, "gamma": 0.9, "gae_lambda": 0.7}
+    algorithm = algorithm_class("impala")
+    curious = algorithm(algorithm.Config.parse({"gamma": 0.8, "vf_loss_coeff": 0.25, "curiosity": curiosity}))
+    outputs = SimpleNamespace(values=values, further_values={"intrinsic": own})
+    found = curious.corrected_values(outputs, batch, log_ratios)
+    targets, advantages = vtrace(log_ratios, values, rows["rewards"], ends, valid, gamma=0.8)
+    going_on = torch.zeros_like(ends)
+    own_targets, own_advantages = vtrace(log_ratios, own, rows["paid"], going_on, valid, gamma=0.9, lambda_=0.7)
+    torch.testing.assert_close(found.advantages, 3.0 * advantages + 0.5 * own_advantages)
+    errors = (values - targets)[valid].square().mean() + (own - own_targets)[valid].square().mean()
+    torch.testing.assert_close(found.loss, 0.25 * errors)
 
 
 def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path: Path) -> None:

@@ -109,6 +109,15 @@ def test_a_resumed_run_in_a_world_goes_on_to_the_last_bit(name: str, clock: str,
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_asynchronous_learning_with_curiosity_in_a_world_is_repeatable(clock: str) -> None:
+    settings = {"train_batch_size": 80, "model": {"hiddens": [8]}, "curiosity": CURIOUS, "num_envs_per_worker": 3}
+    with rlrun.Impala(world(clock), settings, seed=100) as one, rlrun.Impala(world(clock), settings, seed=100) as same:
+        found = numbers(one.train())
+        assert numbers(same.train()) == found
+    assert found["policies/default/intrinsic_reward_mean"] > 0 < found["policies/default/learner/intrinsic_value_loss"]
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
     settings = {
         **SMALL,

@@ -96,6 +96,16 @@ def test_on_policy_the_targets_of_any_lambda_are_those_of_gae(rewards, values, e
     np.testing.assert_allclose(targets[:, :-1][cells], expected.T[cells], atol=1e-9)
 
 
+@given(rewards=grids, values=grids, ends=flags, gamma=st.floats(0, 1))
+def test_returns_that_do_not_end_with_an_episode_go_on_with_the_final_observation(rewards, values, ends, gamma):
+    rewards, values, terminateds, _, log_ratios, valid = rows(rewards, values, ends, ends, np.zeros((S, L)))
+    tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in (log_ratios, values, rewards, valid)]
+    targets, advantages = vtrace(*tensors[:3], None, tensors[3], gamma=gamma)
+    expected = of_arrays(rewards, values, np.zeros_like(terminateds), log_ratios, valid, gamma=gamma)
+    np.testing.assert_array_equal(targets.numpy(), expected[0])
+    np.testing.assert_array_equal(advantages.numpy(), expected[1])
+
+
 def test_garbage_in_cells_that_no_step_filled_changes_nothing_but_the_value_behind_a_cut():
     rng = np.random.default_rng(0)
     rewards, values, log_ratios = (rng.normal(size=(S, L)) for _ in range(3))

@@ -205,7 +205,9 @@ class RunningTraining:
             trainee = branch.trainee
             trainee.workers.send(trainee.weights(optimizer=True))
             if policy in self._warnings:
-                self._warnings[policy].expect_more_than(trainee.workers.sendings, trainee.learner.sgd_steps)
+                self._warnings[policy].begin(
+                    trainee.workers.sendings, trainee.learner.sgd_steps, is_resumed=self.iteration > 0
+                )
             self.acting[policy].refresh()
         if self._league is not None:
             self._league.begin()

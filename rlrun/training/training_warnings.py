@@ -29,9 +29,19 @@ class TrainingWarnings:
         self._looks_for_weights = True
         self._looks_for_episodes = True
 
-    def expect_more_than(self, sendings: int, sgd_steps: int) -> None:
-        """Is told how often weights have been sent without the dataflow, and how often was learned by then."""
+    def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
+        """Is told how the training begins, or goes on.
+
+        A dataflow may send weights once in many batches, so that one which goes on sends none for a while. Whether it
+        sends any was seen when the run was new.
+
+        Args:
+            sendings: How often weights have been sent without the dataflow.
+            sgd_steps: How often was learned by then.
+            is_resumed: Whether it goes on from an iteration.
+        """
         self._sendings, self._sgd_steps = sendings, sgd_steps
+        self._looks_for_weights = not is_resumed
 
     def look(self, sgd_steps: int, env_steps: int, episodes: int) -> None:
         """Looks at a training after an iteration.

@@ -30,7 +30,7 @@ DISTURBANCES = 8
 BY_RACE = ("asha", "hyperband", "median")
 """Rules whose decisions depend on which result comes first."""
 
-INEXACT = ("impala",)
+INEXACT = ("apex", "impala")
 """Algorithms whose workers may be left with weights that no checkpoint holds."""
 
 Numbers = dict[str, list[dict[str, Any]]]

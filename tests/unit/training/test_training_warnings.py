@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,20 @@ def test_shipped_algorithms_send_weights_in_the_iteration_in_which_they_begin_to
 ) -> None:
     start = {"learning_starts": 8} if "learning_starts" in algorithm.Config.model_fields else {}
     assert announced(algorithm(algorithm.Config.parse({**SMALL, **start})), 2) == []
+
+
+def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(tmp_path: Path) -> None:
+    config = Apex.Config.parse({**SMALL, "learning_starts": 8, "min_env_steps_per_iteration": 40})
+    told: list[str] = []
+    with Training(CARTPOLE, Apex(config), announce=told.append) as training:
+        for _ in range(3):
+            training.step()
+        before = training.trainee.learner.sgd_steps
+        checkpoint = training.save(tmp_path / "checkpoint")
+    with Training.restore(checkpoint, announce=told.append) as training:
+        training.step()
+        assert before < training.trainee.learner.sgd_steps < before + config.asynchrony.weights_age
+    assert told == []
 
 
 def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:

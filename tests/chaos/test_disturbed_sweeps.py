@@ -97,7 +97,7 @@ def test_a_sweep_that_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
         expected = {name: rows[: len(found[name])] for name, rows in expected.items()}
     for name in found:
         if run.record(name).exact_resume is False:
-            assert run.experiment.algorithm in INEXACT, str(disturbed)
+            assert run.experiment().algorithm in INEXACT, str(disturbed)
             expected[name], found[name] = (
                 [{"iteration": row["iteration"]} for row in rows[name]] for rows in (expected, found)
             )

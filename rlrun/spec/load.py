@@ -161,8 +161,7 @@ def _nearest(path: Path) -> str:
         beside = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
     except OSError:
         beside = {}
-    names = [f"{known.parent.name}/{known.stem}" for known in shipped_configs()]
-    shipped = dict(zip(names, names, strict=True))
+    shipped = {(name := f"{known.parent.name}/{known.stem}"): name for known in shipped_configs()}
     for name, known in ((path.stem, beside), ("/".join(path.with_suffix("").parts[-2:]), shipped)):
         if near := get_close_matches(name, known, n=1):
             return f"; did you mean '{known[near[0]]}'?"

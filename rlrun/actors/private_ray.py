@@ -6,7 +6,14 @@ import os
 import secrets
 import sys
 import tempfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+
+from rlrun.errors import EnvironmentUnusable
+
+START_ATTEMPTS = 3
+"""How often Ray is started before it is given up; each time it has 30 seconds, which a busy machine may exceed."""
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Fragments pass through the object store a few at a time; Ray's default is 30 % of the memory."""
@@ -54,14 +61,38 @@ def prepare_environment(*, loopback: bool) -> None:
             os.environ.setdefault(LOOPBACK_VARIABLE, "0")
 
 
-def start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
-    """Starts Ray in this process's name.
+def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[[str], object] = warnings.warn) -> None:
+    """Starts Ray in this process's name; where it does not come up in its time, again.
+
+    What an attempt that failed has left running ends with this process, by Ray's own doing.
 
     Args:
         num_cpus: CPUs that it is to believe in.
         object_store_bytes: Size of its object store.
         quiet: Whether its processes' output is thrown away instead of going where this process's goes.
+        say: Called with a sentence before each further attempt.
+
+    Raises:
+        EnvironmentUnusable: It has not come up.
     """
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            _start(num_cpus, object_store_bytes, quiet=quiet)
+            return
+        except (TypeError, ValueError):  # what it was given is wrong
+            raise
+        except Exception as error:  # there is no narrower class of what Ray raises here
+            stop()
+            told = f"Ray did not come up on this machine ({str(error).strip().partition('. ')[0]})"
+            if attempt == START_ATTEMPTS:
+                raise EnvironmentUnusable(
+                    f"{told}, {START_ATTEMPTS} times: see that the machine is less busy and has memory, processes and "
+                    "files left; what needs no Ray runs with --executor local"
+                ) from error
+            say(f"{told}, as on a busy machine: trying again")
+
+
+def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     import ray
 
     if not has_token():

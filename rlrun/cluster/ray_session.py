@@ -84,10 +84,14 @@ class RaySession:
         """Ends what was started."""
         self.close()
 
-    def start(self) -> None:
+    def start(self, say: Callable[[str], object] = warnings.warn) -> None:
         """Starts or joins Ray, unless this session has.
 
+        Args:
+            say: Called with a sentence where it takes longer than it should.
+
         Raises:
+            EnvironmentUnusable: It does not come up.
             UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
         """
         if self._started:
@@ -103,7 +107,7 @@ class RaySession:
         elif self._address is None:
             self._is_ours = True
             cpus = round(ray_cpus(self._trials, machine_cpus()))
-            private_ray.start(cpus, _object_store_bytes(), quiet=False)
+            private_ray.start(cpus, _object_store_bytes(), quiet=False, say=say)
             self._watch = GcsWatch(self._lost)
         else:
             self._is_ours = True

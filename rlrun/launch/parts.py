@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -198,7 +199,7 @@ def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
     if part.uses_ray:
         with active.log.speaking():
             warn_if_open_to_everyone()
-        _start_ray(session, active.interrupts)
+        _start_ray(session, active)
     if active.interrupts.received:
         active.tell(RunStopping(active.interrupts.received))
     else:
@@ -207,14 +208,21 @@ def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
     active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
 
 
-def _start_ray(session: RaySession, interrupts: Interrupts) -> None:
+def _start_ray(session: RaySession, active: ActiveRun) -> None:
     """Starts or joins Ray, which takes SIGTERM for itself meanwhile.
 
     Raises:
+        EnvironmentUnusable: Ray does not come up.
         KeyboardInterrupt: If one has come; nothing has begun that could save.
     """
+    interrupts = active.interrupts
+
+    def say(sentence: str) -> None:
+        with active.log.speaking():
+            warnings.warn(sentence, stacklevel=2)
+
     try:
-        session.start()
+        session.start(say)
         interrupts.listen()
     except SystemExit as error:  # what Ray makes of it
         if error.code != signal.SIGTERM:

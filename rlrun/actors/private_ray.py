@@ -79,9 +79,9 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
         try:
             _start(num_cpus, object_store_bytes, quiet=quiet)
             return
-        except (TypeError, ValueError):  # what it was given is wrong
-            raise
-        except Exception as error:  # there is no narrower class of what Ray raises here
+        except Exception as error:
+            if type(error) is not Exception and not isinstance(error, ConnectionError | TimeoutError):
+                raise  # a full disk, say; of a node that is late Ray tells by an Exception of no class of its own
             stop()
             told = f"Ray did not come up on this machine ({str(error).strip().partition('. ')[0]})"
             if attempt == START_ATTEMPTS:

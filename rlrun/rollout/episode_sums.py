@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.vector_env import NO_COLUMNS
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import Episode
 
 LastInfos = Mapping[tuple[int, int], dict[str, Any]]
@@ -31,6 +32,30 @@ class EpisodeSums:
         self.returns = np.zeros(slots)
         self.lengths = np.zeros(slots, np.int64)
         self.columns = {name: np.zeros(slots) for name in columns}
+
+    def of(self, slot: int) -> dict[str, Any]:
+        """Returns the sums of a slot as plain data."""
+        return {
+            "episode_return": float(self.returns[slot]),
+            "episode_length": int(self.lengths[slot]),
+            "episode_columns": {name: float(sums[slot]) for name, sums in self.columns.items()},
+        }
+
+    def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
+        """Goes on with what `of` returned of each slot.
+
+        Args:
+            saved: It, by slot.
+            kept: Which slots' episodes go on, [B]; in the others new ones begin.
+
+        Raises:
+            ValueError: A length is no number of steps.
+        """
+        self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
+        self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
+        for name, sums in self.columns.items():  # of a column that was not recorded then nothing is known
+            earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
+            sums[:] = np.where(kept, earlier, 0.0)
 
     def add(
         self,

@@ -171,9 +171,7 @@ class LockstepRecorder:
                 "seed": place.seed,
                 "length": place.length,
                 "hash": observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], self._observations)),
-                "episode_return": float(self._sums.returns[slot]),
-                "episode_length": int(self._sums.lengths[slot]),
-                "episode_columns": {name: float(sums[slot]) for name, sums in self._sums.columns.items()},
+                **self._sums.of(slot),
                 "just_ended": bool(self._just_ended[slot]),
                 "starts": bool(self._starts[slot]),
                 "actions": actions[slot],
@@ -213,11 +211,7 @@ class LockstepRecorder:
         )
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         kept = np.array(exact)
-        self._sums.returns = np.where(kept, [float(slot["episode_return"]) for slot in slots], 0.0)
-        self._sums.lengths = np.where(kept, [as_count(slot["episode_length"]) for slot in slots], 0)
-        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
-            earlier = [float(slot.get("episode_columns", {}).get(name, 0.0)) for slot in slots]
-            sums[:] = np.where(kept, earlier, 0.0)
+        self._sums.load(slots, kept)
         self._just_ended = np.array([slot["just_ended"] for slot in slots], np.bool_) & kept
         self._starts = np.array([slot["starts"] for slot in slots], np.bool_) | ~kept
         self._actions.load(actions)

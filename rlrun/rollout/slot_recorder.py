@@ -11,7 +11,7 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -67,17 +67,7 @@ class SlotRecorder:
         self._length = length
         self._max_replay_s = max_replay_s
         kind = _ParallelSlots if worlds.clock == "parallel" else _PerAgentSlots
-        self._policies = {
-            policy: kind(
-                behaviors[policy],
-                worlds.spaces[policy].observation,
-                slots,
-                length,
-                worlds.num_worlds,
-                worlds.columns,
-            )
-            for policy, slots in worlds.slots.items()
-        }
+        self._policies = {policy: kind(behaviors[policy], worlds, policy, length) for policy in worlds.slots}
         self._rows: WorldRows | None = None
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
@@ -185,9 +175,7 @@ class SlotRecorder:
                     "seed": place.seed,
                     "length": place.length,
                     "hash": shown,
-                    "episode_return": float(self._sums.returns[world]),
-                    "episode_length": int(self._sums.lengths[world]),
-                    "episode_columns": {name: float(sums[world]) for name, sums in self._sums.columns.items()},
+                    **self._sums.of(world),
                 }
                 for world, (place, shown) in enumerate(zip(places, self._worlds.hashes(), strict=True))
             ],
@@ -216,11 +204,7 @@ class SlotRecorder:
                 taken[world][policy] = actions
         self._rows, exact = self._worlds.restore(places, taken, [own["hash"] for own in saved], self._max_replay_s)
         kept = np.array(exact, np.bool_)
-        self._sums.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
-        self._sums.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
-        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
-            earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
-            sums[:] = np.where(kept, earlier, 0.0)
+        self._sums.load(saved, kept)
         anew = {}
         for policy, own in self._policies.items():
             anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
@@ -237,11 +221,9 @@ class _ParallelSlots:
 
     Args:
         behavior: What acts.
-        space: Space of an observation.
-        slots: B.
+        worlds: The worlds.
+        policy: Name of the policy.
         length: T.
-        num_worlds: W.
-        columns: Names of the numbers that are read from agents' infos.
 
     Attributes:
         behavior: What acts.
@@ -250,27 +232,19 @@ class _ParallelSlots:
         closes: Which slots have an observation in the closing row of the last fragment, [B].
     """
 
-    def __init__(
-        self,
-        behavior: WorkerBehavior,
-        space: Any,
-        slots: int,
-        length: int,
-        num_worlds: int,
-        columns: Sequence[str],
-    ) -> None:
+    def __init__(self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int) -> None:
         self.behavior = behavior
-        self.num_slots = slots
+        self.num_slots = slots = worlds.slots[policy]
         self.length = length
-        self.per_world = slots // num_worlds
+        self.per_world = slots // worlds.num_worlds
         self.world_state: NDArray[Any] | None = None
         self.batch = SampleBatch()
         self.just_ended = np.zeros(slots, np.bool_)
         self.rewards = np.zeros((length, slots))
-        self.columns = {name: np.zeros((length, slots)) for name in columns}
+        self.columns = {name: np.zeros((length, slots)) for name in worlds.columns}
         self.closes = np.zeros(slots, np.bool_)
-        self._space = space
-        self._sums = EpisodeSums(slots, columns)
+        self._space = worlds.spaces[policy].observation
+        self._sums = EpisodeSums(slots, worlds.columns)
         self._log = ActionLog()
         nothing = self.batch_of_nothing()
         self._idle = behavior.env_actions(nothing["actions"][0])
@@ -465,20 +439,12 @@ class _PerAgentSlots(_ParallelSlots):
     A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
     """
 
-    def __init__(
-        self,
-        behavior: WorkerBehavior,
-        space: Any,
-        slots: int,
-        length: int,
-        num_worlds: int,
-        columns: Sequence[str],
-    ) -> None:
-        super().__init__(behavior, space, slots, length, num_worlds, columns)
-        self._next = np.zeros(slots, np.int64)
-        self._open = np.full(slots, NO_ROW, np.int64)
+    def __init__(self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int) -> None:
+        super().__init__(behavior, worlds, policy, length)
+        self._next = np.zeros(self.num_slots, np.int64)
+        self._open = np.full(self.num_slots, NO_ROW, np.int64)
         self._carried: dict[str, Any] = {}
-        self._carries = np.zeros(slots, np.bool_)
+        self._carries = np.zeros(self.num_slots, np.bool_)
 
     def begin(self, rows: WorldRows) -> None:
         """Begins a fragment with the steps that the last one left open."""

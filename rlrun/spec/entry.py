@@ -97,8 +97,7 @@ def check_entry(
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
     mistakes = _check_trials(experiment, learning.models)
-    is_world = isinstance(experiment.env, WorldConfig)
-    if not (is_world and mistakes):
+    if isinstance(experiment.env, EnvConfig) or not mistakes:
         learned_from = [name for own in experiment.learns.algorithms.values() for name in own.config.env_columns]
         if lacks := lacking_column(experiment.env.columns, learned_from):
             mistakes.append(Mistake(("env", "columns"), lacks))

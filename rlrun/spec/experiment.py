@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
@@ -83,12 +84,13 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
     """Returns what an evaluation of a world reports besides, of each of its policies."""
     return tuple(
-        Metric(f"evaluation/policies/{policy}/{metric}", "", f"{meaning} of the policy's agents")
-        for policy in policies
-        for metric, meaning in (
-            ("episode_return_mean", "Mean raw return of an evaluation's episodes"),
-            ("episode_columns/<name>_mean", "Mean sum of a column of `env.columns` over an evaluation's episodes"),
+        replace(
+            metric,
+            name=f"evaluation/policies/{policy}/{metric.name.removeprefix('evaluation/')}",
+            meaning=f"{metric.meaning} of the policy's agents",
         )
+        for policy in policies
+        for metric in (EVALUATION_METRICS[0], EVALUATION_COLUMNS)
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.evaluation import column_metric
 from rlrun.rollout.rollout import Episode
 
 WINDOW = 100
@@ -42,7 +43,7 @@ class EpisodeMetrics:
             result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
         for name in dict.fromkeys(name for episode in self._last for name in episode.columns):
             sums = [episode.columns[name] for episode in self._last if name in episode.columns]
-            result[f"episode_columns/{name}_mean"] = _mean(sums)
+            result[column_metric(name)] = _mean(sums)
         return result
 
     def state(self) -> dict[str, Any]:

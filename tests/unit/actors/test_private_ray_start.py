@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,10 @@ def test_a_ray_that_never_comes_up_is_given_up_in_words(rays: StartedRays) -> No
     assert len(rays.folders) == 3
 
 
-@pytest.mark.parametrize("rays", [[ValueError("too little memory")]], indirect=True)
-def test_what_ray_refuses_is_not_asked_again(rays: StartedRays) -> None:
-    with pytest.raises(ValueError, match="too little"):
+@pytest.mark.parametrize(
+    "rays", [[ValueError("too little memory")], [OSError(errno.ENOSPC, "too little left")]], indirect=True
+)
+def test_other_failures_are_what_they_were_and_ray_is_not_asked_again(rays: StartedRays) -> None:
+    with pytest.raises((ValueError, OSError), match="too little"):
         private_ray.start(1, 2**27, quiet=True)
     assert len(rays.folders) == 1

@@ -51,8 +51,9 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 
 def told_by(program: str, folder: Path) -> dict[str, list[str]]:
-    """Runs a program without any of Ray's variables; returns the words behind the first one of each line."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    """Runs a program without Ray's variables but for the niceness; returns the words behind each line's first one."""
+    kept = "RAY_worker_niceness"
+    environment = {name: value for name, value in os.environ.items() if name == kept or not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, str(folder)],
         env={**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])},

@@ -73,20 +73,29 @@ class Concurrently(Node):
         self._taken = 0
 
     def poll(self) -> Polled:
-        """Returns the next item of an output branch; meanwhile the other branches take their turns as well."""
+        """Returns the next item of an output branch; meanwhile the other branches take their turns as well.
+
+        After a round of turns without such an item it returns, so that what polls it can have other branches go on: an
+        output branch may wait for one of those, and a branch beside it never run dry.
+        """
         missing: list[Pending] = []
-        idle_branches = 0
+        went_on, turns = False, 0
         while not all(self._ended[index] for index in self.output):
+            if turns == len(self.inputs):
+                if went_on:
+                    return Pending(went_on=True)
+                return _joined(missing) if missing else ENDED
             polled = ENDED if self._ended[self._branch] else self.inputs[self._branch].poll()
             if isinstance(polled, Delivered):
-                missing, idle_branches = [], 0
                 self.items += 1
                 is_output = self._branch in self.output
                 self._taken += 1
                 if self._taken == self.weights[self._branch]:
                     self._next_turn()
+                    turns += 1
                 if is_output:
                     return polled
+                went_on = True
                 continue
             if isinstance(polled, Ended):
                 self._ended[self._branch] = True
@@ -94,10 +103,8 @@ class Concurrently(Node):
                 return polled
             else:
                 missing.append(polled)
-            idle_branches += 1
             self._next_turn()
-            if idle_branches == len(self.inputs):
-                return _joined(missing) if missing else ENDED
+            turns += 1
         return ENDED
 
     def _next_turn(self) -> None:

@@ -246,6 +246,8 @@ class Flow(Iterator[T_co]):
                 return polled.value  # type: ignore[no-any-return]
             if isinstance(polled, Ended):
                 raise StopIteration
+            if polled.went_on:
+                continue
             items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
             if items == items_before >= 0:
                 raise FlowStalled(f"the flow cannot go on: {'; '.join(polled.reasons) or 'every branch waits'}")

@@ -37,12 +37,14 @@ class Pending:
         deadline: When to poll again at the latest, on the clock of `time.monotonic`.
         barrier: Whether the flow has to wait for it, where another branch might go on otherwise.
         reasons: What is missing, for a flow in which nothing can ever go on.
+        went_on: Whether another branch went on meanwhile, so that it is polled again without waiting.
     """
 
     references: tuple[Any, ...] = ()
     deadline: float = math.inf
     barrier: bool = False
     reasons: tuple[str, ...] = ()
+    went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
         """Returns what two branches wait for together."""
@@ -51,6 +53,7 @@ class Pending:
             min(self.deadline, other.deadline),
             self.barrier or other.barrier,
             self.reasons + other.reasons,
+            self.went_on or other.went_on,
         )
 
 
@@ -324,9 +327,13 @@ class FollowedBy(Node):
         polled = self.upstream.poll()
         if isinstance(polled, Delivered):
             self.items += 1
-            while isinstance(self.other.poll(), Delivered):
+            while self._goes_on(self.other.poll()):
                 pass
         return polled
+
+    @staticmethod
+    def _goes_on(polled: Polled) -> bool:
+        return polled.went_on if isinstance(polled, Pending) else isinstance(polled, Delivered)
 
 
 class Duplicate(Node):

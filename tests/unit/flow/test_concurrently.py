@@ -153,6 +153,27 @@ def test_flows_may_be_nested(letters: Letters) -> None:
     assert [info.path for info in flow.describe()[0].branches[0][0].branches[1]] == ["0/1/b"]
 
 
+def test_a_branch_that_never_runs_dry_keeps_no_flow_around_it_from_what_its_neighbour_waits_for(
+    letters: Letters,
+) -> None:
+    fragments = letters("f")[0]
+    stored, batches = fragments.duplicate(2, lead=2)
+    minibatches: list[str] = []
+
+    def learn(minibatch: str) -> None:
+        assert len(minibatches) < 100, "learning holds up what is to bring new fragments"
+        minibatches.append(minibatch)
+
+    learning = letters("m")[0].for_each(learn)
+    replay = concurrently(stored, learning, output=stored)
+    flow = concurrently(replay, batches.combine(lambda fragment: [f"{fragment}a", f"{fragment}b"]))  # two turns each
+    got = flow.take(30)
+    halves = [item for item in got if item[-1] in "ab"]
+    assert [item for item in got if item not in halves] == [f"f{number}" for number in range(30 - len(halves))]
+    assert halves == [f"f{number}{half}" for number in range(10) for half in "ab"][: len(halves)]
+    assert len(halves) == 19  # neither is more than two fragments ahead of the other
+
+
 @pytest.mark.parametrize("pulled", range(7))
 def test_the_turn_is_part_of_the_state(letters: Letters, pulled: int) -> None:
     flow, restored = (concurrently(*letters("ab"), weights=(1, 3)) for _ in range(2))

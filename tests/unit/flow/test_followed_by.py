@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.flow.plan import plan_text
@@ -37,6 +38,19 @@ def test_every_item_comes_after_all_that_it_made_possible() -> None:
     flow = from_items("abc").for_each(store).followed_by(Flow(Due(stored)).for_each(done.append))
     seen = [(item, list(done)) for item in flow]
     assert seen == [("a", [1, 2]), ("b", [1, 2, 3, 4]), ("c", [1, 2, 3, 4, 5, 6])]
+
+
+def test_branches_side_by_side_in_the_other_flow_all_come_to_where_nothing_is_ready() -> None:
+    stored: list[str] = []
+    done: list[str] = []
+    first = Flow(Due(stored)).for_each(lambda number: done.append(f"x{number}"))
+    second = Flow(Due(stored)).for_each(lambda number: done.append(f"y{number}"))
+    never: Flow[int] = Flow(Due([]))
+    flow = from_items("ab").for_each(stored.append).followed_by(concurrently(first, second, never, output=never))
+    flow.take(1)
+    assert done == ["x1", "y1", "x2", "y2"]
+    flow.take(1)
+    assert done[4:] == ["x3", "y3", "x4", "y4"]
 
 
 def test_nothing_is_pulled_from_the_other_flow_before_the_first_item() -> None:

@@ -5,7 +5,8 @@ A name that means something else here, or nothing, is not in the table: better n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -158,14 +159,25 @@ FOREIGN_SETTINGS: Mapping[str, tuple[Ours, ...]] = {
 """Settings of ours by a name elsewhere, the first that an algorithm has being meant."""
 
 
-def ours_for(name: str, has: Callable[[str], bool]) -> str:
-    """Says what another library's setting is called here, to stand behind its name; "" if that is not known.
+def ours_for(name: str, has: Callable[[str], bool], known: Iterable[str]) -> str:
+    """Says what another library's setting is called here, also where its name is misspelt; "" if that is not known.
 
     Args:
-        name: Its name there.
+        name: Its name there, or one that is nearer to it than to any of ours.
         has: Whether there is a setting of a dotted name in the config that it was written into; what stands beside an
             algorithm's config is known by its `gamma`.
+        known: The names that may stand there.
     """
+    if answer := _answer(name, has):
+        return f"{name!r} {answer}"
+    answered = [foreign for foreign in FOREIGN_SETTINGS if _answer(foreign, has)]
+    near = difflib.get_close_matches(name, {*answered, *known}, n=1, cutoff=0.9)
+    if not near or near[0] not in answered:
+        return ""
+    return f"unknown key {name!r}; '{near[0]}' {_answer(near[0], has)}"
+
+
+def _answer(name: str, has: Callable[[str], bool]) -> str:
     for ours in FOREIGN_SETTINGS.get(name, ()):
         if has("gamma") if ours.beside_config else has(ours.name):
             place = f"`{ours.name}`, beside config," if ours.beside_config else f"'{ours.name}'"

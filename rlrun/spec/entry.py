@@ -170,11 +170,8 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
         models = {dotted(location): model for location, model in learning.models.items()} or {"config": AlgorithmConfig}
         holders = [holder_of(key, model, path) for path, model in models.items()]
         place = next(filter(None, holders), "") or holder_of(key, env, "env")
-        foreign = ours_for(key, lambda name: name == "gamma") if isinstance(key, str) else ""
-        if place:
-            message = f"'{key}' belongs under {place}"
-        else:
-            message = f"'{key}' {foreign}" if foreign else unknown_name(key, known)
+        foreign = ours_for(key, lambda name: name == "gamma", known) if isinstance(key, str) else ""
+        message = f"'{key}' belongs under {place}" if place else foreign or unknown_name(key, known)
         mistakes.append(Mistake((key,), message, at_key=True))
     return mistakes
 

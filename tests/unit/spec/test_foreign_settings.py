@@ -69,6 +69,29 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
     assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: '{key}' {said}")
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("leraning_rate", "'learning_rate' is 'lr' here"),
+        ("num_env_runner", "'num_env_runners' is 'num_workers' here"),
+        ("num_worker", "did you mean 'num_workers'?"),
+        ("lrr", "did you mean 'lr'?"),
+        ("minibatch_siz", "did you mean 'minibatch_size'?"),
+    ],
+)
+def test_a_misspelt_key_is_answered_with_the_nearest_name_also_if_that_is_a_foreign_one(key: str, said: str) -> None:
+    text = f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
+    assert problems(text) == [f"spec.yaml:5:12: try.config.{key}: unknown key '{key}'; {said}"]
+
+
+def test_a_misspelt_foreign_key_beside_config_is_answered_as_well() -> None:
+    text = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timestep: 9\n"
+    assert problems(text) == [
+        "spec.yaml:5:3: try.total_timestep: unknown key 'total_timestep'; "
+        "'total_timesteps' is `stop.env_steps`, beside config, here"
+    ]
+
+
 def test_what_an_algorithm_does_not_have_is_not_answered_with_a_name_that_it_has_not() -> None:
     (problem,) = problems(
         "try:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {buffer_size: 4}\n"

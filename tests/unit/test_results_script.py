@@ -6,12 +6,36 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import results
 import results_paired
+
+from rlrun.spec.load import parse_experiments
+from rlrun.trial.trial_training import training_of
+
+
+class PaysItsStart(gymnasium.Env[Any, Any]):
+    """Starts at a random number and pays it, for two steps."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.start, self.left = float(self.np_random.random()), 2
+        return np.array([self.start], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.array([self.start], np.float32), self.start, self.left == 0, False, {}
+
+
+gymnasium.register("rlrun-tests/PaysItsStart-v0", entry_point=PaysItsStart)
 
 
 def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
@@ -177,3 +201,14 @@ def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own()
             (entry,) = results_paired.yaml.safe_load((results.ROOT / pair["rlrun"]).read_text()).values()
             assert (entry["env"], entry["algorithm"]) == (pair["env"], pair["sb3"]["algorithm"].lower()), name
         assert pair["env_steps"] <= 150_000
+
+
+def test_both_sides_of_a_pair_are_evaluated_from_the_same_start_states() -> None:
+    """Envs are seeded once, 7 + i for the i-th of 8; 2 of the 10 episodes are the second ones of the last two envs."""
+    env = "rlrun-tests/PaysItsStart-v0"
+    (experiment,) = parse_experiments({"own": {"algorithm": "pg", "env": env, "stop": {"env_steps": 10}}}, [])
+    draws = [np.random.Generator(np.random.PCG64(7 + index)) for index in range(8)]
+    starts = [draw.random() for draw in draws] + [draw.random() for draw in draws[6:]]
+    with training_of(experiment.first_trial()) as training:
+        value = results_paired.mean_return(training, env, 10, seed=7)
+    assert value == pytest.approx(2.0 * sum(starts) / 10, rel=1e-12)

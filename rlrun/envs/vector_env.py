@@ -56,6 +56,9 @@ class EpisodePlace:
     seed: int
     length: int
 
+    def __str__(self) -> str:
+        return f"episode {self.episode} with seed {self.seed}, step {self.length}"
+
 
 @dataclass(frozen=True)
 class EpisodeSeeds:
@@ -87,6 +90,19 @@ class EpisodeSeeds:
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
         words = hash_keys([np.full(slots.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
+
+    def place_after(self, env_index: int, began: EpisodePlace, resets: NDArray[np.bool_]) -> EpisodePlace:
+        """Returns where an env slot is after t steps.
+
+        Args:
+            env_index: The env slot.
+            began: Where it was before them.
+            resets: Which of the steps began the next episode instead, [t].
+        """
+        steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
+        if episode == began.episode:
+            return EpisodePlace(episode, began.seed, began.length + steps)
+        return EpisodePlace(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(resets)[-1]))
 
 
 class VectorEnv(Protocol):

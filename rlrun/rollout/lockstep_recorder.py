@@ -6,14 +6,14 @@ It keeps the books of the episodes, and knows where its env slots are and how to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import action_misfit, first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace, VectorEnv, observation_hash
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
@@ -27,6 +27,7 @@ class LockstepRecorder:
 
     Args:
         env: The envs; they are reset when the first fragment is recorded.
+        seeds: Where their episodes' seeds come from.
         env_name: What messages call them: the env's id and the worker.
         policy: Name of the policy.
         behavior: What acts.
@@ -43,12 +44,14 @@ class LockstepRecorder:
         policy: str,
         behavior: WorkerBehavior,
         *,
+        seeds: EpisodeSeeds,
         env_name: str,
         length: int,
         max_replay_s: float,
     ) -> None:
         self.slots: Mapping[str, int] = {policy: env.num_envs}
         self._env = env
+        self._seeds = seeds
         self._env_name = env_name
         self._policy = policy
         self._behavior = behavior
@@ -90,6 +93,7 @@ class LockstepRecorder:
         """
         if self._observations is None:
             self._observations = self._env.reset()
+        began = self._env.places()
         act, step = timed(INFERENCE, self._behavior.act), timed(ENV_STEP, self._env.step)
         take_rewards = self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
@@ -114,13 +118,15 @@ class LockstepRecorder:
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
-        if bad := first_bad_row(self._env.observation_space, recorded):
-            self._refuse(*bad, terminateds | truncateds)
-        self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
-        self._starts = starts
         ends = terminateds | truncateds
         valid = np.empty_like(ends)
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
+        if bad := first_bad_row(self._env.observation_space, recorded):
+            (t, slot), reason = bad
+            place = self._seeds.place_after(slot, began[slot], ~valid[:t, slot])
+            raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
+        self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
+        self._starts = starts
         self._just_ended = ends[-1].copy()
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
         columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
@@ -133,15 +139,6 @@ class LockstepRecorder:
             episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
             env_steps=int(np.count_nonzero(valid)),
         )
-
-    def _refuse(self, where: tuple[int, int], reason: str, ends: NDArray[np.bool_]) -> NoReturn:
-        """Raises for the observation in row t of an env slot."""
-        t, slot = where
-        place, ended = self._env.places()[slot], int(np.count_nonzero(ends[max(t - 1, 0) : -1, slot]))
-        told = f"{self._env_name}, env {slot}, episode {place.episode - ended}"
-        if not ended:
-            told += f" with seed {place.seed}, step {place.length - (self._length - t)}"
-        raise EnvError(f"{told}: {reason}")
 
     def _log(self, actions: NDArray[Any]) -> None:
         """Keeps a fragment's actions for a return to the places of its end."""

@@ -196,12 +196,12 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
             config.env, config.num_envs, seeds, config.mapping, config.slots, firsts, lessons=lessons
         )
         of_worlds = SlotRecorder(
-            worlds, config.behaviors, name=name, length=length, max_replay_s=config.env.max_replay_s
+            worlds, config.behaviors, seeds=seeds, name=name, length=length, max_replay_s=config.env.max_replay_s
         )
         return of_worlds, worlds
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
-        env, policy, behavior, env_name=name, length=length, max_replay_s=config.env.max_replay_s
+        env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
     return in_lockstep, env

@@ -11,7 +11,7 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,7 +21,7 @@ from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, WORLD_
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import NOT_SHOWN
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
@@ -44,6 +44,7 @@ class SlotRecorder:
     Args:
         worlds: The worlds; they are reset when the first fragment is recorded.
         behaviors: What acts, by policy.
+        seeds: Where the seeds of the worlds' episodes come from.
         name: What messages call the worlds, with their worker.
         length: T, steps of the worlds in a fragment.
         max_replay_s: Seconds that a return to saved places may take.
@@ -57,12 +58,14 @@ class SlotRecorder:
         worlds: VectorWorld,
         behaviors: Mapping[str, WorkerBehavior],
         *,
+        seeds: EpisodeSeeds,
         name: str,
         length: int,
         max_replay_s: float,
     ) -> None:
         self.slots: Mapping[str, int] = dict(worlds.slots)
         self._worlds = worlds
+        self._seeds = seeds
         self._name = name
         self._length = length
         self._max_replay_s = max_replay_s
@@ -79,6 +82,7 @@ class SlotRecorder:
         """
         worlds, length, policies = self._worlds, self._length, self._policies
         rows = worlds.reset() if self._rows is None else self._rows
+        began = worlds.places()
         step = timed(ENV_STEP, worlds.step)
         acts = {policy: timed(INFERENCE, own.behavior.act) for policy, own in policies.items()}
         for own in policies.values():
@@ -108,7 +112,7 @@ class SlotRecorder:
         for policy, own in policies.items():
             agent_episodes[policy] = own.episodes()
             batches[policy], filled[policy], closing[policy] = own.end(rows.policies[policy], rows.states, lengths)
-            self._check(policy, batches[policy], filled[policy], stepped)
+            self._check(policy, batches[policy], filled[policy], stepped, began)
         return Recorded(
             batches=batches,
             filled=filled,
@@ -119,7 +123,9 @@ class SlotRecorder:
             missing_finals=missing_finals,
         )
 
-    def _check(self, policy: str, batch: SampleBatch, filled: Flags, stepped: Flags) -> None:
+    def _check(
+        self, policy: str, batch: SampleBatch, filled: Flags, stepped: Flags, began: Sequence[EpisodePlace]
+    ) -> None:
         """Refuses what cannot be learned from; slots that show nothing are not looked at.
 
         Args:
@@ -127,12 +133,13 @@ class SlotRecorder:
             batch: It.
             filled: Which rows show an observation, [T, B].
             stepped: Which worlds took a step, [T, W]; the others were reset.
+            began: Where each world was before the fragment.
         """
         own, observed = self._policies[policy], batch["obs"]
         if not math.isfinite(own.rewards.sum()):
             t, slot = np.argwhere(~np.isfinite(own.rewards))[0].tolist()
             reason = f"the reward must be a finite number, not {own.rewards[t, slot]}"
-            self._refuse(policy, slot, t + 1, own.agent_in(slot, t), stepped, reason)
+            self._refuse(policy, slot, own.agent_in(slot, t), stepped[: t + 1], began, reason)
         space = self._worlds.spaces[policy].observation
         shown = np.concatenate([filled, own.closes[None]])
         bad = first_bad_row(space, observed if shown.all() else map_tree(lambda leaf: leaf[shown][:, None], observed))
@@ -143,17 +150,16 @@ class SlotRecorder:
             row, slot = np.argwhere(shown)[row].tolist()
         t = own.step_of(row, slot)
         is_final = t < len(stepped) and not own.acted[t, slot]
-        self._refuse(policy, slot, t, own.agent_in(slot, t - is_final), stepped, reason)
+        self._refuse(policy, slot, own.agent_in(slot, t - is_final), stepped[:t], began, reason)
 
-    def _refuse(self, policy: str, slot: int, t: int, agent: str | None, stepped: Flags, reason: str) -> NoReturn:
-        """Raises for what a slot of a policy was shown behind t steps of the worlds in this fragment."""
+    def _refuse(
+        self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePlace], reason: str
+    ) -> NoReturn:
+        """Raises for what a slot of a policy was shown behind the fragment's first t steps, [t, W]."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
-        place, resets = self._worlds.places()[world], int(np.count_nonzero(~stepped[t:, world]))
-        told = f"{self._name}, world {world}, episode {place.episode - resets}"
-        if not resets:
-            told += f" with seed {place.seed}, step {place.length - (len(stepped) - t)}"
+        place = self._seeds.place_after(world, began[world], ~stepped[:, world])
         who = self._worlds.owners(policy)[slot] if agent is None else agent
-        raise EnvError(f"{told}, agent {who!r} of policy {policy}: {reason}")
+        raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
         """Returns where each world is, as (episode, seed, joint actions since its reset), and each slot's books."""

@@ -85,7 +85,9 @@ def recorder_of(behavior: SeatBehavior, clock: str, *, worlds: int = 4, length: 
     made = [Choosing(clock) for _ in range(worlds)]
     mapping = PolicyMapping(["seat"])
     vector = LoopWorlds("choosing", made, EpisodeSeeds(1, 0), mapping, {"seat": ("only", SPACES)}, {"seat": 1})
-    return SlotRecorder(vector, {"seat": behavior}, name="worlds", length=length, max_replay_s=9.0)
+    return SlotRecorder(
+        vector, {"seat": behavior}, seeds=EpisodeSeeds(1, 0), name="worlds", length=length, max_replay_s=9.0
+    )
 
 
 def recorded(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:

@@ -41,7 +41,7 @@ def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
     mapping = PolicyMapping(("first", "second"), {"*_0": "first", "x": "first", "red": "first", "*": "second"})
     worlds = make_vector_world(config, WORLDS, EpisodeSeeds(0, 0), mapping, {})
     behaviors = {policy: mover(spaces) for policy, spaces in worlds.spaces.items()}
-    recorder = SlotRecorder(worlds, behaviors, name="games", length=LENGTH, max_replay_s=9.0)
+    recorder = SlotRecorder(worlds, behaviors, seeds=EpisodeSeeds(0, 0), name="games", length=LENGTH, max_replay_s=9.0)
     draws = generator(0, "moves")
     made: list[Recorded] = []
     while sum(len(fragment.episodes) for fragment in made) < games:

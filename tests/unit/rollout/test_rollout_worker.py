@@ -51,20 +51,21 @@ def assert_equal_batches(first, second):
 
 
 class Drifting(ConstantReward):
-    """Shows what it is told from a step of each episode on; episodes take seven steps."""
+    """Shows what it is told from a step of each episode on, or of the one with a seed; episodes take seven steps."""
 
-    def __init__(self, value, from_step):
+    def __init__(self, value, from_step, in_seed=None):
         super().__init__(episode_len=7)
         self.observation_space = Discrete(3) if isinstance(value, int) else Box(-1.0, 1.0, (1,))
-        self.value, self.from_step = value, from_step
+        self.value, self.from_step, self.in_seed = value, from_step, in_seed
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)
+        self.seed = seed
         return (0 if isinstance(self.value, int) else observation), info
 
     def step(self, action):
         _, reward, terminated, truncated, info = super().step(action)
-        wrong = self._elapsed >= self.from_step
+        wrong = self._elapsed >= self.from_step and self.in_seed in (None, self.seed)
         good = 0 if isinstance(self.value, int) else np.zeros(1, np.float32)
         bad = self.value if isinstance(self.value, int) else np.full(1, self.value, np.float32)
         return (bad if wrong else good), reward, terminated, truncated, info
@@ -90,10 +91,25 @@ def test_observations_that_cannot_be_learned_from_are_the_envs_fault_and_their_p
         worker.sample()
 
 
-def test_a_bad_observation_of_an_episode_that_is_over_names_the_episode():
-    env = EnvConfig(id=f"{__name__}:Drifting", kwargs={"value": float("nan"), "from_step": 7})
-    with pytest.raises(EnvError, match=r"worker 0, env 0, episode 0: the observation contains NaN"):
-        worker_for(env, num_envs=2, length=20).sample()
+# Of 12 steps the fragment ends before episode 1 does, of 20 behind it; of 5 that begins in another one than it ends.
+@pytest.mark.parametrize("length", [5, 12, 20])
+@pytest.mark.parametrize(("episode", "step"), [(0, 3), (0, 7), (1, 1), (1, 7)])
+def test_a_bad_observation_is_named_with_seed_and_step_also_where_its_episode_is_over(length, episode, step):
+    seed = EpisodeSeeds(7, 0).seed(1, episode)
+    drift = {"value": float("nan"), "from_step": step, "in_seed": seed}
+    worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=length)
+    told = rf"worker 0, env 1, episode {episode} with seed {seed}, step {step}: the observation contains NaN"
+    with pytest.raises(EnvError, match=told):
+        for _ in range(4):
+            worker.sample()
+
+
+def test_the_seed_of_a_chosen_episode_is_named_also_where_it_is_over():
+    drift = {"value": float("nan"), "from_step": 7, "in_seed": 33}
+    worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=20)
+    worker.begin([32, 33])
+    with pytest.raises(EnvError, match="env 1, episode 1 with seed 33, step 7: the observation contains NaN"):
+        worker.sample()
 
 
 def test_a_fragment_has_the_promised_shapes():

@@ -129,6 +129,7 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         make_vector_env(config, 3, EpisodeSeeds(3, 0)),
         "default",
         behavior_for(spaces, MODELS[model]),
+        seeds=EpisodeSeeds(3, 0),
         env_name="env",
         length=length,
         max_replay_s=9.0,
@@ -136,6 +137,7 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
     many = SlotRecorder(
         OneAgentEach(config, clock, 3),
         {"default": behavior_for(spaces, MODELS[model])},
+        seeds=EpisodeSeeds(3, 0),
         name="env",
         length=length,
         max_replay_s=9.0,
@@ -233,7 +235,9 @@ def lives(clock: str, num_worlds: int = 2, seed: int = 3) -> tuple[list[Lives], 
 
 def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int = 4) -> SlotRecorder:
     behavior = behavior_for(worlds.spaces["default"], MODELS[model], version)
-    return SlotRecorder(worlds, {"default": behavior}, name="world", length=length, max_replay_s=9.0)
+    return SlotRecorder(
+        worlds, {"default": behavior}, seeds=EpisodeSeeds(3, 0), name="world", length=length, max_replay_s=9.0
+    )
 
 
 def recorded_steps(batches: list[SampleBatch]) -> dict[float, dict]:

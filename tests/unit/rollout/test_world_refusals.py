@@ -68,23 +68,26 @@ class Wrong(World):
         return WorldStep(shown, rewards, ends, {}, {}, self.taken == 10)
 
 
+# Of 7 steps the episode goes on behind the fragment; of 17 it began in another one; of 40 it begins and ends in one.
+@pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_0", 4), ("a_1", 4), ("a_1", 8), ("a_2", 8)])
 def test_an_observation_that_is_no_number_is_named_with_agent_episode_and_step(
-    clock: str, agent: str, step: int
+    clock: str, agent: str, step: int, length: int
 ) -> None:
     wrong = {"clock": clock, "wrong": "observation", "agent": agent, "step": step, "seed": SEEDS.seed(1, 1)}
     told = rf"worker 0, world 1, episode 1 with seed {wrong['seed']}, step {step}, agent '{agent}' of policy default: "
     with pytest.raises(EnvError, match=told + "the observation contains NaN"):
-        train(wrong)
+        train(wrong, length=length)
 
 
+@pytest.mark.parametrize("length", [7, 17, 40])
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
-def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: str) -> None:
+def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: str, length: int) -> None:
     wrong = {"clock": clock, "wrong": "reward", "agent": "b_1", "step": 7, "seed": SEEDS.seed(1, 1)}
     told = rf"worker 0, world 1, episode 1 with seed {wrong['seed']}, step 7, agent 'b_1'.*finite number, not nan"
     with pytest.raises(EnvError, match=told):
-        train(wrong)
+        train(wrong, length=length)
 
 
 def test_a_world_that_exits_is_an_error_of_the_world() -> None:
@@ -127,9 +130,10 @@ def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, sa
         train({"wrong": wrong}, "WrongArrays")
 
 
-def train(wrong: dict[str, Any], world_class: str = "Wrong") -> None:
+def train(wrong: dict[str, Any], world_class: str = "Wrong", length: int = 7) -> None:
     world = WorldConfig(world=f"{__name__}:{world_class}", kwargs=wrong)
-    settings = {"num_envs_per_worker": 2, "rollout_fragment_length": 7, "train_batch_size": 28, "minibatch_size": 28}
+    sizes = {"rollout_fragment_length": length, "train_batch_size": 4 * length, "minibatch_size": 4 * length}
+    settings = {"num_envs_per_worker": 2, **sizes}
     with Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}}))) as training:
         for _ in range(5):
             training.step()

@@ -72,7 +72,7 @@ def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, 
     worlds = [Ticks(clock, life) for _ in range(2)]
     made = LoopWorlds("ticks", worlds, EpisodeSeeds(0, 0), PolicyMapping(("p",), None), {"p": ("a", SPACES)}, {"p": 2})
     own = behavior(columns)
-    recorder = SlotRecorder(made, {"p": own}, name="ticks", length=length, max_replay_s=9.0)
+    recorder = SlotRecorder(made, {"p": own}, seeds=EpisodeSeeds(0, 0), name="ticks", length=length, max_replay_s=9.0)
     noise = own.noise(generator(0, "noise"), length, 4)
     return [recorder.record({"p": noise}, untimed).batches["p"] for _ in range(fragments)]
 

@@ -100,8 +100,7 @@ def test_a_bad_observation_is_named_with_seed_and_step_also_where_its_episode_is
     worker = worker_for(EnvConfig(id=f"{__name__}:Drifting", kwargs=drift), num_envs=2, length=length)
     told = rf"worker 0, env 1, episode {episode} with seed {seed}, step {step}: the observation contains NaN"
     with pytest.raises(EnvError, match=told):
-        for _ in range(4):
-            worker.sample()
+        [worker.sample() for _ in range(4)]
 
 
 def test_the_seed_of_a_chosen_episode_is_named_also_where_it_is_over():

@@ -46,6 +46,7 @@ def record(
     """
     from rlrun.cli.targets import evaluation_env, restored
     from rlrun.envs.make import make_env
+    from rlrun.envs.vector_env import close_or_warn
     from rlrun.worlds.world_config import WorldConfig
 
     with restored(checkpoint, runs_dir, trust=trust) as training:
@@ -58,7 +59,7 @@ def record(
             frames = _frames(training, env, episodes, seed, stochastic, returns)
             count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
-            env.close()
+            close_or_warn(env.close, judged_in.id, "behind all episodes")
     return returns, count
 
 

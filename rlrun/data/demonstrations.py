@@ -125,6 +125,10 @@ def load_demonstrations(path: str) -> Demonstrations:
         rows = {len(column) for column in (*columns.values(), *arrays.values())}
         if about["format"] != FORMAT or len(rows) != 1 or columns["valid"][-1] or not columns["valid"].any():
             raise ValueError(f"format {about['format']}, columns of {sorted(rows)} rows")
+        for name, numbers in {**columns, **arrays}.items():
+            if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+                row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+                raise ValueError(f"row {row} of '{name}' holds NaN or infinite numbers")
     except (OSError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:
         raise UsageError(f"{found} is no file of demonstrations: {error}") from error
     observations = {name.removeprefix("obs").removeprefix("/"): leaf for name, leaf in arrays.items()}

@@ -155,10 +155,8 @@ class MaskedVectorEnv:
         allowed = np.logical_or.reduceat(observations[ACTION_MASK], self._firsts, axis=1).all(1)
         if not (allowed | ~acting).all():
             slot = int(np.flatnonzero(acting & ~allowed)[0])
-            place = self.places()[slot]
             raise EnvError(
                 f"env {self._env_id}: its {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
-                f"episode {place.episode} with seed {place.seed}, step {place.length}). Have it allow at least one "
-                "action of each choice, or end the episode there"
+                f"{self.places()[slot]}). Have it allow at least one action of each choice, or end the episode there"
             )
         return observations

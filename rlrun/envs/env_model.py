@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.single_env import make_single_env
+from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import UsageError
 from rlrun.functional.finite_mdp import FiniteMDP
 
@@ -45,7 +46,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     try:
         model, limit = env.unwrapped, env.spec.max_episode_steps if env.spec is not None else None
     finally:
-        env.close()
+        close_or_warn(env.close, config.id, "before any episode")
     states, actions = model.observation_space, model.action_space
     if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
         raise UsageError(f"{where}, which need Discrete observations and actions; it has {states} and {actions}")

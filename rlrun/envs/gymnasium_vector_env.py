@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
-from rlrun.data.tree import named_leaves
 from rlrun.envs.action_masks import with_vector_action_masks
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.episode_ledger import EpisodeLedger
-from rlrun.envs.spaces import action_misfit, check_spaces, empty_batch
-from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin, env_error
+from rlrun.envs.spaces import action_misfit, check_spaces
+from rlrun.envs.vector_env import (
+    NO_COLUMNS,
+    EnvError,
+    EpisodePlace,
+    EpisodeSeeds,
+    Infos,
+    Tree,
+    cannot_begin,
+    close_or_warn,
+    env_error,
+)
 from rlrun.errors import EnvironmentUnusable
 
 NOT_SAID = frozenset({"env_id", "players"})
@@ -37,6 +47,7 @@ class GymnasiumVectorEnv:
         seeds: Where the seeds come from.
         num_envs: Number of env slots.
         first_episodes: Number of each env slot's first episode.
+        made: The vector env, where it is there before it is started.
     """
 
     seeds_episodes = False
@@ -51,6 +62,7 @@ class GymnasiumVectorEnv:
         seeds: EpisodeSeeds,
         num_envs: int,
         first_episodes: Sequence[int] | None = None,
+        made: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None,
     ) -> None:
         self.name = name
         self.num_envs = num_envs
@@ -59,7 +71,7 @@ class GymnasiumVectorEnv:
         self._start = start
         self._worker_index = seeds.worker_index
         self._ledger = EpisodeLedger(seeds, num_envs, first_episodes)
-        self._env: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
+        self._env = made
         self._awaiting = np.zeros(num_envs, dtype=bool)
         self._lengths = np.zeros(num_envs, dtype=np.int64)
         self._unchecked = True
@@ -80,8 +92,9 @@ class GymnasiumVectorEnv:
             observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
         except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "step()", self._where(), error) from error
-        rewards = np.array(rewards, dtype=np.float64)
-        terminateds, truncateds = np.array(terminateds, dtype=bool), np.array(truncateds, dtype=bool)
+        rewards = self._of_slots("rewards", rewards, np.float64)
+        terminateds = self._of_slots("terminateds", terminateds, np.bool_)
+        truncateds = self._of_slots("truncateds", truncateds, np.bool_)
         self._lengths += 1
         for slot in np.flatnonzero(self._awaiting).tolist():
             self._ledger.begin_next(slot)
@@ -94,9 +107,11 @@ class GymnasiumVectorEnv:
             info = slot_info(infos, slot)
             if info:
                 said[slot] = info
-        if not np.isfinite(rewards).all():
-            raise EnvError(f"env {self._env_id} returned rewards {rewards.tolist()} ({self._where()})")
-        return _arrays(self.observation_space, observations), rewards, terminateds, truncateds, said
+        if not math.isfinite(rewards.sum()):
+            slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
+            reason = f"the reward must be a finite number, not {rewards[slot]}"
+            self._refuse("step()", f"worker {self._worker_index}, env {slot}, {self.places()[slot]}", reason)
+        return self._arrays("step()", observations), rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Refuses to begin single episodes."""
@@ -118,7 +133,7 @@ class GymnasiumVectorEnv:
     def close(self) -> None:
         """Closes the vector env."""
         if self._env is not None:
-            self._env.close()
+            close_or_warn(self._env.close, self._env_id, self._where())
 
     def _start_all(self, seeds: list[int]) -> Tree:
         self._awaiting = np.zeros(self.num_envs, dtype=bool)
@@ -128,17 +143,27 @@ class GymnasiumVectorEnv:
             self._env, observations = self._start(seeds)
         except (Exception, SystemExit) as error:
             raise env_error(self._env_id, "reset()", self._where(), error) from error
-        observations = _arrays(self.observation_space, observations)
-        # Their bounds are not looked at: EnvPool gives some tasks wrong ones, and no user can mend them.
-        expected = empty_batch(self.observation_space, self.num_envs)
-        for (name, leaf), (_, like) in zip(named_leaves(observations), named_leaves(expected), strict=True):
-            if leaf.shape != like.shape:
-                at = f" at '{name}'" if name else ""
-                raise EnvError(
-                    f"env {self._env_id} returned from reset() what it may not ({self._where()}): the observations{at} "
-                    f"have shape {leaf.shape}, but their space says {like.shape}"
-                )
-        return observations
+        return self._arrays("reset()", observations)
+
+    def _arrays(self, doing: str, observations: Any) -> Tree:
+        """Returns a batch of observations as a tree of arrays of the space's types.
+
+        Their bounds are not looked at: EnvPool gives some tasks wrong ones, and no user can mend them.
+        """
+        try:
+            return _arrays(self.observation_space, observations, self.num_envs)
+        except ValueError as reason:
+            self._refuse(doing, self._where(), str(reason))
+
+    def _of_slots(self, what: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
+        """Returns a copy of what a step says of each env slot, [B]."""
+        array = np.array(values, dtype)
+        if array.shape != (self.num_envs,):
+            self._refuse("step()", self._where(), f"{what} have shape {array.shape}, not {(self.num_envs,)}")
+        return array
+
+    def _refuse(self, doing: str, where: str, reason: str) -> NoReturn:
+        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
 
     def _where(self) -> str:
         return f"worker {self._worker_index}, {self.num_envs} envs at once"
@@ -175,7 +200,7 @@ def make_gymnasium(
         observations, _ = env.reset(seed=slot_seeds[0])
         return env, observations
 
-    return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes)
+    return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes, made=env)
 
 
 def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
@@ -195,10 +220,25 @@ def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
     return said
 
 
-def _arrays(space: gymnasium.Space[Any], observations: Any) -> Tree:
-    """Returns a batch of observations as a tree of arrays of the space's dtypes."""
+def _arrays(space: gymnasium.Space[Any], observations: Any, num_envs: int, path: str = "") -> Tree:
+    """Returns a batch of observations as a tree of arrays of the space's types.
+
+    Raises:
+        ValueError: They have another form or shape, or hold fractions where the space has whole numbers.
+    """
+    at = f" at '{path[1:]}'" if path else ""
     if isinstance(space, Dict):
-        return {key: _arrays(part, observations[key]) for key, part in space.items()}
+        if not isinstance(observations, Mapping) or not space.keys() <= observations.keys():
+            raise ValueError(f"the observations{at} must be a dict of arrays: {', '.join(space.keys())}")
+        return {key: _arrays(part, observations[key], num_envs, f"{path}/{key}") for key, part in space.items()}
     if isinstance(space, Tuple):
-        return tuple(_arrays(part, batch) for part, batch in zip(space, observations, strict=True))
-    return np.asarray(observations, dtype=space.dtype)
+        if not isinstance(observations, Sequence) or len(observations) != len(space.spaces):
+            raise ValueError(f"the observations{at} must be a tuple of {len(space.spaces)} batches")
+        parts = enumerate(zip(space, observations, strict=True))
+        return tuple(_arrays(part, batch, num_envs, f"{path}/{number}") for number, (part, batch) in parts)
+    array, expected = np.asarray(observations), (num_envs, *(space.shape or ()))
+    if array.shape != expected:
+        raise ValueError(f"the observations{at} have shape {array.shape}, but their space says {expected}")
+    if array.dtype.kind not in "biu" and np.issubdtype(space.dtype, np.integer):
+        raise ValueError(f"the observations{at} have dtype {array.dtype}, but their space says {space.dtype}")
+    return array.astype(space.dtype, copy=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -18,7 +17,16 @@ from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
 from rlrun.envs.step_columns import reading_columns
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, env_error, observation_hash
+from rlrun.envs.vector_env import (
+    EnvError,
+    EpisodePlace,
+    EpisodeSeeds,
+    Infos,
+    Tree,
+    close_or_warn,
+    env_error,
+    observation_hash,
+)
 
 
 class LoopVectorEnv:
@@ -148,11 +156,7 @@ class LoopVectorEnv:
     def close(self) -> None:
         """Closes the environments."""
         for slot, env in enumerate(self._envs):
-            try:
-                env.close()
-            except (Exception, SystemExit) as error:  # what was learned is not lost for it
-                told = env_error(self._env_id, "close()", self._where(slot), error)
-                warnings.warn(str(told), stacklevel=2)
+            close_or_warn(env.close, self._env_id, self._where(slot))
 
     def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
         """Replays an env slot's actions from its reset on; returns whether it is where it was."""
@@ -235,11 +239,7 @@ class LoopVectorEnv:
         raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
 
     def _where(self, slot: int) -> str:
-        place = self._ledger.place(slot, self._lengths[slot])
-        return (
-            f"worker {self._worker_index}, env {slot}, episode {place.episode} with seed {place.seed}, "
-            f"step {place.length}"
-        )
+        return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"
 
 
 def waits_for(frame: FrameType | None) -> str:

@@ -22,7 +22,7 @@ from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.single_env import check_single_env, make_single_env
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import Lessons
-from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv
+from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv, close_or_warn
 from rlrun.errors import EnvironmentUnusable, UsageError
 
 __all__ = [
@@ -213,7 +213,7 @@ def spaces_of(config: EnvConfig) -> Spaces:
     try:
         return Spaces(env.observation_space, env.action_space)
     finally:
-        env.close()
+        close_or_warn(env.close, config.id, "before any episode")
 
 
 def check_same_spaces(config: EnvConfig, trained: EnvConfig) -> None:
@@ -281,7 +281,7 @@ def _like_envpool(config: EnvConfig, render_mode: str | None) -> gymnasium.Env[A
     except UsageError:
         raise unusable from None
     if (env.observation_space, env.action_space) != envpool_spaces(config):
-        env.close()
+        close_or_warn(env.close, config.id, "before any episode")
         raise unusable
     return env
 

@@ -56,6 +56,7 @@ def make_single_env(
     if not config.varies:
         return _of_one_task(config, kwargs, offered, where)
     return TaskEnv(
+        config.id,
         lambda more: _of_one_task(config, {**kwargs, **more}, offered, where),
         EpisodeTasks(config.tasks, lessons, env_index),
         shows_task=config.task_in_observation,

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
 from rlrun.envs.env_config import TaskConfig
+from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import SpecError, UsageError
 from rlrun.registry import load_object
 
@@ -203,6 +204,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
 
     Args:
+        env_id: What messages call the env.
         make: Makes the env with further arguments.
         episodes: What its episodes are about.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
@@ -212,7 +214,10 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         UsageError: A task cannot be shown.
     """
 
-    def __init__(self, make: Callable[[Mapping[str, Any]], Env], episodes: EpisodeTasks, *, shows_task: bool) -> None:
+    def __init__(
+        self, env_id: str, make: Callable[[Mapping[str, Any]], Env], episodes: EpisodeTasks, *, shows_task: bool
+    ) -> None:
+        self._env_id = env_id
         self._make = make
         self._episodes = episodes
         self._shows_task = shows_task
@@ -245,7 +250,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     def _take(self, kwargs: Mapping[str, Any]) -> None:
         if kwargs == self._kwargs:
             return
-        self.env.close()
+        close_or_warn(self.env.close, self._env_id, "before an episode of another task")
         self.env = self._make(kwargs)
         self._kwargs = kwargs
         spaces = self.env.observation_space, self.env.action_space

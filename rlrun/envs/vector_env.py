@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -23,8 +24,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import named_leaves
+from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.seed_hash import hash_keys, split_words
+from rlrun.envs.spaces import first_bad_row
 from rlrun.errors import TrainingFailed, UsageError
 
 Tree = Any
@@ -229,6 +231,36 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvE
         trace = trace.tb_next
     told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     return EnvError(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
+
+
+def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
+    """Looks for observations that nobody can act on: NaN, infinite numbers, whole numbers outside their space.
+
+    Args:
+        env: The envs, at the step that showed them.
+        observations: They, leaves [B, ...].
+        name: What the message calls the envs.
+
+    Raises:
+        EnvError: There are some.
+    """
+    if bad := first_bad_row(env.observation_space, map_tree(lambda leaf: leaf[None], observations)):
+        (_, slot), reason = bad
+        raise EnvError(f"{name}, env {slot}, {env.places()[slot]}: {reason}")
+
+
+def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
+    """Closes what others wrote; what it raises becomes a warning, since nothing that was done is lost for it.
+
+    Args:
+        close: Its `close`.
+        env_id: The env's id or factory.
+        where: Which worker, env slot and episode, or what it was made for.
+    """
+    try:
+        close()
+    except (Exception, SystemExit) as error:
+        warnings.warn(str(env_error(env_id, "close()", where, error)), stacklevel=3)
 
 
 def _is_ours(module: str) -> bool:

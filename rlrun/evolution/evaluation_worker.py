@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds, refuse_bad_observations
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.endless_episodes import EPISODELESS_STEPS, end_if_wanted
 from rlrun.rollout.episode_sums import numbers_in
 from rlrun.rollout.evaluation import LONGEST_EPISODE
 from rlrun.rollout.rollout import Episode, Rollout
@@ -27,6 +29,11 @@ from rlrun.rollout.worker_config import LOCAL_INDEX
 
 SUMMED_AT_ONCE = 1024
 """Steps of the env slots whose observations are kept until they are added to the sums."""
+
+_ENDLESS = (
+    f"an episode has not ended after {EPISODELESS_STEPS:,} steps, and a generation ends with its episodes: set "
+    "env.max_episode_steps if the env does not end them by itself"
+)
 
 
 class EvaluationWorker:
@@ -46,8 +53,8 @@ class EvaluationWorker:
         assert isinstance(behavior, BehaviorPolicy)
         self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
         self.behavior, self.networks = behavior.with_networks(config.num_envs)
-        name = f"env {config.env.id}: worker {config.worker_index}"
-        self._watch = StepWatch(name, self.env, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
+        self._name = f"env {config.env.id}: worker {config.worker_index}"
+        self._watch = StepWatch(self._name, self.env, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
         self._watched: AbstractContextManager[None] = self._watch or nullcontext()
         self._has_begun = False
 
@@ -109,6 +116,7 @@ class EvaluationWorker:
             lives = job >= 0
             if not lives.any():
                 break
+            refuse_bad_observations(self.env, observations, self._name)
             seen.add(observations, lives)
             actions = self.behavior.actions(observations, None)
             observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
@@ -116,7 +124,11 @@ class EvaluationWorker:
             steps += lives
             for name, latest in self.env.columns.items():
                 columns[name] += np.where(lives, latest, 0.0)
-            if steps.max() > LONGEST_EPISODE:
+            longest = int(steps.max())
+            end_if_wanted(longest)
+            if longest == EPISODELESS_STEPS:
+                warnings.warn(f"{self._name}: {_ENDLESS}", stacklevel=2)
+            if longest > LONGEST_EPISODE:
                 raise EnvError(
                     f"env {self.config.env.id}: an episode has not ended after {LONGEST_EPISODE:,} steps; set "
                     "max_episode_steps of the env"

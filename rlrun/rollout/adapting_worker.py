@@ -115,7 +115,7 @@ class AdaptingWorker:
             last,
             fragment=self._fragment,
             batches={DEFAULT_POLICY: concatenated(batches)},
-            env_steps=sum(each.env_steps for each in rollouts),
+            env_steps=sum(int(np.count_nonzero(batch["valid"])) for batch in batches),
             episodes=episodes_of(batches[-1], self._columns),
             sample_s=sum(each.sample_s for each in rollouts),
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.endless_episodes import EndlessEpisodes
 from rlrun.rollout.phases import FragmentTimes
 from rlrun.rollout.rollout import Episode, Rollout
 
@@ -41,12 +42,14 @@ class RolloutCounts:
         missing_finals: Agents whose episode was cut off without a final observation.
         sample_s: Seconds that the workers took for them, added up.
         env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
+        endless: Is shown what was counted, to say that no episode ends; None where nobody listens.
     """
 
     def __init__(self) -> None:
         self.env_steps = 0
         self.sample_s = 0.0
         self.env_slots_restarted = 0
+        self.endless: EndlessEpisodes | None = None
         self.agent_steps: Counter[str] = Counter()
         self.missing_finals = 0
         self._episodes: list[Episode] = []
@@ -72,6 +75,8 @@ class RolloutCounts:
             merged = self._filter_deltas.setdefault(policy, {})
             for name, delta in deltas.items():
                 merged[name] = merged[name].merged(delta) if name in merged else delta
+        if self.endless is not None:
+            self.endless.look(self.env_steps, bool(self._episodes))
 
     def take_episodes(self) -> list[Episode]:
         """Returns the finished episodes that were counted since the last call."""

@@ -9,10 +9,11 @@ import gymnasium
 import numpy as np
 
 from rlrun.data.demonstrations import Demonstrations
-from rlrun.data.tree import named_leaves
+from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_env
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.spaces import first_bad_row
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn
 from rlrun.errors import UsageError
 
 Acts = Callable[[Any, bool, float], Any]
@@ -35,26 +36,31 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
     Raises:
         UsageError: If actions are not single numbers or vectors.
+        EnvError: An observation holds NaN or infinite numbers.
     """
     world = make_env(env, seed=seed)
+    space = world.observation_space
     seeds = EpisodeSeeds(run_seed=seed, worker_index=0, stream=_DEMONSTRATION_STREAM)
     rows: list[tuple[Any, Any, float, bool, bool, bool]] = []
     returns = []
     try:
         for episode in range(episodes):
-            observation, _ = world.reset(seed=seeds.seed(0, episode))
+            own_seed, length = seeds.seed(0, episode), 0
+            observation, _ = world.reset(seed=own_seed)
+            _refuse_bad(env.id, space, observation, EpisodePlace(episode, own_seed, length))
             first, ended, total, reward = True, False, 0.0, 0.0
             action: Any = None
             while not ended:
                 action = acts(observation, first, reward)
                 after, given, terminated, truncated, _ = world.step(action)
-                reward = float(given)
+                reward, length = float(given), length + 1
+                _refuse_bad(env.id, space, after, EpisodePlace(episode, own_seed, length))
                 rows.append((observation, action, reward, terminated, truncated, True))
                 observation, first, ended, total = after, False, terminated or truncated, total + reward
             rows.append((observation, action, 0.0, False, False, False))
             returns.append(total)
     finally:
-        world.close()
+        close_or_warn(world.close, env.id, "behind all episodes")
     observations, actions, rewards, terminateds, truncateds, valid = zip(*rows, strict=True)
     if isinstance(actions[0], dict | tuple):
         raise UsageError(f"env {env.id}: demonstrations hold no nested actions")
@@ -71,3 +77,9 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     if isinstance(world.action_space, gymnasium.spaces.Discrete) and world.action_space.start:
         about["first_action"] = int(world.action_space.start)
     return Demonstrations(columns, stacked, about), returns
+
+
+def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePlace) -> None:
+    """Raises for an observation that nobody can learn from."""
+    if bad := first_bad_row(space, map_tree(lambda leaf: np.asarray(leaf)[None, None], observation)):
+        raise EnvError(f"env {env_id}: {place}: {bad[1]}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
+from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv, refuse_bad_observations
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 
@@ -216,6 +216,7 @@ def _run(
     column_sums = {name: np.zeros(slots) for name in world.columns}
     observations = world.reset()
     while current.min() < episodes:
+        refuse_bad_observations(world, observations, f"env {env_id}: evaluation")
         observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
         behavior.take_rewards(rewards)
         behavior.begin_episodes(begins)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.envs.vector_env import close_or_warn
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.planning.array_game import States
@@ -104,7 +105,7 @@ class SelfPlayWorker:
         self._game = behavior.prediction.game
         world = make_world(config.env)
         self._agents = tuple(world.possible_agents)
-        world.close()
+        close_or_warn(world.close, config.env.id, "before any episode")
         self._fragment = config.first_fragment
         self._begun = 0
         self._games = [self._begin() for _ in range(config.num_envs)]

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.tree import map_tree
+from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError
 from rlrun.functional.seeding import generator
 from rlrun.rollout.evaluation import LONGEST_EPISODE, EvaluationResult, episodes_side_by_side
@@ -100,6 +102,7 @@ def _run(
         actions = {}
         for policy, behavior in behaviors.items():
             shown = rows.policies[policy]
+            _refuse_bad_observations(worlds, policy, shown, world_id)
             behavior.begin_episodes(shown.starts)
             actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
             lives[policy].act(shown.acts)
@@ -129,6 +132,19 @@ def _run(
                 "set max_episode_steps of the world"
             )
     return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
+
+
+def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, world_id: str) -> None:
+    """Raises for observations that a policy's agents cannot act on."""
+    space = worlds.spaces[policy].observation
+    if bad := first_bad_row(space, map_tree(lambda leaf: leaf[shown.acts][None], shown.observations)):
+        (_, number), reason = bad
+        slot = int(shown.acts.nonzero()[0][number])
+        world = slot // (worlds.slots[policy] // worlds.num_worlds)
+        place, agent = worlds.places()[world], worlds.owners(policy)[slot]
+        raise EnvError(
+            f"env {world_id}: evaluation, world {world}, {place}, agent {agent!r} of policy {policy}: {reason}"
+        )
 
 
 class _Lives:

@@ -12,6 +12,7 @@ from rlrun.errors import CheckpointError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.endless_episodes import EndlessEpisodes
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
@@ -90,11 +91,12 @@ class RunningTraining:
         self._seats = () if league is None else tuple(league.seats)
         self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents)
         self._warnings = {
-            policy: TrainingWarnings(announce, branch.trainee.workers, env_slots)
+            policy: TrainingWarnings(announce, branch.trainee.workers)
             for policy, branch in branches.items()
             if branch.flow is not None
         }
         self._seconds: dict[str, float] = {}
+        self._endless = workers.counts.endless = EndlessEpisodes(announce, env_slots)
 
     @property
     def trainee(self) -> Trainee:
@@ -136,7 +138,7 @@ class RunningTraining:
         self._episodes.add(counts.take_episodes())
         for policy, warnings in self._warnings.items():
             sgd_steps = self.branches[policy].trainee.learner.sgd_steps
-            warnings.look(sgd_steps, counts.env_steps, self._episodes.episodes)
+            warnings.look(sgd_steps)
         times = {"time_this_iter_s": since_last_s + seconds, "time_total_s": self.time_total_s}
         counted = {
             "iteration": self.iteration,
@@ -201,6 +203,7 @@ class RunningTraining:
 
     def broadcast(self) -> None:
         """Has all workers go on from the present weights, and those that learn from the present optimizer."""
+        self._endless.begin(has_episodes=self._episodes.episodes > 0)
         for policy, branch in self.branches.items():
             trainee = branch.trainee
             trainee.workers.send(trainee.weights(optimizer=True))

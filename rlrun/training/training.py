@@ -503,6 +503,9 @@ class Training:
                 copied=self._copied_opponents,
             )
             self._running.broadcast()
+            for policy, spaces in self._running.spaces().items():
+                if told := _nothing_to_normalize(self.policies.algorithms[policy].config, spaces):
+                    self._announce(told)
         return self._running
 
     def _chosen_update_executor(self) -> UpdateExecutor:
@@ -692,4 +695,18 @@ def _described_network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
     leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
     chosen = [f"{name} {value}" for name, value in chosen_by_observation(config.model, leaves).items()]
     parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
-    return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts
+    told = _nothing_to_normalize(config, spaces)
+    return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts + ([told] if told else [])
+
+
+def _nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
+    """Returns what is to be said where `normalize_observations` has no effect, "" where it has one."""
+    if "model" in config.refused or config.model.module is not None or not config.normalize_observations:
+        return ""
+    described = described_leaves(policy_leaves(*spaces, config.model, normalize_observations=True))
+    if described != described_leaves(policy_leaves(*spaces, config.model, normalize_observations=False)):
+        return ""
+    return (
+        "normalize_observations: there is nothing to normalise, since no part of an observation enters as a vector of "
+        "numbers; where one should, set its encode_as: vector under model.observations"
+    )

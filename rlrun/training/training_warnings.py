@@ -1,4 +1,4 @@
-"""What keeps a training from learning, or a reader from seeing that it learns, without anything that fails."""
+"""What keeps a training from learning without anything that fails."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlrun.flow.policy_workers import PolicyWorkers
 
-EPISODELESS_STEPS = 20_000
-"""Steps of each env slot after which an episode should have ended."""
-
 
 class TrainingWarnings:
-    """Announces each such thing once.
+    """Announces once that workers never act with what was learned.
 
     Args:
         announce: Called with a sentence.
         workers: Who collects.
-        env_slots: Envs of all workers together.
     """
 
-    def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers, env_slots: int) -> None:
+    def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:
         self._announce = announce
         self._workers = workers
-        self._episodeless_steps = EPISODELESS_STEPS * env_slots
         self._sendings = self._sgd_steps = 0
         self._looks_for_weights = True
-        self._looks_for_episodes = True
 
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
         """Is told how the training begins, or goes on.
@@ -43,13 +37,11 @@ class TrainingWarnings:
         self._sendings, self._sgd_steps = sendings, sgd_steps
         self._looks_for_weights = not is_resumed
 
-    def look(self, sgd_steps: int, env_steps: int, episodes: int) -> None:
+    def look(self, sgd_steps: int) -> None:
         """Looks at a training after an iteration.
 
         Args:
             sgd_steps: Minibatches learned from so far.
-            env_steps: Env steps so far.
-            episodes: Episodes finished so far.
         """
         if self._looks_for_weights and sgd_steps > self._sgd_steps:
             self._looks_for_weights = False
@@ -58,11 +50,4 @@ class TrainingWarnings:
                 self._announce(
                     "the learner learns, but its dataflow sends no weights: the workers go on acting with the first "
                     "ones. `learn` usually ends with .for_each(BroadcastWeights(trainee))"
-                )
-        if self._looks_for_episodes and (episodes or env_steps >= self._episodeless_steps):
-            self._looks_for_episodes = False
-            if not episodes:
-                self._announce(
-                    f"no episode has ended in {env_steps:,} env steps, so there are no returns to report: set "
-                    "env.max_episode_steps if the env does not end episodes by itself"
                 )

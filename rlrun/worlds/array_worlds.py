@@ -16,7 +16,7 @@ from rlrun.data.tree import map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, Infos, env_error, observation_hash
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, Infos, close_or_warn, env_error, observation_hash
 from rlrun.errors import UsageError
 from rlrun.worlds.vector_world import SlotRows, WorldRows
 from rlrun.worlds.world import WorldClock
@@ -218,7 +218,7 @@ class ArrayVectorWorld:
 
     def close(self) -> None:
         """Closes the worlds."""
-        self._world.close()
+        close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePlace]) -> None:
         """Puts worlds at the beginning of their places' episodes, at once."""

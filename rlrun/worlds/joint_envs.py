@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.single_env import make_single_env
 from rlrun.envs.spaces import Spaces
+from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import EnvironmentUnusable
 from rlrun.worlds.world import World, WorldStep
 
@@ -36,7 +37,7 @@ class JointEnv(World):
         self._env = make_single_env(EnvConfig(id=env_id, kwargs=dict(kwargs or {})))
         observations, actions = self._env.observation_space, self._env.action_space
         if not (isinstance(observations, Tuple) and isinstance(actions, Tuple) and len(observations) == len(actions)):
-            self._env.close()
+            close_or_warn(self._env.close, env_id, "before any episode")
             raise EnvironmentUnusable(
                 f"env {env_id} is no env of many agents: its observations are {observations} and its actions "
                 f"{actions}, not Tuples with a part for each agent"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
@@ -181,8 +180,7 @@ class LoopWorlds:
     def close(self) -> None:
         """Closes the worlds."""
         for world in self._worlds:
-            if told := world.close():
-                warnings.warn(str(told), stacklevel=2)  # what was learned is not lost for it
+            world.close()
 
     @cached_property
     def _marks(self) -> StepMarks:

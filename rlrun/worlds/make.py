@@ -16,7 +16,7 @@ from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
-from rlrun.envs.vector_env import EpisodeSeeds, env_error
+from rlrun.envs.vector_env import EpisodeSeeds, close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.planning.array_game import ArrayGame
 from rlrun.registry import UserCodeError, load_object
@@ -85,6 +85,7 @@ def make_world(config: WorldConfig, *, lessons: Lessons | None = None, number: i
     if not config.varies:
         return _of_one_task(config, config.kwargs)
     return TaskWorld(
+        config.id,
         lambda more: _of_one_task(config, {**config.kwargs, **more}),
         EpisodeTasks(config.tasks, lessons, number),
         shows_task=config.task_in_observation,
@@ -122,7 +123,7 @@ def game_of(config: WorldConfig) -> ArrayGame | None:
     try:
         return world.array_game()
     finally:
-        world.close()
+        close_or_warn(world.close, config.id, "before any episode")
 
 
 def make_vector_world(
@@ -210,7 +211,7 @@ def kinds_of_agents(config: WorldConfig) -> PolicyMapping:
         kinds[kind] = spaces
         patterns |= {agent: kind}
     patterns |= {f"{kind}*": kind for kind in kinds}
-    world.close()
+    close_or_warn(world.close, config.id, "before any episode")
     return PolicyMapping([*kinds], patterns)
 
 

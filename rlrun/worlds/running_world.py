@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Misfit, Spaces, misfit
 from rlrun.envs.step_columns import column_number
-from rlrun.envs.vector_env import EnvError, EpisodePlace, env_error
+from rlrun.envs.vector_env import EnvError, EpisodePlace, close_or_warn, env_error
 from rlrun.errors import RlrunError
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots, Seat
@@ -165,13 +165,9 @@ class RunningWorld:
         except (Exception, SystemExit) as error:
             raise env_error(self._id, "render()", self._where(), error) from error
 
-    def close(self) -> EnvError | None:
-        """Closes the world; returns what is to be told of it if it raises."""
-        try:
-            self._world.close()
-        except (Exception, SystemExit) as error:
-            return env_error(self._id, "close()", self._where(), error)
-        return None
+    def close(self) -> None:
+        """Closes the world."""
+        close_or_warn(self._world.close, self._id, self._where())
 
     def _begin(self, place: EpisodePlace) -> None:
         self._episode, self._seed, self._length = place.episode, place.seed, 0
@@ -313,10 +309,7 @@ class RunningWorld:
         raise EnvError(f"env {self._id} returned from {doing} what it may not ({where}): {refusal.reason}")
 
     def _where(self) -> str:
-        return (
-            f"worker {self._worker_index}, world {self._number}, episode {self._episode} with seed {self._seed}, "
-            f"step {self._length}"
-        )
+        return f"worker {self._worker_index}, world {self._number}, {self.place}"
 
 
 def waits_for_world(frame: FrameType | None) -> str:

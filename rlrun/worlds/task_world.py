@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import EpisodeTasks
+from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import UsageError
 from rlrun.worlds.world import World, WorldStep
 
@@ -22,6 +23,7 @@ class TaskWorld(World):
     world that was made, and an agent has the same spaces in all of them.
 
     Args:
+        world_id: What messages call the world.
         make: Makes the world with further arguments.
         episodes: What its episodes are about.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
@@ -31,7 +33,10 @@ class TaskWorld(World):
         UsageError: A task cannot be shown, or is none of a world.
     """
 
-    def __init__(self, make: Callable[[Mapping[str, Any]], World], episodes: EpisodeTasks, *, shows_task: bool) -> None:
+    def __init__(
+        self, world_id: str, make: Callable[[Mapping[str, Any]], World], episodes: EpisodeTasks, *, shows_task: bool
+    ) -> None:
+        self._id = world_id
         self._make = make
         self._episodes = episodes
         self._shows_task = shows_task
@@ -84,7 +89,7 @@ class TaskWorld(World):
     def _take(self, kwargs: Mapping[str, Any]) -> None:
         if kwargs == self._kwargs:
             return
-        self._world.close()
+        close_or_warn(self._world.close, self._id, "before an episode of another task")
         self._world = self._make(kwargs)
         self._kwargs = kwargs
         for agent in self._told.keys() & set(self._world.possible_agents):

@@ -24,7 +24,7 @@ from rlrun.envs.env_check import (
 )
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, empty_batch
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, env_error
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn, env_error
 from rlrun.worlds.make import make_vector_world, make_world, steps_all_at_once
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import VectorWorld
@@ -259,7 +259,7 @@ class _LifeBook:
         except (Exception, SystemExit) as error:
             raise env_error(self._config.id, "step()", where, error) from error
         finally:
-            world.close()
+            close_or_warn(world.close, self._config.id, where)
         yield EnvFinding("births and ends", "ok", f"{self._births} agents appeared, {self._ends} ended")
         yield from self._odd(
             self._never_shown,

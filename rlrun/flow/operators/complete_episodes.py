@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.data.views import viewed
-from rlrun.errors import UsageError
+from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
+from rlrun.rollout.endless_episodes import end_if_wanted
 
 LONGEST_EPISODE = 100_000
 """Steps of one episode that are kept until it ends."""
@@ -27,13 +29,13 @@ class CompleteEpisodes(StatefulOperator):
     was cut off stands the value of its final observation, or 0 without a baseline.
 
     Raises:
-        UsageError: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
+        TrainingFailed: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
     """
 
     def __init__(self, gamma: float, use_baseline: bool) -> None:
         self.gamma = gamma
         self.use_baseline = use_baseline
-        self._held: SampleBatch | None = None
+        self._held: list[SampleBatch] = []
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -46,17 +48,24 @@ class CompleteEpisodes(StatefulOperator):
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
         own = SampleBatch(item.steps(), final_values=np.where(cut_off, last_values, 0.0), ends=ends)
-        if self._held is not None:
-            held = self._held
-            own = SampleBatch({name: map_tree(_joined, held[name], column) for name, column in own.items()})
-        if len(own["valid"]) > LONGEST_EPISODE:
-            raise UsageError(
+        self._held.append(own)
+        held = sum(len(part["valid"]) for part in self._held)
+        end_if_wanted(held)
+        if held > LONGEST_EPISODE:
+            raise TrainingFailed(
                 f"an episode has not ended after {LONGEST_EPISODE:,} steps, and this algorithm learns from whole "
                 "episodes: set env.max_episode_steps, or take one that learns from parts of them, such as a2c or ppo"
             )
-        last_ends = _last_true(own["ends"])
-        complete = own["valid"] & (np.arange(len(own["valid"]))[:, None] <= last_ends)
-        self._hold(own, last_ends)
+        if not ends.any():
+            return self._picked(own, np.zeros_like(ends))
+        steps = _joined(self._held)
+        last_ends = _last_true(steps["ends"])
+        complete = steps["valid"] & (np.arange(held)[:, None] <= last_ends)
+        self._held = [_behind(steps, last_ends)]
+        return self._picked(steps, complete)
+
+    def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
+        """Returns the rows [T, B] that belong to complete episodes, with what they returned, as [1, N]."""
         rewards = own["rewards"] + self.gamma * own["final_values"]
         # Rows without a step pass on what is behind them; no episode's last step takes anything from there.
         decays = np.where(own["valid"], self.gamma * ~own["ends"], 1.0)
@@ -71,25 +80,14 @@ class CompleteEpisodes(StatefulOperator):
         order = complete.T.nonzero()  # an episode's steps side by side
         return picked.map(lambda leaf: leaf[order[1], order[0]][None])
 
-    def _hold(self, steps: SampleBatch, last_ends: NDArray[np.int64]) -> None:
-        """Keeps the steps behind each env slot's last end; what is in front of them is marked as empty."""
-        length = len(steps["valid"])
-        unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
-        first = int(unfinished.argmax()) if unfinished.any() else length
-        kept = SampleBatch({name: map_tree(lambda leaf: leaf[first:].copy(), tree) for name, tree in steps.items()})
-        over = np.arange(first, length)[:, None] <= last_ends
-        kept["valid"][over] = False
-        kept["ends"][over] = False
-        self._held = kept
-
     def state(self) -> dict[str, Any]:
         """Returns the steps that are held back."""
-        return {"held": None if self._held is None else dict(self._held)}
+        return {"held": dict(_joined(self._held)) if self._held else None}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         held = state["held"]
-        self._held = None if held is None else SampleBatch(map_tree(np.asarray, dict(held)))
+        self._held = [] if held is None else [SampleBatch(map_tree(np.asarray, dict(held)))]
 
 
 class JoinEpisodes(Operator):
@@ -103,8 +101,26 @@ class JoinEpisodes(Operator):
         return item.map(lambda leaf: leaf[0][:, None])
 
 
-def _joined(held: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([held, latest])
+def _joined(parts: Sequence[SampleBatch]) -> SampleBatch:
+    """Returns parts [T, B] one behind the other."""
+    first = parts[0]
+    return SampleBatch({name: map_tree(_concatenated, *(part[name] for part in parts)) for name in first})
+
+
+def _concatenated(*leaves: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate(leaves)
+
+
+def _behind(steps: SampleBatch, last_ends: NDArray[np.int64]) -> SampleBatch:
+    """Returns the steps behind each env slot's last end; what is in front of them is marked as empty."""
+    length = len(steps["valid"])
+    unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
+    first = int(unfinished.argmax()) if unfinished.any() else length
+    kept = SampleBatch({name: map_tree(lambda leaf: leaf[first:].copy(), tree) for name, tree in steps.items()})
+    over = np.arange(first, length)[:, None] <= last_ends
+    kept["valid"][over] = False
+    kept["ends"][over] = False
+    return kept
 
 
 def _last_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:

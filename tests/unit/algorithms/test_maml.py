@@ -156,6 +156,20 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
 
 
+@pytest.mark.parametrize("length", [8, 21])
+def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_counts_the_same(
+    tmp_path: Path, length: int
+) -> None:
+    env = {"id": "CartPole-v1", "max_episode_steps": 8}
+    with rlrun.MAML(env, {**SMALL, "rollout_fragment_length": length}, seed=100) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()
+    with rlrun.MAML.restore(checkpoint) as other:
+        found = other.train()
+    assert found["env_steps"] == expected["env_steps"] == 2 * 2 * 2 * 3 * 8  # iterations, tasks, phases, slots, steps
+
+
 def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
     lanes = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
     with rlrun.MAML(lanes, {**SMALL, "rollout_fragment_length": 40}, seed=100) as algorithm:

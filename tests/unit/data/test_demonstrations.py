@@ -81,6 +81,8 @@ def test_observations_of_another_form_are_refused() -> None:
         {"about": np.array('{"format": 2}'), **two_episodes().columns},
         {"about": np.array('{"format": 1}'), **two_episodes().columns, "obs": np.zeros(3)},
         {"about": np.array([{"format": 1}], object), **two_episodes().columns},
+        {"about": np.array('{"format": 1}'), **two_episodes().columns, "obs/x": np.array([0, 1, np.nan, 3, 4])},
+        {"about": np.array('{"format": 1}'), **two_episodes().columns, "rewards": np.array([0, 1, 2, np.inf, 4])},
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, columns: dict[str, Any]) -> None:

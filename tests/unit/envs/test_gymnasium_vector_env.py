@@ -27,7 +27,8 @@ class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     shape = (2,)
-    reward = 1.0
+    choice: float = 0
+    shown_envs = rewarded = 2
 
     def __init__(self, num_envs: int, max_episode_steps: int = 0) -> None:
         self.num_envs = num_envs
@@ -49,10 +50,10 @@ class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  
             "episode": {"r": np.array([1.0, 2.0]), "_r": np.array([False, True])},
             "_episode": np.array([False, True]),
         }
-        return self.observations(), np.full(2, self.reward, np.float32), ended, np.zeros(2, bool), infos
+        return self.observations(), np.ones(self.rewarded, np.float32), ended, np.zeros(2, bool), infos
 
     def observations(self) -> Any:
-        return {"a": np.zeros((self.num_envs, *self.shape)), "b": [0] * self.num_envs}
+        return {"a": np.zeros((self.shown_envs, *self.shape)), "b": [self.choice] * self.num_envs}
 
 
 class SameStep(Native):
@@ -68,7 +69,12 @@ class WrongShape(Native):
 
 
 class NoNumber(Native):
-    reward = float("nan")
+    """Pays env slot 1 no number in its second step."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, *others = super().step(actions)
+        rewards[1] = float("nan") if self.elapsed == 2 else 1.0
+        return observations, rewards, *others
 
 
 class Masked(Native):
@@ -129,10 +135,34 @@ def test_observations_of_another_shape_are_refused(registered: VectorEnv) -> Non
         registered.reset()
 
 
-@pytest.mark.parametrize("registered", [NoNumber], indirect=True)
-def test_rewards_that_are_no_numbers_are_refused(registered: VectorEnv) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"shape": (1,)}, r"observations at 'a' have shape \(2, 1\), but their space says \(2, 2\)"),
+        ({"shown_envs": 1}, r"observations at 'a' have shape \(1, 2\), but their space says \(2, 2\)"),
+        ({"choice": 0.5}, "observations at 'b' have dtype float64, but their space says int64"),
+        ({"observations": dict}, "the observations must be a dict of arrays: a, b"),
+        ({"rewarded": 1}, r"rewards have shape \(1,\), not \(2,\)"),
+    ],
+)
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_what_changes_its_form_at_a_step_is_refused(registered: VectorEnv, change: dict[str, Any], said: str) -> None:
     registered.reset()
-    with pytest.raises(EnvError, match=r"returned rewards \[nan, nan\] \(worker 1, 2 envs at once\)"):
+    registered.step(np.array([0, 1]))
+    vars(registered._env).update(change)  # type: ignore[attr-defined]
+    with pytest.raises(
+        EnvError, match=r"returned from step\(\) what it may not \(worker 1, 2 envs at once\): .*" + said
+    ):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [NoNumber], indirect=True)
+def test_a_reward_that_is_no_number_is_refused_with_its_place(registered: VectorEnv) -> None:
+    registered.reset()
+    registered.step(np.array([0, 1]))
+    seed = SEEDS.seed(1, 0)
+    told = rf"\(worker 1, env 1, episode 0 with seed {seed}, step 2\): the reward must be a finite number, not nan"
+    with pytest.raises(EnvError, match=told):
         registered.step(np.array([0, 1]))
 
 

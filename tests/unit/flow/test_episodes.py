@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
+from rlrun.errors import TrainingFailed
 from rlrun.flow.operators import complete_episodes
 from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 
@@ -61,7 +61,7 @@ def test_episodes_that_never_end_are_told_of_before_they_fill_the_memory(monkeyp
     operator, endless = CompleteEpisodes(0.9, use_baseline=True), fragments_of([[100]] * 3, [[False]] * 3, 3)
     operator(next(endless))
     operator(next(endless))
-    with pytest.raises(UsageError, match=r"not ended after 9 steps.*set env\.max_episode_steps"):
+    with pytest.raises(TrainingFailed, match=r"not ended after 9 steps.*set env\.max_episode_steps"):
         operator(next(endless))
 
 

@@ -99,6 +99,20 @@ def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatc
         evaluate(TossesACoin(), LENGTHS, 20, seed=5)
 
 
+class Blinks(SeedLengths):
+    """Shows NaN behind the third step of an episode."""
+
+    def step(self, action: Any) -> Any:
+        observation, *others = super().step(action)
+        return observation + (np.float32("nan") if self.left == self.seed % 50 - 2 else 0), *others
+
+
+def test_an_observation_that_is_no_number_is_named_with_its_place() -> None:
+    told = r"evaluation, env \d, episode \d with seed \d+, step 3: the observation contains NaN"
+    with pytest.raises(EnvError, match=told):
+        evaluate(TossesACoin(), EnvConfig(id=f"{__name__}:Blinks"), episodes=6, seed=0)
+
+
 def test_no_episodes_are_refused() -> None:
     with pytest.raises(UsageError, match="at least 1 episode, not 0"):
         evaluate(TossesACoin(), CARTPOLE, 0, seed=1)

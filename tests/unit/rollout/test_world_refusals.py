@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.algorithms.ppo import PPO
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.rollout.evaluation import episodes_side_by_side
 from rlrun.training.training import Training
 from rlrun.worlds.array_worlds import ArrayStep
 from rlrun.worlds.cartpoles import CartPoleArrays
@@ -90,6 +91,20 @@ def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: 
         train(wrong, length=length)
 
 
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+@pytest.mark.parametrize(("agent", "step"), [("a_0", 2), ("a_2", 8)])
+def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_place(
+    clock: str, agent: str, step: int
+) -> None:
+    _, seeds = episodes_side_by_side(3, seed=5)
+    wrong = {"clock": clock, "wrong": "observation", "agent": agent, "step": step, "seed": seeds.seed(1, 0)}
+    place = (
+        rf"evaluation, world 1, episode \d with seed {wrong['seed']}, step {step}, agent '{agent}' of policy default"
+    )
+    with training_in(wrong) as training, pytest.raises(EnvError, match=f"{place}: the observation contains NaN"):
+        training.evaluate(3, seed=5)
+
+
 def test_a_world_that_exits_is_an_error_of_the_world() -> None:
     wrong = {"clock": "parallel", "wrong": "exit", "agent": "a_0", "step": 3, "seed": SEEDS.seed(1, 1)}
     told = rf"raised in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 2\)"
@@ -131,9 +146,13 @@ def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, sa
 
 
 def train(wrong: dict[str, Any], world_class: str = "Wrong", length: int = 7) -> None:
+    with training_in(wrong, world_class, length) as training:
+        for _ in range(5):
+            training.step()
+
+
+def training_in(wrong: dict[str, Any], world_class: str = "Wrong", length: int = 7) -> Training:
     world = WorldConfig(world=f"{__name__}:{world_class}", kwargs=wrong)
     sizes = {"rollout_fragment_length": length, "train_batch_size": 4 * length, "minibatch_size": 4 * length}
     settings = {"num_envs_per_worker": 2, **sizes}
-    with Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}}))) as training:
-        for _ in range(5):
-            training.step()
+    return Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}})))

@@ -14,19 +14,22 @@ from rlrun.algorithms.a3c import A3C
 from rlrun.algorithms.apex import Apex
 from rlrun.algorithms.dqn import DQN
 from rlrun.algorithms.impala import Impala
+from rlrun.algorithms.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
+from rlrun.errors import TrainingFailed, UsageError
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators import complete_episodes
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
-from rlrun.training import training_warnings
+from rlrun.rollout import endless_episodes
 from rlrun.training.training import Training
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
+ENDLESS = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
 SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
 
 
@@ -83,13 +86,62 @@ def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(
 
 
 def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_warnings, "EPISODELESS_STEPS", 1500)
-    endless = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
-    told = announced(A2C(A2C.Config.parse(SMALL)), 3, endless)
+    monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 1500)
+    told = announced(A2C(A2C.Config.parse(SMALL)), 3, ENDLESS)
     assert len(told) == 1
-    assert told[0].startswith("no episode has ended in 4,000 env steps")
+    assert told[0].startswith("no episode has ended in 3,000 env steps")
     assert "env.max_episode_steps" in told[0]
     assert announced(A2C(A2C.Config.parse(SMALL)), 3) == []
+
+
+def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 150)
+    monkeypatch.setattr(complete_episodes, "LONGEST_EPISODE", 400)
+    told: list[str] = []
+    settings = {"num_envs_per_worker": 2, "model": {"hiddens": [4]}, "compile": False}
+    with (
+        Training(ENDLESS, PG(PG.Config.parse(settings)), announce=told.append) as training,
+        pytest.raises(TrainingFailed, match="not ended after 400 steps"),
+    ):
+        training.step()
+    assert [text.partition(" env steps")[0] for text in told] == ["no episode has ended in 320"]
+
+
+def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 10)
+    rarely = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 600})
+    told: list[str] = []
+    with Training(rarely, A2C(A2C.Config.parse(SMALL))) as training:
+        while not training.step()["episodes"]:
+            pass
+        checkpoint = training.save(tmp_path / "checkpoint")
+        before = training.step()["episodes"]
+    with Training.restore(checkpoint, announce=told.append) as training:
+        assert training.step()["episodes"] == before
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("env", "parts"),
+    [
+        ("rlrun.envs.worlds:ConstantReward", 0),
+        ({"id": "CliffWalking-v1", "max_episode_steps": 20}, 1),
+        ({"id": "Pendulum-v1", "wrappers": ["rlrun.envs.pendulum_images:PendulumImages"]}, 1),
+    ],
+)
+def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) -> None:
+    told: list[str] = []
+    settings = {**SMALL, "normalize_observations": True, "train_batch_size": 32, "minibatch_size": 32}
+    with Training(EnvConfig.parse(env), PPO(PPO.Config.parse(settings)), announce=told.append) as training:
+        training.step()
+        described = "\n".join(training.describe_network())
+    said = [text for text in told if text.startswith("normalize_observations: there is nothing to normalise")]
+    assert len(said) == parts
+    assert described.count("normalize_observations: there is nothing") == parts
 
 
 def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it() -> None:

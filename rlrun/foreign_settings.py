@@ -126,7 +126,12 @@ FOREIGN_SETTINGS: Mapping[str, tuple[Ours, ...]] = {
     "max_seq_len": (Ours("seq_len"),),
     "lstm_cell_size": (Ours("model.core_width"), Ours("core_width")),
     "use_sde": (Ours("model.use_sde"),),
-    "sde_sample_freq": (Ours("model.sde_sample_freq"),),
+    "sde_sample_freq": (Ours("model.sde_sample_freq", "null instead of -1"),),
+    "log_std_init": (Ours("model.log_std_init", "of half the action range: minus its logarithm"),),
+    # Parts of observations.
+    "as": (Ours("encode_as"),),
+    "one_hot": (Ours("encode_as", "'one_hot' instead of true"),),
+    "scale": (Ours("bounds", "[low, high] of what enters as 0 to 1"),),
     # Sampling.
     "n_steps": (Ours("n_step"), _FRAGMENT),
     "num_steps": (_FRAGMENT,),

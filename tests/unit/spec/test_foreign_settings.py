@@ -58,6 +58,8 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("sac", "buffer_size", "is 'replay.capacity' in sac"),
         ("sac", "ent_coef", "is 'initial_alpha' in sac: with learn_alpha: true for 'auto'"),
         ("ppo", "ent_coef", "is 'entropy_coeff' in ppo"),
+        ("ppo", "sde_sample_freq", "is 'model.sde_sample_freq' in ppo: null instead of -1"),
+        ("ppo", "log_std_init", "is 'model.log_std_init' in ppo: of half the action range"),
         ("ppo", "total_timesteps", "is `stop.env_steps`, beside config, in ppo"),
     ],
 )

@@ -212,7 +212,7 @@ def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
     said = {}
     for key, values in infos.items():
         mask = infos.get(f"_{key}")
-        if key.startswith("_") or key in NOT_SAID or (mask is not None and not mask[slot]):
+        if str(key).startswith("_") or key in NOT_SAID or (mask is not None and not mask[slot]):
             continue
         value = slot_info(values, slot) if isinstance(values, Mapping) else values[slot]
         if not isinstance(value, dict) or value:

@@ -67,31 +67,49 @@ class Misfit(ValueError):
     """An observation that its space does not have, or an info without a number that it must have; the text says why."""
 
 
-def row_writer(space: Space[Any], batch: Tree) -> Callable[[int, Any], None]:
+def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
     """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes.
 
-    It raises `Misfit` where NumPy alone would broadcast a wrong shape, or cut a fraction off.
+    It raises `Misfit` where parts are missing or too many, and where NumPy alone would broadcast a wrong shape, or cut
+    a fraction off.
+
+    Args:
+        space: The space.
+        batch: A batch of its observations.
+        path: Where in the observation they stand.
     """
     if isinstance(space, Dict):
-        writers = [(key, row_writer(part, batch[key])) for key, part in space.items()]
+        writers = [(key, row_writer(part, batch[key], _join(path, key))) for key, part in space.items()]
+        keys = batch.keys()
 
         def write_dict(slot: int, observation: Any) -> None:
+            if not isinstance(observation, dict) or observation.keys() != keys:
+                _raise_misfit(space, observation, path)
             for key, write in writers:
                 write(slot, observation[key])
 
         return write_dict
     if isinstance(space, Tuple):
-        parts = [row_writer(part, rows) for part, rows in zip(space, batch, strict=True)]
+        pairs = enumerate(zip(space, batch, strict=True))
+        parts = [row_writer(part, rows, _join(path, number)) for number, (part, rows) in pairs]
 
         def write_tuple(slot: int, observation: Any) -> None:
+            if not isinstance(observation, tuple | list) or len(observation) != len(parts):
+                _raise_misfit(space, observation, path)
             for write, part in zip(parts, observation, strict=True):
                 write(slot, part)
 
         return write_tuple
-    return _leaf_writer(space, batch)
+    return _leaf_writer(space, batch, path)
 
 
-def _leaf_writer(space: Space[Any], rows: NDArray[Any]) -> Callable[[int, Any], None]:
+def _raise_misfit(space: Space[Any], observation: Any, path: str) -> None:
+    """Raises `Misfit` if an observation does not belong to a space."""
+    if reason := misfit(space, observation, path):
+        raise Misfit(reason)
+
+
+def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[int, Any], None]:
     shape = rows.shape[1:]
     arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types that any further observation may be of unseen
     own: Any = rows.dtype  # asked for first: a dtype is the same object nearly always, and its hash takes longer
@@ -105,8 +123,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any]) -> Callable[[int, Any], 
         else:
             is_known = observation.__class__ in numbers and not shape
         if not is_known:
-            if reason := misfit(space, observation):
-                raise Misfit(reason)
+            _raise_misfit(space, observation, path)
             array = np.asarray(observation)
             if np.issubdtype(rows.dtype, np.floating) or (
                 isinstance(space, Box) and np.can_cast(array.dtype, rows.dtype)

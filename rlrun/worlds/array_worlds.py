@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rlrun.data.tree import map_tree
+from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
-from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, Infos, close_or_warn, env_error, observation_hash
+from rlrun.envs.spaces import Spaces, empty_batch
+from rlrun.envs.vector_env import (
+    EnvError,
+    EpisodePlace,
+    EpisodeSeeds,
+    Infos,
+    close_or_warn,
+    env_error,
+    observation_hash,
+)
 from rlrun.errors import UsageError
 from rlrun.worlds.vector_world import SlotRows, WorldRows
 from rlrun.worlds.world import WorldClock
@@ -157,7 +165,7 @@ class ArrayVectorWorld:
         self._stepped, self._ended = np.zeros((2, world.num_worlds), np.bool_)
         self._awaiting: list[int] = []
         self._groups = {
-            policies[name]: _GroupSlots(name, group.num_agents, world.num_worlds)
+            policies[name]: _GroupSlots(name, group.spaces.observation, group.num_agents, world.num_worlds)
             for name, group in world.groups.items()
         }
 
@@ -181,9 +189,7 @@ class ArrayVectorWorld:
         awaiting = self._awaiting
         if awaiting:
             shown = self._reset(awaiting, [self._ledger.begin_next(world) for world in awaiting])
-        for group in self._groups.values():
-            group.show(shown.groups[group.name])
-        self._ended[:] = shown.ended
+        self._show("step()", shown)
         self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
         return self._rows()
 
@@ -239,10 +245,7 @@ class ArrayVectorWorld:
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
         """Begins episodes in some worlds, out of their turn."""
-        shown = self._reset(worlds, seeds)
-        for group in self._groups.values():
-            group.show(shown.groups[group.name])
-        self._ended[:] = shown.ended
+        self._show("reset()", self._reset(worlds, seeds))
         self._awaiting = [world for world in self._awaiting if world not in worlds]
         return self._rows()
 
@@ -259,6 +262,27 @@ class ArrayVectorWorld:
         for group in self._groups.values():
             group.clear(begun)
         return shown
+
+    def _show(self, doing: str, shown: ArrayStep) -> None:
+        """Takes over what the worlds show.
+
+        Raises:
+            EnvError: Something has another form or shape than worlds may return.
+        """
+        names = {group.name for group in self._groups.values()}
+        if not isinstance(shown, ArrayStep) or not names <= shown.groups.keys():
+            self._refuse(doing, f"it must be an ArrayStep with the groups {', '.join(sorted(names))}")
+        for group in self._groups.values():
+            if reason := group.misfit(shown.groups[group.name]):
+                self._refuse(doing, f"group {group.name}: {reason}")
+            group.show(shown.groups[group.name])
+        if not isinstance(shown.ended, np.ndarray) or shown.ended.shape != self._ended.shape:
+            self._refuse(doing, f"ended must be an array of shape {self._ended.shape}, not {_form(shown.ended)}")
+        self._ended[:] = shown.ended
+
+    def _refuse(self, doing: str, reason: str) -> NoReturn:
+        where = f"worker {self._seeds.worker_index}, {self.num_worlds} worlds at once"
+        raise EnvError(f"env {self._id} returned from {doing} what it may not ({where}): {reason}")
 
     def _rows(self) -> WorldRows:
         return WorldRows(
@@ -282,6 +306,7 @@ class _GroupSlots:
 
     Args:
         name: Name of the group.
+        space: Space of its agents' observations.
         num_agents: K.
         num_worlds: W.
 
@@ -293,8 +318,12 @@ class _GroupSlots:
 
     rows: SlotRows
 
-    def __init__(self, name: str, num_agents: int, num_worlds: int) -> None:
+    def __init__(self, name: str, space: gymnasium.Space[Any], num_agents: int, num_worlds: int) -> None:
         self.name = name
+        like = named_leaves(empty_batch(space, 1))
+        self._expected = {
+            path: ((num_worlds, num_agents, *leaf.shape[1:]), leaf.dtype.kind in "biu") for path, leaf in like
+        }
         self.owners = [f"{name}_{agent}" for _ in range(num_worlds) for agent in range(num_agents)]
         self._shape = (num_worlds, num_agents)
         self._living, self._starts, self._ends = np.zeros((3, num_worlds * num_agents), np.bool_)
@@ -302,6 +331,22 @@ class _GroupSlots:
     def by_world(self, leaf: Any) -> Any:
         """Returns a leaf [B, ...] as [W, K, ...]."""
         return leaf.reshape(*self._shape, *leaf.shape[1:])
+
+    def misfit(self, shown: GroupRows) -> str | None:
+        """Says why a step or a reset did not give what the group's spaces say, or returns None if it did."""
+        arrays = {"rewards": shown.rewards, "terminateds": shown.terminateds, "truncateds": shown.truncateds}
+        for name, array in {**arrays, "acts": shown.acts}.items():
+            if not isinstance(array, np.ndarray) or array.shape != self._shape:
+                return f"{name} must be an array of shape {self._shape}, not {_form(array)}"
+        found = dict(named_leaves(shown.observations))
+        if found.keys() != self._expected.keys():
+            return f"the observations hold {sorted(found)}, and their space has {sorted(self._expected)}"
+        for path, (shape, is_whole) in self._expected.items():
+            leaf = found[path]
+            if not isinstance(leaf, np.ndarray) or leaf.shape != shape or (is_whole and leaf.dtype.kind not in "biu"):
+                at, numbers = f" at '{path}'" if path else "", "whole numbers" if is_whole else "numbers"
+                return f"the observations{at} must be an array of {numbers} of shape {shape}, not {_form(leaf)}"
+        return None
 
     def clear(self, worlds: list[int]) -> None:
         """Frees the slots of some worlds."""
@@ -377,6 +422,11 @@ class _Lockstep:
         """Puts worlds at the beginning of the episodes after these."""
         self._worlds.start_after(places)
         return self._worlds.shown()
+
+
+def _form(value: Any) -> str:
+    """Says what a value is that should be an array."""
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _by_slot(leaf: Any) -> Any:

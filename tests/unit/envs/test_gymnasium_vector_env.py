@@ -188,3 +188,7 @@ def test_an_info_without_mask_is_about_every_slot() -> None:
     }
     assert slot_info(infos, 0) == {"lives": 3, "deep": {"x": 1}}
     assert slot_info(infos, 1) == {"lives": 4}
+
+
+def test_a_key_of_an_info_need_not_be_text() -> None:
+    assert slot_info({3: np.array([1.0, 2.0])}, 1) == {3: 2.0}

@@ -173,6 +173,43 @@ def test_an_env_that_exits_is_an_error_of_the_env(where: str, monkeypatch: pytes
     assert "raise SystemExit(0)" in str(raised.value)
 
 
+PARTS: Any = Dict(a=Box(-1.0, 1.0, (2,)), b=Discrete(3))
+PAIR: Any = Tuple((Box(-1.0, 1.0, (2,)), Discrete(3)))
+OF_PARTS = {"a": np.zeros(2, np.float32), "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("space", "first", "later", "said"),
+    [
+        (PARTS, OF_PARTS, {"a": OF_PARTS["a"]}, "the observation lacks ['b'], which its space has"),
+        (PARTS, OF_PARTS, {**OF_PARTS, "c": 1}, "the observation has ['c'], which its space has not"),
+        (PARTS, OF_PARTS, OF_PARTS["a"], "the observation must be a dict with keys ['a', 'b']"),
+        (PARTS, OF_PARTS, {**OF_PARTS, "a": np.zeros(3, np.float32)}, "the observation at 'a' has shape (3,)"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"],), "the observation must be a tuple of 2"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 1, 1), "the observation must be a tuple of 2"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 7), "the observation at '1' holds 7, which is outside Discrete(3)"),
+    ],
+)
+def test_parts_of_an_observation_that_change_at_a_later_step_are_named_with_the_step(
+    space: gymnasium.Space[Any], first: Any, later: Any, said: str
+) -> None:
+    class Parted(Scripted):
+        observation_space = space
+
+        def step(self, action: Any) -> Any:
+            self.elapsed += 1
+            return (later if self.elapsed == 3 else first), 0.0, False, False, {}
+
+    vector = looped(Parted(on_reset=(first, {})))
+    vector.reset()
+    for _ in range(2):
+        vector.step(np.array([0]))
+    with pytest.raises(EnvError) as raised:
+        vector.step(np.array([0]))
+    place = f"(worker 4, env 0, episode 0 with seed {SEEDS.seed(0, 0)}, step 3)"
+    assert str(raised.value).startswith(f"env my_lab:make returned from step() what it may not {place}: {said}")
+
+
 def test_an_env_whose_close_raises_is_warned_of_and_the_others_are_closed() -> None:
     class Sticky(Scripted):
         closed = 0

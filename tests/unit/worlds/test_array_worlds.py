@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,57 @@ def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
     vector.reset()
     with pytest.raises(EnvError, match=r"env poles raised in step\(\) \(worker 1, world 0 in step 1 of episode 0"):
         vector.step({"balancer": np.array(["left"] * W * K)})
+
+
+class Changing(CartPoleArrays):
+    """From the second step on one of the things that it returns is another."""
+
+    def __init__(self, part: str, value: Any) -> None:
+        super().__init__(W, K)
+        self.part, self.value, self.taken = part, value, 0
+
+    def step(self, actions: Any) -> Any:
+        shown, self.taken = super().step(actions), self.taken + 1
+        if self.taken < 2:
+            return shown
+        if self.part in ("groups", "ended"):
+            return shown._replace(**{self.part: self.value})
+        return shown._replace(groups={GROUP: replace(shown.groups[GROUP], **{self.part: self.value})})
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (
+            "observations",
+            np.zeros((W, K, 5), np.float32),
+            r"array of numbers of shape \(4, 2, 4\), not float32 of shape",
+        ),
+        (
+            "observations",
+            np.zeros((1, K, 4), np.float32),
+            r"array of numbers of shape \(4, 2, 4\), not float32 of shape",
+        ),
+        ("observations", {"a": np.zeros(1)}, r"the observations hold \['a'\], and their space has \[''\]"),
+        ("rewards", None, r"rewards must be an array of shape \(4, 2\), not NoneType"),
+        (
+            "terminateds",
+            np.zeros(W, np.bool_),
+            r"terminateds must be an array of shape \(4, 2\), not bool of shape \(4,\)",
+        ),
+        ("groups", {}, "it must be an ArrayStep with the groups pole"),
+        ("ended", False, r"ended must be an array of shape \(4,\), not bool"),
+    ],
+)
+def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said: str) -> None:
+    vector = ArrayVectorWorld(Changing(part, value), "poles", {GROUP: "balancer"}, SEEDS)
+    vector.reset()
+    actions = {"balancer": np.zeros(W * K, np.int64)}
+    vector.step(actions)
+    with pytest.raises(
+        EnvError, match=r"returned from step\(\) what it may not \(worker 1, 4 worlds at once\): .*" + said
+    ):
+        vector.step(actions)
 
 
 def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:

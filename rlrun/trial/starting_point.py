@@ -11,10 +11,10 @@ from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
 from rlrun.config import ConfigModel
 from rlrun.errors import CheckpointError, UsageError
-from rlrun.explain import shown
+from rlrun.explain import dotted, shown
 from rlrun.functional.saved_numbers import as_count
-from rlrun.spec.experiment import TrialSpec
-from rlrun.training.checkpointing import refusing, saved_policies, update_executor_of
+from rlrun.spec.experiment import EvaluationConfig, TrialSpec
+from rlrun.training.checkpointing import refusing, saved_training, update_executor_of
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
@@ -77,31 +77,37 @@ class StartingPoint:
                 another's weights, the settings are still those that the checkpoint was made with.
 
         Raises:
-            CheckpointError: If the trial's file says other settings than the checkpoint was made with.
+            CheckpointError: If the trial's file says another seed, env, evaluation or other settings than the
+                checkpoint was made with.
         """
+        before = saved_training(self.content, self.path, trust=True)
+        self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
+        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which bears on the resume alone
+        self._refuse_other("env", before.env.to_data(), env.to_data())
+        self._refuse_other("evaluation", self._evaluation(), _data_of(trial.evaluation))
         if exploit is None:
-            self._refuse_other_settings(trial)
+            self._refuse_other_settings(before.policies, trial.learns)
         elif exploit.parent is not None and exploit.generation > self.generation:
-            return trial.with_learning(self._made_with())
+            return trial.with_learning(before.policies)
         return trial
 
-    def _made_with(self) -> Policies:
-        """Returns the policies and settings that the checkpoint was made with.
+    def _evaluation(self) -> dict[str, Any]:
+        """Returns the evaluation that the checkpoint was made with, as plain data; {} for none.
 
         Raises:
-            CheckpointError: If its spec says none.
+            CheckpointError: If its spec says something else.
         """
+        said = self.content.spec.get("evaluation")
         try:
-            return saved_policies(self.content.spec)
-        except (KeyError, TypeError, AttributeError, UsageError) as error:
+            return _data_of(EvaluationConfig.parse(said) if said else None)
+        except UsageError as error:
             raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
 
-    def _refuse_other_settings(self, trial: TrialSpec) -> None:
-        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run.
+    def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
+        """Refuses a trial whose settings were changed in its spec.yaml.
 
         Policies of a world may be added, and learn by another algorithm from here on.
         """
-        before, now = self._made_with(), trial.learns
         pairs: list[tuple[str, ConfigModel, ConfigModel]]
         pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
         for policy, algorithm in now.algorithms.items():
@@ -116,13 +122,16 @@ class StartingPoint:
             self._refuse_other(place, earlier.to_data(), present.to_data())
 
     def _refuse_other(self, place: str, made_with: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        changed = [name for name in now if name not in made_with or now[name] != made_with[name]]
-        if changed:
-            name = changed[0]
+        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""
+        for name in {**now, **made_with}:
+            if name in now and name in made_with and now[name] == made_with[name]:
+                continue
+            path, said, was = dotted((place, name)), now.get(name), made_with.get(name)
+            if isinstance(said, Mapping) and isinstance(was, Mapping):
+                self._refuse_other(path, was, said)
             raise CheckpointError(
-                f"the trial's spec.yaml says {place}.{name}: {shown(now[name])}, and {self.path} was made with "
-                f"{shown(made_with.get(name))}: put the file back as it was, or begin another run with "
-                f"`rlrun train --from {self.path}`"
+                f"the trial's spec.yaml says {path}: {shown(said)}, and {self.path} was made with {shown(was)}: put "
+                f"the file back as it was, or begin another run with `rlrun train --from {self.path}`"
             )
 
     def restore(
@@ -161,3 +170,7 @@ class StartingPoint:
             unsaved=training.unsaved,
             damage=truncation.damage,
         )
+
+
+def _data_of(evaluation: EvaluationConfig | None) -> dict[str, Any]:
+    return {} if evaluation is None else evaluation.to_data()

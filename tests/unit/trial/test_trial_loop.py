@@ -147,6 +147,44 @@ def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(tmp_path
         run(loop)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 7}, "seed: 7, and {point} was made with 0"),
+        ({"env": "Acrobot-v1"}, "env.id: 'Acrobot-v1', and {point} was made with 'CartPole-v1'"),
+        (
+            {"env": {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}}},
+            "env.kwargs.sutton_barto_reward: true, and {point} was made with null",
+        ),
+        (
+            {"env": {"id": "CartPole-v1", "max_episode_steps": 20}},
+            "env.max_episode_steps: 20, and {point} was made with null",
+        ),
+        ({"evaluation": {"every": 3, "episodes": 1}}, "evaluation.every: 3, and {point} was made with 2"),
+        ({"evaluation": None}, "evaluation.every: null, and {point} was made with 2"),
+    ],
+)
+@pytest.mark.parametrize("generation", [None, 1])
+def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_in_a_population_either(
+    tmp_path: Path, small_trial: MakeTrial, changed: dict[str, Any], said: str, generation: int | None
+) -> None:
+    evaluation = {"every": 2, "episodes": 1}
+    trial = small_trial(stop={"iteration": 7}, evaluation=evaluation)
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+        point = loop.save()
+    other = small_trial(**{"stop": {"iteration": 7}, "evaluation": evaluation, **changed})
+    exploit = None if generation is None else Exploit(generation, other, None)
+    with pytest.raises(CheckpointError) as refused:
+        TrialLoop(other, tmp_path, resume=True, exploit=exploit)
+    assert str(refused.value) == (
+        f"the trial's spec.yaml says {said.format(point=point)}: put the file back as it was, or begin another run "
+        f"with `rlrun train --from {point}`"
+    )
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.training.iteration == 1
+
+
 def test_a_trial_without_a_checkpoint_yet_begins_again(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
     trial = small_trial(stop={"iteration": 2})
     with TrialLoop(trial, tmp_path) as loop:

@@ -111,13 +111,13 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def demand_whole(run: Path, damages: Sequence[str]) -> None:
-    """Ends a command that has shown what can be read of a run, and has said what cannot.
+    """Ends a command that has shown what is whole of a run, and has said what is damaged.
 
     Raises:
-        RunDamaged: If there is something that cannot.
+        RunDamaged: If something is.
     """
     if damages:
-        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be read")
+        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be relied on")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.exits import demand_whole
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.runs.run_directory import Executor
@@ -39,6 +41,7 @@ def resume(
     Each trial goes on from its newest whole checkpoint; finished ones are left as
     they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`), or
     the URI of its copy in a storage, from where it is fetched into the runs folder.
+    Where results are damaged for good, it says so and ends with exit code 5.
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, run_named
@@ -58,7 +61,11 @@ def resume(
             trust=trust or is_own(directory, runs_dir),
             watch=watcher,
         )
+    problems = [text for trial in trials for text in trial.problems]
+    for text in problems:
+        echo(text, err=True)
     print_outcome(trials, as_json=as_json)
+    demand_whole(directory, problems)
 
 
 def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:

@@ -35,7 +35,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
     Seeds of the same configuration are taken together: the mean and the
     interquartile mean of their last values, and the best value of any. Where
-    some of its files cannot be read, it ends with exit code 5.
+    some of its files are damaged, it ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.report.configurations import groups_of
@@ -184,7 +184,7 @@ def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
 
 
 def _problems(problems: list[str]) -> str:
-    return "\n".join(["cannot be read:", *(f"  {problem}" for problem in problems)]) if problems else ""
+    return "\n".join(["cannot be relied on:", *(f"  {problem}" for problem in problems)]) if problems else ""
 
 
 def _populations(run: RunView) -> str:

@@ -33,8 +33,8 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
     """Show how a run stands, also while another shell runs it.
 
     That is its trials, the best so far and the time left. Only files
-    are read, so it can be asked at any time. Where some of them cannot be
-    understood, it ends with exit code 5.
+    are read, so it can be asked at any time. Where some of them are
+    damaged, it ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.runs.run_state import read_run_state
@@ -53,8 +53,8 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         print_json(run_data(state))
     else:
         _print(state)
-    damages = [state.problem, *(trial.error for trial in state.trials if trial.is_damaged)]
-    demand_whole(directory, [damage for damage in damages if damage])
+    damages = [state.problem] * bool(state.problem) + [text for trial in state.trials for text in trial.problems]
+    demand_whole(directory, damages)
 
 
 def progress_of(state: RunState) -> RunProgress:
@@ -105,6 +105,7 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "best_return": trial.best_return,
                 "error": trial.error,
                 "ended_in": trial.ended_in,
+                "problems": trial.problems,
             }
             for trial in state.trials
         ],
@@ -130,6 +131,10 @@ def _notes(state: RunState) -> list[str]:
         lines.append(f"{trial.name}: {text if len(text) <= LONGEST_ERROR else f'{text[:LONGEST_ERROR]}…'}")
     if len(wrong) > MOST_ERRORS:
         lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
+    altered = [trial.columns.problem for trial in state.trials if trial.columns.problem]
+    lines += altered[:MOST_ERRORS]
+    if len(altered) > MOST_ERRORS:
+        lines.append(f"and {len(altered) - MOST_ERRORS} more; `rlrun show` names each")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
     return [*lines, *([f"Go on with it: {command}"] if command else [])]

@@ -124,7 +124,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *_expected(spec), *AXES.values()]))
     states = read_run_state(run.path).trials
     trials = tuple(replace(state, metrics=wanted) for state in states)
-    problems += [problem for trial in trials for problem in _problems_of(trial)]
+    problems += [problem for trial in trials for problem in trial.problems]
     return RunView(
         path=run.path,
         name=name or run.path.name,
@@ -168,10 +168,6 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
         problems.append(f"{path}: cannot be read: {error}")
         return {}, ""
     return (entry if isinstance(entry, dict) else {}), text
-
-
-def _problems_of(trial: TrialResult) -> list[str]:
-    return [problem for problem in (trial.error if trial.is_damaged else "", trial.columns.problem) if problem]
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:

@@ -25,11 +25,12 @@ from rlrun.spec.tuning import Mode
 from rlrun.trial.results import (
     RESULT_FILE,
     RETURN,
+    CheckedResults,
     Row,
     best_return,
+    check_results,
     read_last_row,
     read_results,
-    read_results_and_damage,
 )
 from rlrun.trial.resumption import ending_in_words
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
@@ -83,6 +84,7 @@ class TrialResult:
         last_result: Its newest row, {} before the first.
         changed: When its files were last written, in seconds since 1970; 0 if there are none.
         metrics: The metrics that are kept of its rows once they are read.
+        record: What its trial.json says, None where it is damaged.
     """
 
     name: str
@@ -103,11 +105,17 @@ class TrialResult:
     last_result: Row = field(default_factory=dict)
     changed: float = 0.0
     metrics: tuple[str, ...] = ()
+    record: TrialRecord | None = None
 
     @property
     def is_damaged(self) -> bool:
         """Whether its trial.json cannot be understood; `error` says why."""
         return self.status == "DAMAGED"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of its files is damaged, a text for each file; its checkpoints are left out."""
+        return tuple(filter(None, [self.error if self.is_damaged else "", self.columns.problem]))
 
     # Its checkpoints.
 
@@ -154,19 +162,28 @@ class TrialResult:
     # Its results.
 
     def results(self) -> list[Row]:
-        """Returns all rows of its result.json, oldest first."""
-        return read_results(self.directory)
+        """Returns its rows, oldest first; one that was altered or is gone is as a checkpoint knows it."""
+        return list(self._checked().rows)
 
     @cached_property
     def columns(self) -> Columns:
         """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
         try:
-            rows, damage = read_results_and_damage(self.directory)
+            checked = self._checked()
         except OSError as error:
             none = dict.fromkeys(self.metrics, np.empty(0))
             return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
+        rows = checked.rows
         values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
-        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)), damage)
+        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)), "; ".join(checked.damage))
+
+    def _checked(self) -> CheckedResults:
+        """Reads its rows; while a process runs it, that may be about to cut some off and to write them anew."""
+        if self.record is None or self.status == "RUNNING":
+            return check_results(self.directory, 0)
+        last, best = self.record.iteration, self.record.best_return
+        known = self._store.results()
+        return check_results(self.directory, last, known=known, best=None if best is None else (last, best))
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
         """Returns where a metric was reported and its values there, both [N], in ascending order of x.
@@ -236,6 +253,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             best_return=_best_return(path, record, row),
             last_result=row,
             changed=changed,
+            record=record,
         )
     except (RlrunError, OSError, ValueError, TypeError) as error:
         return TrialResult(
@@ -258,6 +276,8 @@ def _check(record: TrialRecord, path: Path) -> None:
     """
     kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str, "network": list}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
+    if not isinstance(record.best_return, int | float | None):
+        wrong.append("best_return")
     if record.status not in get_args(TrialStatus):
         wrong.append("status")
     if wrong:
@@ -279,11 +299,12 @@ def _ended_in(path: Path) -> str:
 
 def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:
     """Returns the best mean return; trial.json knows it, but for what came after it was written."""
-    if record.best_return is None and record.status != "RUNNING":  # there is none, or an earlier rlrun did not note it
-        return best_return(read_results(path))
-    if record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES:
-        return best_return(read_results(path))
-    return best_return([{RETURN: record.best_return}, row])
+    is_short = record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES
+    if record.best_return is None:  # there is none, or an earlier rlrun did not note it
+        return best_return(read_results(path) if is_short or record.status != "RUNNING" else [row])
+    rows = read_results(path) if is_short else [row]
+    later = [row for row in rows if isinstance(row.get("iteration"), int) and row["iteration"] > record.iteration]
+    return best_return([{RETURN: record.best_return}, *later])
 
 
 def _numbers(path: Path) -> dict[str, int]:

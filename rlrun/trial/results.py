@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
@@ -60,37 +61,7 @@ def read_results(directory: Path) -> list[Row]:
     Returns:
         The rows in order; none if there is no file yet.
     """
-    return read_results_and_damage(directory)[0]
-
-
-def read_results_and_damage(directory: Path) -> tuple[list[Row], str]:
-    """Reads what `read_results` does, and says which rows before the last whole one are damaged.
-
-    Behind that one a kill or a power cut may have left anything, which a resume cuts off.
-
-    Returns:
-        The rows in order, and the sentence; "" if none is damaged.
-    """
-    file = directory / RESULT_FILE
-    try:
-        lines = file.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return [], ""
-    rows: list[Row] = []
-    damaged: list[int] = []
-    last_whole = 0
-    for number, line in enumerate(lines[:-1], start=1):  # behind the last line break nothing was written to its end
-        try:
-            row = load_json(line)
-        except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-            last_whole = number
-        else:
-            damaged.append(number)
-    within = _ranges([number for number in damaged if number < last_whole])
-    return rows, f"{file}:{within}: is damaged" if within else ""
+    return [row for row in _lines(directory) if row is not None]
 
 
 def read_last_row(directory: Path) -> Row | None:
@@ -137,6 +108,72 @@ class Truncation:
     damage: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class CheckedResults:
+    """The rows of a trial, held to what is known of them besides result.json.
+
+    Attributes:
+        rows: Them, by ascending iteration. What was altered or is gone is as a checkpoint knows it.
+        damage: What was wrong with them, a sentence each.
+    """
+
+    rows: tuple[Row, ...]
+    damage: tuple[str, ...]
+
+
+def check_results(
+    directory: Path,
+    last_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    best: tuple[int, float] | None = None,
+) -> CheckedResults:
+    """Reads the rows of a trial, and looks for those that are damaged, altered or gone.
+
+    Behind the last whole row a kill or a power cut may have left anything, which is no damage.
+
+    Args:
+        directory: The trial's directory.
+        last_iteration: The last iteration whose row must be there; nothing is known of later ones.
+        known: Results by iteration, as the trial's checkpoints hold them.
+        best: The last iteration that trial.json knows, and the best mean return until then; None where it does not say.
+    """
+    file = directory / RESULT_FILE
+    checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
+    rows: dict[int, Row] = {}
+    broken, above, altered = [], [], []
+    last_whole = 0
+    for number, row in enumerate(_lines(directory), start=1):
+        if row is None or type(row.get("iteration")) is not int:
+            broken.append(number)
+            continue
+        last_whole, iteration = number, row["iteration"]
+        rows[iteration] = row
+        if different := _differences(row, checkpointed.get(iteration, row)):
+            rows[iteration] = checkpointed[iteration]
+            altered.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says")
+        elif best is not None and iteration <= best[0] and (best_return([row]) or best[1]) > best[1]:
+            rows[iteration] = {**row, RETURN: None}
+            above.append((number, row[RETURN]))
+    damage = []
+    if within := _ranges([number for number in broken if number < last_whole]):
+        damage.append(f"{file}:{within}: is damaged")
+    damage += altered
+    if best is not None and above:
+        lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
+        damage.append(
+            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, which trial.json knows as the best: "
+            "it does not count"
+        )
+    taken = sorted(checkpointed.keys() - rows.keys())
+    rows |= {iteration: checkpointed[iteration] for iteration in taken}
+    if lost := _gaps(sorted(rows), last_iteration):
+        damage.append(f"{file}: the rows of iterations {lost} are gone, and no checkpoint knows them")
+    if taken:
+        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are gone, and checkpoints know them")
+    return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage))
+
+
 def truncate_results(
     directory: Path,
     after_iteration: int,
@@ -152,60 +189,49 @@ def truncate_results(
     Args:
         directory: The trial's directory.
         after_iteration: The last iteration to keep.
-        known: Results by iteration, as the trial's checkpoints hold them.
-        best: The last iteration that trial.json knows, and the best mean return until then; None where it does not say.
+        known: As `check_results` takes it.
+        best: As `check_results` takes it.
     """
     file = directory / RESULT_FILE
     raw = file.read_bytes() if file.exists() else b""
-    checkpointed = {
-        iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= after_iteration
-    }
-    kept: dict[int, Row] = {}
-    rows_cut, damage, altered = 0, [], []
-    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
-        row = _whole_row(line)
-        if row is None:
-            damage.append(f"{file}:{number}: is damaged")
-        elif row["iteration"] > after_iteration:
-            rows_cut += 1
-        else:
-            iteration = row["iteration"]
-            kept[iteration] = row
-            if different := _differences(row, checkpointed.get(iteration, row)):
-                altered.append(iteration)
-                damage.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says, which is taken")
-            elif best is not None and iteration <= best[0] and (best_return([row]) or best[1]) > best[1]:
-                kept[iteration] = {**row, RETURN: None}
-                damage.append(
-                    f"{file}:{number}: {RETURN} {row[RETURN]:g} is above {best[1]:g}, which trial.json knows as "
-                    "the best: it does not count"
-                )
-    missing = [iteration for iteration in range(1, after_iteration + 1) if iteration not in kept]
-    rebuilt = [iteration for iteration in missing if iteration in checkpointed]
-    kept |= {iteration: checkpointed[iteration] for iteration in (*altered, *rebuilt)}
-    lost = [iteration for iteration in missing if iteration not in checkpointed]
-    if lost:
-        damage.append(f"{file}: the rows of iterations {_ranges(lost)} are gone, and no checkpoint knows them")
-    if rebuilt and (lost or damage):
-        damage.append(f"{file}: the rows of iterations {_ranges(rebuilt)} are made anew from checkpoints")
+    checked = check_results(directory, after_iteration, known=known, best=best)
+    kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
+    damage = list(checked.damage)
+    if damage and known:
+        damage.append("what checkpoints know is taken")
     if damage and raw:
         write_file(directory / DAMAGED_FILE, raw)
         damage.append(f"what stood there is kept in {directory / DAMAGED_FILE}")
-    in_order = [kept[iteration] for iteration in sorted(kept)]
-    if in_order or file.exists():
-        write_file(file, b"".join(map(_json_line, in_order)))
-        write_file(directory / CSV_FILE, _csv_text(_columns(in_order), in_order).encode())
-    return Truncation(rows_cut, tuple(damage))
+    if kept or file.exists():
+        write_file(file, b"".join(map(_json_line, kept)))
+        write_file(directory / CSV_FILE, _csv_text(_columns(kept), kept).encode())
+    return Truncation(len(checked.rows) - len(kept), tuple(damage))
 
 
-def _whole_row(line: bytes) -> Row | None:
-    """Returns the row that a line holds, None if it holds none."""
+def _lines(directory: Path) -> Iterator[Row | None]:
+    """Yields what each line of a trial's result.json holds: a row, or None where it is damaged."""
     try:
-        row = load_json(line)
-    except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
-        return None
-    is_row = isinstance(row, dict) and type(row.get("iteration")) is int
-    return row if is_row else None
+        lines = (directory / RESULT_FILE).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines[:-1]:  # behind the last line break nothing was written to its end
+        try:
+            row = load_json(line)
+        except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
+            row = None
+        yield row if isinstance(row, dict) else None
+
+
+def _gaps(present: Sequence[int], last: int) -> str:
+    """Returns which numbers from 1 to the last are not among ascending ones, in few words.
+
+    Examples:
+        >>> _gaps([1, 4, 9], 7)
+        '2 to 3, 5 to 7'
+    """
+    edges = [0, *(number for number in present if 0 < number <= last), last + 1]
+    gaps = [(before + 1, behind - 1) for before, behind in itertools.pairwise(edges) if behind - before > 1]
+    return ", ".join(f"{first} to {end}" if first < end else f"{first}" for first, end in gaps)
 
 
 def _differences(row: Row, checkpointed: Row) -> list[str]:

@@ -54,7 +54,7 @@ class TrialRecord:
             INTERRUPTED.
         seed: Its root seed.
         params: What varies between the trials of its experiment.
-        iteration: Iterations done when this was written.
+        iteration: The last iteration that had its row when this was written.
         env_steps: Env steps taken when this was written.
         best_return: The highest mean return when this was written, None if there was none.
         stop_reason: Why it is done, "" before.

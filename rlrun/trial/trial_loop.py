@@ -389,11 +389,10 @@ class TrialLoop:
         self._files.write_record(self._record)
 
     def _updated_record(self, status: TrialStatus) -> TrialRecord:
-        training = self._training
         return replace(
             self._record,
             status=status,
-            iteration=0 if training is None else training.iteration,
+            iteration=int(self.last_result.get("iteration") or 0),
             env_steps=int(self.last_result.get("env_steps") or 0),
             best_return=self._best_return,
             stop_reason=self.stop_reason,

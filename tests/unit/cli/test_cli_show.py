@@ -26,8 +26,8 @@ def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **s
             trial.write_record(TrialRecord(trial.path.name, "TERMINATED", seed, {"lr": lr}))
             trial.write_spec({"configuration": number})
             rows = [
-                {"env_steps": 100 * (n + 1), "time_total_s": 1.0, "episode_return_mean": v}
-                for n, v in enumerate(values)
+                {"iteration": n, "env_steps": 100 * n, "time_total_s": 1.0, "episode_return_mean": v}
+                for n, v in enumerate(values, start=1)
             ]
             (trial.path / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
             index += 1
@@ -111,11 +111,11 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with
     (path / "spec.yaml").write_text((path / "spec.yaml").read_text() + "  scheduler: {asha: {}}\n")
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 5, done.output
-    assert done.stderr == f"Error: {path}: 2 files cannot be read\n"
+    assert done.stderr == f"Error: {path}: 2 files cannot be relied on\n"
     assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
     assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
     assert "asha stopped 1 of 4 trials" in done.stdout
-    assert "cannot be read:\n" in done.stdout
+    assert "cannot be relied on:\n" in done.stdout
     assert "trial.json: cannot be understood" in done.stdout
     assert f"{path / names[3] / 'result.json'}:1: is damaged" in done.stdout
 

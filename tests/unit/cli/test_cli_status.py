@@ -127,7 +127,7 @@ def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory
     assert result.stdout.count("trial.json: cannot be understood") == 3
     assert "run.json: cannot be understood" in result.stdout
     assert "rlrun resume" not in result.stdout
-    assert result.stderr == f"Error: {run.path}: 4 files cannot be read\n"
+    assert result.stderr == f"Error: {run.path}: 4 files cannot be relied on\n"
     told = status(run, "--json")
     assert told.exit_code == 5
     assert "run.json: cannot be understood" in json.loads(told.stdout)["problem"]

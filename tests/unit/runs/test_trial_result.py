@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 def trial(tmp_path: Path) -> TrialResult:
     """Returns a trial of three iterations with a checkpoint of each, of which the second has the best return."""
     directory = TrialDirectory(tmp_path / "000")
-    directory.write_record(TrialRecord("000", "TERMINATED", seed=4, params={"lr": 0.1}, best_return=9.0))
+    directory.write_record(TrialRecord("000", "TERMINATED", seed=4, params={"lr": 0.1}, iteration=3, best_return=9.0))
     directory.write_spec({"checkpoint": {"best": "episode_return_mean"}, "configuration": 2})
     writer, store = ResultWriter(directory.path), CheckpointStore(directory.checkpoints)
     for iteration, mean in enumerate([1.0, 9.0, 5.0], start=1):
@@ -69,3 +70,59 @@ def test_rows_that_cannot_be_read_are_told_and_nothing_is_raised(trial: TrialRes
     read = replace(trial, metrics=("episode_return_mean",))
     assert read.columns.problem.startswith("000: its results cannot be read: ")
     assert read.best("episode_return_mean") is None
+
+
+def change_rows(trial: TrialResult, old: str, new: str) -> TrialResult:
+    """Changes a text in the rows of a trial, and reads it again."""
+    file = trial.directory / "result.json"
+    file.write_text(file.read_text().replace(old, new))
+    return replace(read_trial(trial.directory, "pole", has_driver=False), metrics=("episode_return_mean",))
+
+
+def test_a_row_that_differs_from_its_checkpoint_is_told_and_taken_from_there(trial: TrialResult) -> None:
+    changed = change_rows(trial, "5.0}", "99.0}")
+    assert changed.problems == (
+        f"{trial.directory / 'result.json'}:3: episode_return_mean is not as its checkpoint says",
+    )
+    assert changed.columns.values["episode_return_mean"].tolist() == [1, 9, 5]
+    assert [row["episode_return_mean"] for row in changed.results()] == [1, 9, 5]
+    assert changed.best_return == 9.0
+
+
+def test_a_return_above_the_best_of_trial_json_is_told_and_does_not_count(trial: TrialResult) -> None:
+    shutil.rmtree(trial.directory / "checkpoints")
+    changed = change_rows(trial, "5.0}", "99.0}")
+    assert changed.problems == (
+        f"{trial.directory / 'result.json'}:3: episode_return_mean 99 is above 9, which trial.json knows as the best: "
+        "it does not count",
+    )
+    assert (changed.best("episode_return_mean"), changed.best_return) == (9, 9)
+
+
+def test_rows_that_are_gone_are_told_with_whether_a_checkpoint_knows_them(trial: TrialResult) -> None:
+    shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
+    (trial.directory / "result.json").unlink()
+    read = replace(trial, metrics=("episode_return_mean",))
+    file = trial.directory / "result.json"
+    assert read.problems == (
+        f"{file}: the rows of iterations 2 are gone, and no checkpoint knows them; "
+        f"{file}: the rows of iterations 1, 3 are gone, and checkpoints know them",
+    )
+    assert read.columns.values["episode_return_mean"].tolist() == [1, 5]
+
+
+def test_rows_and_checkpoints_behind_what_trial_json_knows_are_of_a_trial_that_was_killed(trial: TrialResult) -> None:
+    record = TrialDirectory(trial.directory).read_record()
+    assert record is not None
+    TrialDirectory(trial.directory).write_record(replace(record, status="RUNNING", iteration=2, best_return=None))
+    killed = change_rows(trial, "5.0}", "7.0}")
+    assert killed.status == "KILLED"
+    assert killed.problems == ()
+    assert killed.best_return == 9.0
+
+
+def test_a_best_return_that_is_no_number_is_damage(trial: TrialResult) -> None:
+    file = trial.directory / "trial.json"
+    file.write_text(file.read_text().replace('"best_return": 9.0', '"best_return": "nine"'))
+    read = read_trial(trial.directory, "pole", has_driver=False)
+    assert read.problems == (f"{file}: cannot be understood: best_return",)

@@ -140,10 +140,10 @@ def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_kn
     found = truncate_results(tmp_path, after_iteration=4, known={2: row(2), 4: row(4)})
     assert found.rows_cut == 1
     assert found.damage == (
-        f"{file}:2: is damaged",
-        f"{file}:3: is damaged",
+        f"{file}:2 to 3: is damaged",
         f"{file}: the rows of iterations 3 are gone, and no checkpoint knows them",
-        f"{file}: the rows of iterations 2 are made anew from checkpoints",
+        f"{file}: the rows of iterations 2 are gone, and checkpoints know them",
+        "what checkpoints know is taken",
         f"what stood there is kept in {file}.damaged",
     )
     assert read_results(tmp_path) == [row(1), row(2), row(4)]
@@ -154,7 +154,8 @@ def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Pa
     found = truncate_results(tmp_path, after_iteration=4, known={3: row(3), 4: row(4)})
     assert found.damage == (
         f"{tmp_path / 'result.json'}: the rows of iterations 1 to 2 are gone, and no checkpoint knows them",
-        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are made anew from checkpoints",
+        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are gone, and checkpoints know them",
+        "what checkpoints know is taken",
     )
     assert read_results(tmp_path) == [row(3), row(4)]
 
@@ -162,7 +163,7 @@ def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Pa
 def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2, x=9.0), row(3))
     found = truncate_results(tmp_path, after_iteration=3, known={2: row(2, x=1.0)})
-    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x is not as its checkpoint says, which is taken"
+    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x is not as its checkpoint says"
     assert read_results(tmp_path) == [row(1), row(2, x=1.0), row(3)]
 
 

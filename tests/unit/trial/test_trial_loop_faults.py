@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.errors import CompilerMissing, OutOfResources
+from rlrun.errors import CompilerMissing, OutOfResources, TrainingFailed
+from rlrun.runs.trial_result import read_trial
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
@@ -108,8 +109,22 @@ def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: 
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.last_result == second
         assert loop.resumption is not None
-        assert "rows of iterations 1 to 2 are made anew from checkpoints" in loop.resumption.message
+        assert "rows of iterations 1 to 2 are gone, and checkpoints know them" in loop.resumption.message
     assert read_results(tmp_path) == [first, second]
+
+
+def test_trial_json_counts_no_iteration_without_its_row(
+    tmp_path: Path, small_trial: MakeTrial, users_file: Path
+) -> None:
+    with TrialLoop(small_trial(algorithm="my_lab:Diverges"), tmp_path / "t") as loop:
+        loop.step()
+        loop.step()
+        with pytest.raises(TrainingFailed):
+            loop.step()
+    record = TrialDirectory(tmp_path / "t").read_record()
+    assert record is not None
+    assert record.iteration == read_results(tmp_path / "t")[-1]["iteration"]
+    assert read_trial(tmp_path / "t", "small", has_driver=False).problems == ()
 
 
 def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTrial) -> None:

@@ -56,12 +56,12 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
         if document is not None:
             document.fail(error.format_message(), error.exit_code, [])
         raise
-    except (click.exceptions.Exit, click.Abort):
+    except click.exceptions.Exit:
         raise
     except BrokenPipeError:
         _silence_stdout()
         raise click.exceptions.Exit(CLOSED_PIPE) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):  # the latter while a question is asked
         echo("\nInterrupted.", err=True)
         if document is not None:
             document.fail("Interrupted.", Interrupted.exit_code, [])

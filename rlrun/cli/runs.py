@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -39,17 +39,22 @@ def runs(
 ) -> None:
     """List the runs: status, trials, best return, env steps, age."""
     if delete is not None:
-        _delete(delete, runs_dir, asks=not yes)
+        deletion = _delete(delete, runs_dir, asks=not yes)
+        if as_json:
+            print_json(deletion)
         return
     from rlrun.cli.targets import is_own, run_names
     from rlrun.runs.run_state import read_run_state
 
-    found = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
-    if status is not None:
-        found = [run for run in found if status.upper() in {trial["status"] for trial in run["trials"]}]
+    wanted = None if status is None else _status_named(status)
+    there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
+    found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
     if as_json:
         print_json(found)
+        return
+    if there and not found:
+        echo(f"None of {counted(len(there), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")
         return
     if not found:
         echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
@@ -81,11 +86,30 @@ def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
     return value is None, value if value is None or sort in ("age", "name") else -value
 
 
-def _delete(name: str, runs_dir: Path, *, asks: bool) -> None:
-    """Deletes a run's directory; its copy in a storage stays.
+def _status_named(text: str) -> str:
+    """Returns the status of trials that a user names.
 
     Raises:
-        UsageError: If there is no such run, or a process is running it.
+        UsageError: If there is none of that name.
+    """
+    from rlrun.errors import UsageError, did_you_mean
+    from rlrun.runs.trial_status import Status
+
+    known = [status.lower() for status in get_args(Status)]
+    if text.lower() not in known:
+        near = did_you_mean(text.lower(), known)
+        raise UsageError(f"--status {text}: there is no such status{near}; a trial is {', '.join(known)}")
+    return text.upper()
+
+
+def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
+    """Deletes a run's directory; its copy in a storage stays.
+
+    Returns:
+        Which run it was and whether it was deleted, as JSON-able data.
+
+    Raises:
+        UsageError: If there is no such run, a process is running it, or nobody is there to be asked.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError
@@ -95,10 +119,27 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> None:
     driver = driver_of(directory)
     if driver is not None:
         raise UsageError(f"{directory} is being run by process {driver}; end that first")
-    if asks:
-        click.confirm(plain(f"Delete {directory} with its checkpoints?"), abort=True)
-    shutil.rmtree(directory)
-    echo(f"Deleted {directory}.", err=True)
+    is_wanted = not asks or _agrees(f"Delete {directory} with its checkpoints?")
+    if is_wanted:
+        shutil.rmtree(directory)
+    echo(f"{'Deleted' if is_wanted else 'Kept'} {directory}.", err=True)
+    return {"name": directory.name, "directory": str(directory), "deleted": is_wanted}
+
+
+def _agrees(question: str) -> bool:
+    """Asks the user.
+
+    Raises:
+        UsageError: If there is nobody to answer.
+    """
+    from rlrun.errors import UsageError
+
+    try:
+        return click.confirm(plain(question), err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):  # Ctrl-C
+            raise
+        raise UsageError("nobody answers whether to delete it: --yes deletes without asking") from None
 
 
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:

@@ -66,12 +66,12 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
         best: Whether a run or trial means its best checkpoint and not its newest.
 
     Raises:
-        CheckpointError: If there is nothing of that name, or nothing that can be used.
-        UsageError: If a run has several trials, which are then named.
+        CheckpointError: If there is nothing that can be used.
+        UsageError: If there is nothing of that name, or a run has several trials, which are then named.
     """
     found = existing(target, runs_dir)
     if found is None:
-        raise CheckpointError(_missing(target, runs_dir))
+        raise UsageError(_missing(target, runs_dir))
     if (found / RUN_FILE).is_file():
         return _of_trial(_only_trial(found, target), best=best)
     if (found / TRIAL_FILE).is_file():

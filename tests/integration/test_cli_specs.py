@@ -107,11 +107,42 @@ def test_runs_are_sorted_filtered_and_limited() -> None:
 
 def test_a_run_is_deleted_after_asking() -> None:
     write_run("a", "TERMINATED", 1.0)
-    assert rlrun("runs", "--delete", "a", stdin="n\n").exit_code == 1
+    kept = rlrun("runs", "--delete", "a", stdin="n\n")
+    assert (kept.exit_code, kept.stdout) == (0, "")
+    assert kept.stderr == "Delete runs/a with its checkpoints? [y/N]: n\nKept runs/a.\n"
     assert names() == ["a"]
     assert rlrun("runs", "--delete", "a", stdin="y\n").exit_code == 0
     assert names() == []
     assert rlrun("runs", "--delete", "a", "--yes").exit_code == 2
+
+
+def test_a_run_is_not_deleted_where_nobody_answers() -> None:
+    write_run("a", "TERMINATED", 1.0)
+    done = rlrun("runs", "--delete", "a", stdin="")
+    assert done.exit_code == 2
+    assert "Error: nobody answers whether to delete it: --yes deletes without asking\n" in done.stderr
+    assert names() == ["a"]
+
+
+def test_a_deletion_is_told_as_json() -> None:
+    write_run("a", "TERMINATED", 1.0)
+    for answer, words, is_deleted in (("n\n", [], False), ("", ["--yes"], True)):
+        done = rlrun("runs", "--delete", "a", "--json", *words, stdin=answer)
+        assert done.exit_code == 0
+        assert json.loads(done.stdout) == {"name": "a", "directory": "runs/a", "deleted": is_deleted}
+
+
+def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart() -> None:
+    for name in ("a", "b"):
+        write_run(name, "TERMINATED", 1.0)
+    none = rlrun("runs", "--status", "Running")
+    assert (none.exit_code, none.stdout) == (0, "None of 2 runs in runs has a trial that is running.\n")
+    wrong = rlrun("runs", "--status", "runing")
+    assert wrong.exit_code == 2
+    assert wrong.stderr == (
+        "Error: --status runing: there is no such status; did you mean 'running'?; a trial is pending, running, "
+        "paused, terminated, error, interrupted, killed, damaged\n"
+    )
 
 
 def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: Path) -> None:

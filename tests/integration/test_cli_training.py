@@ -100,7 +100,7 @@ def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
 )
 def test_bad_usage_of_train_is_one_message(words: list[object], message: str) -> None:
     result = rlrun("train", *words)
-    assert result.exit_code == (5 if "--from" in words else 2), result.stderr
+    assert result.exit_code == 2, result.stderr
     assert message in result.stderr
     assert "Traceback" not in result.stderr
 

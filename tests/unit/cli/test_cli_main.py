@@ -196,8 +196,9 @@ run()
     assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
 
 
-def test_an_interrupt_ends_with_130() -> None:
-    assert run_raising(KeyboardInterrupt()) == (130, "before\n", "\nInterrupted.\n")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # the latter is click's at a question
+def test_an_interrupt_ends_with_130(error: BaseException) -> None:
+    assert run_raising(error) == (130, "before\n", "\nInterrupted.\n")
 
 
 def test_an_interrupted_run_says_how_to_go_on() -> None:

@@ -104,7 +104,7 @@ def test_a_run_with_several_trials_names_them(tmp_path: Path) -> None:
 
 def test_a_wrong_name_is_answered_with_the_nearest_run(tmp_path: Path) -> None:
     make_trial(tmp_path / "cartpole-ppo", "000", [10.0])
-    with pytest.raises(CheckpointError, match=r"cartpole-pop does not exist, neither here .*'cartpole-ppo'\?"):
+    with pytest.raises(UsageError, match=r"cartpole-pop does not exist, neither here .*'cartpole-ppo'\?"):
         checkpoint_named("cartpole-pop", tmp_path, best=False)
     with pytest.raises(UsageError, match=r"did you mean 'cartpole-ppo'\?"):
         run_named("cartpole-pop", tmp_path)
@@ -121,11 +121,33 @@ def test_resuming_something_else_says_that_it_is_no_run(tmp_path: Path) -> None:
         run_named(str(tmp_path), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["show"],
+        ["resume"],
+        ["diagnose"],
+        ["plot"],
+        ["report"],
+        ["compare"],
+        ["evaluate"],
+        ["record"],
+        ["league"],
+        ["play"],
+        ["demonstrate", "-o", "shown.npz"],
+        ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--from"],
+    ],
+)
+def test_a_name_that_nothing_has_ends_with_two_whatever_the_command(tmp_path: Path, words: list[str]) -> None:
+    result = rlrun(*words, "nowhere", "--runs-dir", tmp_path)
+    assert (result.exit_code, "nowhere does not exist, neither here" in result.stderr) == (2, True), result.stderr
+
+
 @pytest.mark.parametrize("command", ["evaluate", "record"])
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nowhere", "does not exist"),
         ("empty", "not a checkpoint"),
         ("file", "not a directory"),
         ("other", "not a checkpoint"),
@@ -138,7 +160,7 @@ def test_what_is_no_whole_checkpoint_ends_with_five(tmp_path: Path, command: str
     checkpoint = make_trial(tmp_path / "pole", "000", [1.0]) / "checkpoints/iteration_000001"
     manifest, state = checkpoint / "manifest.json", checkpoint / "state.json"
     target = checkpoint
-    if what in ("nowhere", "empty", "file", "other"):
+    if what in ("empty", "file", "other"):
         target = tmp_path / what
     if what == "empty":
         target.mkdir()

@@ -142,7 +142,8 @@ class GymnasiumVectorEnv:
         try:
             self._env, observations = self._start(seeds)
         except (Exception, SystemExit) as error:
-            raise env_error(self._env_id, "reset()", self._where(), error) from error
+            starts = all(place.episode == 0 for place in self.places())
+            raise env_error(self._env_id, "reset()", self._where(), error, starts=starts) from error
         return self._arrays("reset()", observations)
 
     def _arrays(self, doing: str, observations: Any) -> Tree:
@@ -187,7 +188,7 @@ def make_gymnasium(
             warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
             env = gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
     except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its constructor", f"worker {seeds.worker_index}", error) from error
+        raise env_error(config.id, "its constructor", f"worker {seeds.worker_index}", error, starts=True) from error
     if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
         raise EnvironmentUnusable(
             f"env {config.id}: its vector form does not declare that it autoresets on the next step; use backend loop"

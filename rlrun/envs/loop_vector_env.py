@@ -182,7 +182,8 @@ class LoopVectorEnv:
         try:
             observation, info = self._envs[slot].reset(seed=seed)
         except (Exception, SystemExit) as error:
-            raise env_error(self._env_id, "reset()", self._where(slot), error) from error
+            starts = self._ledger.place(slot, 0).episode == 0
+            raise env_error(self._env_id, "reset()", self._where(slot), error, starts=starts) from error
         self._check_observation("reset()", slot, observation)
         if not isinstance(info, dict):
             self._refuse("reset()", slot, f"the info must be a dict, not {type(info).__name__}")

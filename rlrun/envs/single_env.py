@@ -111,7 +111,7 @@ def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[st
     try:
         env = factory(**kwargs)
     except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", where, error) from error
+        raise env_error(config.id, "its factory", where, error, starts=True) from error
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentUnusable(
             f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env, config.id)}"
@@ -138,7 +138,7 @@ def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"env {config.id}: {error}") from error
     except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its constructor", where, error) from error
+        raise env_error(config.id, "its constructor", where, error, starts=True) from error
 
 
 def _creator(spec: EnvSpec) -> Callable[..., Any]:
@@ -153,7 +153,9 @@ def _creator(spec: EnvSpec) -> Callable[..., Any]:
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"env {spec.id}: {error}") from error
     except Exception as error:
-        raise env_error(spec.id, f"the import of {spec.entry_point}", "before any was made", error) from error
+        raise env_error(
+            spec.id, f"the import of {spec.entry_point}", "before any was made", error, starts=True
+        ) from error
 
 
 def _usable_spec(env_id: str) -> EnvSpec:
@@ -176,7 +178,7 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
     except (Exception, SystemExit) as error:
-        raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error) from error
+        raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error, starts=True) from error
     if not isinstance(wrapped, gymnasium.Env):
         raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped, env_id)}")
     return wrapped

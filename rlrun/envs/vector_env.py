@@ -44,6 +44,10 @@ class EnvError(TrainingFailed):
     """An environment raised, or returned what no environment may return; the message names the episode at fault."""
 
 
+class EnvStartFailed(EnvError):
+    """An environment raised before its first step: where it was made, or in the reset of its first episode."""
+
+
 @dataclass(frozen=True)
 class EpisodePlace:
     """Where an env slot is.
@@ -217,7 +221,7 @@ _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rl
 """Modules that call the code of a world of many agents; others beside them are worlds."""
 
 
-def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvError:
+def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
     """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
 
     Args:
@@ -225,12 +229,14 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException) -> EnvE
         doing: What it was asked to do, such as "step()".
         where: Which worker, env slot and episode.
         error: What it raised.
+        starts: Whether it was yet to take its first step.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
         trace = trace.tb_next
     told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
-    return EnvError(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
+    kind = EnvStartFailed if starts else EnvError
+    return kind(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rlrun.cluster.gcs_watch import end_processes
 from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
+from rlrun.envs.vector_env import EnvStartFailed
 from rlrun.errors import EnvironmentUnusable, RayEnded, UsageError
 from rlrun.launch.local_executor import run_locally
 from rlrun.runs.active_run import ActiveRun
@@ -27,8 +28,8 @@ from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 
-CANNOT_START = (UsageError, EnvironmentUnusable)
-"""What a trial raises whose spec cannot run: once the spec is right it begins anew, and there is nothing to keep."""
+CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
+"""What a trial raises that cannot begin: once its spec or env is right it begins anew, and there is nothing to keep."""
 
 
 @dataclass(frozen=True)

@@ -64,22 +64,22 @@ def regress(
     """
     gates = gates_of(experiments, seeds, control=control)
     runs = _run_all(gates, runs_dir, executor, watch)
-    return [_verdict(gate, trials, control=control, best=best) for gate, trials in zip(gates, runs, strict=True)]
+    return [_verdict(gate, members, control=control, best=best) for gate, members in zip(gates, runs, strict=True)]
 
 
-def _run_all(
-    gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
-) -> list[tuple[TrialResult, ...]]:
-    """Runs everything in one call, so that Ray starts once, and returns the trials of each experiment.
+def _run_all(gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher) -> list[list[Member]]:
+    """Runs everything in one call, so that Ray starts once, and returns the trials of each experiment with their specs.
 
-    That all trials of an experiment have failed is no reason to raise here: each case says what went wrong.
+    Specs are read as soon as a run has ended, since one that could not begin leaves no directory behind. That all
+    trials of an experiment have failed is no reason to raise here: each case says what went wrong.
     """
-    runs: list[tuple[TrialResult, ...]] = []
+    runs: list[list[Member]] = []
 
     def collect(event: RunEvent) -> None:
         watch(event)
         if isinstance(event, RunFinished):
-            runs.append(event.trials)
+            directory = RunDirectory.open(event.directory)
+            runs.append([(trial, directory.trial(trial.name)) for trial in event.trials])
 
     try:
         run([gate.experiment for gate in gates], runs_dir=runs_dir, executor=executor, watch=collect)
@@ -92,12 +92,11 @@ def _run_all(
     return runs
 
 
-def _verdict(gate: Gate, trials: Sequence[TrialResult], *, control: bool, best: bool) -> Verdict:
-    directory = RunDirectory.open(trials[0].directory.parent)
-    judged = [(trial, directory.trial(trial.name)) for trial in trials]
+def _verdict(gate: Gate, members: list[Member], *, control: bool, best: bool) -> Verdict:
+    judged = members
     population = None if gate.experiment.scheduler is None else gate.experiment.scheduler.population
     if population is not None:
-        judged = leaders(judged, population.metric, population.mode)
+        judged = leaders(members, population.metric, population.mode)
     cases = tuple(_case(gate.expect, trial, spec, best=best) for trial, spec in judged)
     return Verdict(gate.name, cases, gate.needed, control, floor=gate.expect.regression_floor)
 

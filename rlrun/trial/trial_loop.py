@@ -19,7 +19,8 @@ from typing import Any, Self
 
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_episode
-from rlrun.errors import DiskFull, RlrunError, UsageError
+from rlrun.envs.vector_env import EnvError, EnvStartFailed
+from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
 from rlrun.trial.divergence import DivergenceGuard
@@ -363,7 +364,11 @@ class TrialLoop:
     def _fail(self, error: Exception) -> None:
         """Records what ended the trial, and raises it anew in words for the user if the user's own code is at fault."""
         plugins = [] if self._training is None else map(type, self._training.policies.algorithms.values())
-        failure = None if self._training is None else failure_of_user_code(error, *plugins)
+        failure: TrainingFailed | None
+        if isinstance(error, EnvStartFailed) and self._training is not None and self._training.iteration > 0:
+            failure = EnvError(str(error))  # an env to evaluate in: the one that is trained in has begun
+        else:
+            failure = None if self._training is None else failure_of_user_code(error, *plugins)
         shown = failure or error
         told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened

@@ -255,7 +255,8 @@ class ArrayVectorWorld:
             shown = self._world.reset(worlds, seeds)
         except (Exception, SystemExit) as error:
             where = f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
-            raise env_error(self._id, "reset()", where, error) from error
+            starts = all(self._ledger.place(world, 0).episode == 0 for world in worlds)
+            raise env_error(self._id, "reset()", where, error, starts=starts) from error
         begun = list(worlds)
         self._lengths[begun] = 0
         self._stepped[begun] = False

@@ -101,7 +101,7 @@ def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
     except EnvironmentUnusable:
         raise
     except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", "before any episode", error) from error
+        raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
     for wrapper in config.wrappers:
         world = _wrapped(world, wrapper, config.id)
     if config.clock is not None:
@@ -252,7 +252,7 @@ def _made_array_world(config: WorldConfig, num_worlds: int) -> ArrayWorld:
     try:
         return _factory(config)(num_worlds, **config.kwargs)  # type: ignore[no-any-return]
     except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", "before any episode", error) from error
+        raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
 
 
 def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:
@@ -355,7 +355,9 @@ def _wrapped(world: World, wrapper: WrapperConfig, world_id: str) -> World:
     try:
         wrapped = _wrapper_class(wrapper)(world, **wrapper.kwargs)
     except (Exception, SystemExit) as error:
-        raise env_error(world_id, f"the constructor of wrapper {wrapper.id}", "before any episode", error) from error
+        raise env_error(
+            world_id, f"the constructor of wrapper {wrapper.id}", "before any episode", error, starts=True
+        ) from error
     if not isinstance(wrapped, World):
         raise EnvironmentUnusable(
             f"wrapper {wrapper.id} must return a World, but it returned a {type(wrapped).__name__}"

@@ -89,7 +89,8 @@ class RunningWorld:
         try:
             observations = self._world.reset(self._seed)
         except (Exception, SystemExit) as error:
-            raise env_error(self._id, "reset()", self._where(), error) from error
+            starts = place.episode == 0
+            raise env_error(self._id, "reset()", self._where(), error, starts=starts) from error
         if refusal := observations_refusal(observations, self._slots_of):
             self._refuse("reset()", refusal)
         for agent, observation in observations.items():

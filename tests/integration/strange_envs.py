@@ -210,3 +210,41 @@ class StrangeWorld(World):
             {},
             ends["left"],
         )
+
+
+class FailsToBegin(StrangeEnv):
+    """Raises before its first step, or in a later reset.
+
+    Args:
+        at: "factory", or the number of the reset.
+        exits: Whether it wants to end the process instead.
+    """
+
+    def __init__(self, at: str | int, *, exits: bool = False) -> None:
+        super().__init__()
+        self.at, self.exits, self.resets = at, exits, 0
+        if at == "factory":
+            self.misbehave()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        self.resets += 1
+        if self.resets == self.at:
+            self.misbehave()
+        return super().reset(seed=seed, options=options)
+
+    def misbehave(self) -> None:
+        if self.exits:
+            sys.exit(0)
+        raise ValueError("not today")
+
+
+class WorldWithoutBeginning(StrangeWorld):
+    """Raises in its first reset."""
+
+    def __init__(self) -> None:
+        super().__init__("", -1)
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        raise ValueError("not today")

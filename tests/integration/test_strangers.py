@@ -48,8 +48,9 @@ def test_an_env_that_exits_with_0_fails_the_training_and_its_error_is_one_docume
     assert "SystemExit: 0" in json.loads(done.stdout)["error"]["message"]
 
 
-def test_a_regression_with_an_env_that_exits_is_not_green(tmp_path: Path) -> None:
-    file = spec(tmp_path, env="strange_envs:Exits", more="  expect: {episode_return_mean: 10}\n")
+@pytest.mark.parametrize("env", ["strange_envs:Exits", "{id: 'strange_envs:FailsToBegin', kwargs: {at: factory}}"])
+def test_a_regression_with_an_env_that_ends_it_is_not_green(tmp_path: Path, env: str) -> None:
+    file = spec(tmp_path, env=env, more="  expect: {episode_return_mean: 10}\n")
     done = here(tmp_path, "regress", "-f", file, "--junit", tmp_path / "junit.xml")
     assert done.exit_code == 3
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
@@ -217,6 +218,48 @@ def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path
     assert done.exit_code == 6, done.stderr
     assert "Error: env strange_envs:WithoutActions: its action_space is not set" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("kwargs", ["at: factory", "at: factory, exits: true", "at: 1", "at: 1, exits: true"])
+def test_an_env_that_fails_before_its_first_step_ends_with_4_and_leaves_no_run(tmp_path: Path, kwargs: str) -> None:
+    env = f"{{id: 'strange_envs:FailsToBegin', kwargs: {{{kwargs}}}}}"
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more="  seeds: 2\n"), "--executor", "local")
+    assert done.exit_code == 4, done.stderr
+    assert "strange_envs:FailsToBegin raised in " in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path) -> None:
+    env = "{world: 'strange_envs:WorldWithoutBeginning'}"
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env))
+    assert done.exit_code == 4, done.stderr
+    assert "strange_envs:WorldWithoutBeginning raised in reset()" in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path) -> None:
+    env = "{id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}"
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
+    assert done.returncode == 4, done.stderr
+    assert "strange_envs:FailsToBegin raised in reset() (worker 1, env 0, episode 0" in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "more"),
+    [
+        ("{id: 'strange_envs:FailsToBegin', kwargs: {at: 2}}", ""),
+        (
+            "strange_envs:StrangeEnv",
+            "  evaluation: {every: 1, env: {id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}}\n",
+        ),
+    ],
+)
+def test_a_run_that_had_collected_before_its_env_failed_is_kept(tmp_path: Path, env: str, more: str) -> None:
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more=more))
+    assert done.exit_code == 4, done.stderr
+    assert "strange_envs:FailsToBegin raised in reset()" in done.stderr
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["strange"]
 
 
 def test_a_bug_ends_with_1_and_asks_for_a_report(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.checkpoint.durable import explained_full_disk
+from rlrun.checkpoint.durable import append_line
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.seeding import child_seed
@@ -218,8 +218,4 @@ class JournaledSearcher:
 
     def _append(self, event: Mapping[str, Any]) -> None:
         """Writes a line so that it is there when this returns, whatever happens to the process or the machine."""
-        line = json.dumps(event).encode() + b"\n"
-        with explained_full_disk(self._path, lambda: len(line)), self._path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._path, json.dumps(event).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import pytest
 
 from rlrun.checkpoint.durable import append_line, put_directory, write_file
 from rlrun.checkpoint.format import Content, write_checkpoint
+from rlrun.cluster.driver_files import DriverFiles, Operation
+from rlrun.search.searchers.dimension import dimensions_of
+from rlrun.search.searchers.journal import JournaledSearcher
+from rlrun.search.searchers.make_searcher import SEARCHERS
 from rlrun.spec.load import parse_experiments
+from rlrun.spec.search_space import find_spaces
 from rlrun.trial.trial_loop import TrialLoop
 
 Journal = list[tuple[str, Path]]
@@ -40,6 +46,17 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     return found
 
 
+def recorded_removal(journal: Journal) -> Callable[..., None]:
+    """Returns what removes a directory, and says so in the journal."""
+    remove = shutil.rmtree
+
+    def removed(path: Path, *, ignore_errors: bool = False) -> None:
+        remove(path, ignore_errors=ignore_errors)
+        journal.append(("remove", path))
+
+    return removed
+
+
 def test_a_file_is_synced_before_it_gets_its_name_and_the_folder_after(tmp_path: Path, journal: Journal) -> None:
     write_file(tmp_path / "a.json", b"{}")
     (synced, partial), named, folder = journal
@@ -62,6 +79,69 @@ def test_all_folders_of_a_directory_are_synced_before_it_gets_its_name(tmp_path:
         ("name", tmp_path / "whole"),
         ("sync", tmp_path),
     ]
+
+
+def test_a_directory_that_replaces_another_has_its_name_synced_before_the_other_is_removed(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("partial", "whole"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    monkeypatch.setattr(shutil, "rmtree", recorded_removal(journal))
+    put_directory(tmp_path / "partial", tmp_path / "whole")
+    (_, old), *others = journal[2:]
+    assert journal[:2] == [("sync", tmp_path / "partial" / "file"), ("sync", tmp_path / "partial")]
+    assert others == [("name", tmp_path / "whole"), ("sync", tmp_path), ("remove", old)]
+    assert (tmp_path / "whole" / "file").read_text() == "partial"
+
+
+def test_what_a_search_has_suggested_and_heard_is_synced_line_by_line(tmp_path: Path, journal: Journal) -> None:
+    spaces = {"lr": {"loguniform": [1e-5, 1e-1]}}
+    head = {"searcher": "any", "metric": "r", "mode": "max", "seed": 4, "startup_trials": 3, "spaces": spaces}
+    file = tmp_path / "search.jsonl"
+    dimensions = dimensions_of(find_spaces(spaces)[0])
+    searcher = JournaledSearcher(SEARCHERS["bohb"](), file, head, dimensions, lambda values: None)
+    searcher.suggest(0)
+    searcher.observe(0, 10, 1.5)
+    searcher.complete(0, 2.5)
+    assert len(file.read_text().splitlines()) == 4
+    assert journal == [("sync", file)] * 4
+
+
+def test_what_a_trial_elsewhere_has_sent_is_synced_as_if_it_had_written_it_here(
+    tmp_path: Path, journal: Journal
+) -> None:
+    trial = tmp_path / "trial"
+    files = DriverFiles(str(tmp_path))
+    claim = files.claim("trial", by_force=False)
+    assert claim is not None
+
+    def done(*operations: Operation) -> Journal:
+        journal.clear()
+        files.apply("trial", claim, operations)
+        return list(journal)
+
+    try:
+        assert done(Operation("append", "result.json", b"{}\n"), Operation("sync", "result.json")) == [
+            ("sync", trial / "result.json")
+        ]
+        large = done(
+            Operation("part", ".large.partial", b"data"), Operation("commit", "large", source=".large.partial")
+        )
+        assert large == [("sync", trial / ".large.partial"), ("name", trial / "large"), ("sync", trial)]
+        point = done(
+            Operation("part", "checkpoints/.new/file", b"data"),
+            Operation("commit", "checkpoints/new", source="checkpoints/.new"),
+        )
+        folder = trial / "checkpoints"
+        assert point == [
+            ("sync", folder / ".new" / "file"),
+            ("sync", folder / ".new"),
+            ("name", folder / "new"),
+            ("sync", folder),
+        ]
+    finally:
+        files.release("trial")
 
 
 def test_every_file_and_folder_of_a_checkpoint_is_synced_before_it_gets_its_name(

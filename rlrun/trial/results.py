@@ -149,12 +149,13 @@ def check_results(
             continue
         last_whole, iteration = number, row["iteration"]
         rows[iteration] = row
-        if different := _differences(row, checkpointed.get(iteration, row)):
-            rows[iteration] = checkpointed[iteration]
+        expected, value = checkpointed.get(iteration), best_return([row])
+        if expected is not None and (different := _differences(row, expected)):
+            rows[iteration] = expected
             altered.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says")
-        elif best is not None and iteration <= best[0] and (best_return([row]) or best[1]) > best[1]:
+        elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
             rows[iteration] = {**row, RETURN: None}
-            above.append((number, row[RETURN]))
+            above.append((number, value))
     damage = []
     if within := _ranges([number for number in broken if number < last_whole]):
         damage.append(f"{file}:{within}: is damaged")

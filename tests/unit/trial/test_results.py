@@ -14,6 +14,7 @@ from rlrun.trial.results import (
     ResultWriter,
     Truncation,
     best_return,
+    check_results,
     is_timing,
     json_row,
     read_last_row,
@@ -173,6 +174,21 @@ def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: 
     found = truncate_results(tmp_path, after_iteration=3, best=(2, 5.0))
     assert "result.json:2: episode_return_mean 1e+09 is above 5, which trial.json knows" in found.damage[0]
     assert best_return(read_results(tmp_path)) == 7.0
+
+
+def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:
+    write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
+    assert check_results(tmp_path, 2, best=(2, -200.0)).damage == (
+        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, which trial.json knows as the best: "
+        "it does not count",
+    )
+
+
+def test_an_absurd_iteration_in_trial_json_is_told_at_once(tmp_path: Path) -> None:
+    write(tmp_path, row(1))
+    assert check_results(tmp_path, 10**15).damage == (
+        f"{tmp_path / 'result.json'}: the rows of iterations 2 to {10**15} are gone, and no checkpoint knows them",
+    )
 
 
 def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:

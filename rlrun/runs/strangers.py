@@ -53,6 +53,8 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
         for name in run.table.trials:
             directory = TrialDirectory(run.path / name)
             demands += spec_demands(directory.read_spec())
+            for file in sorted(directory.checkpoints.glob(f"*/{SPEC_FILE}")):  # a resume makes what these name, too
+                demands += spec_demands(load_plain_yaml(file.read_text()))
             record = directory.read_record()
             if record is not None and record.from_checkpoint is not None:
                 demands.append(f"from_checkpoint {record.from_checkpoint!s:.80} is a file to read")
@@ -68,7 +70,7 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
     if run.table.from_checkpoint is not None:
         demands.append(f"from_checkpoint {run.table.from_checkpoint!s:.80} is a file to read")
     demands += [f"{link.relative_to(run.path)} is a link to another place" for link in _links(run.path)]
-    refuse_demands(demands, f"{run.path}: the run")
+    refuse_demands(list(dict.fromkeys(demands)), f"{run.path}: the run")
 
 
 def _experiments(file: Path) -> list[Mapping[str, Any]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import rlrun
+from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.errors import CheckpointRefused
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.strangers import refuse_demands_of_run, why_not_own
@@ -67,6 +70,22 @@ def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -
         "--trust",
     ):
         assert said in str(refused.value)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    (trial,) = rlrun.resume(run.path)
+    (tmp_path / "trap_too.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\nclass PPO: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = read_checkpoint(trial.checkpoint)
+    altered = replace(content, spec={**content.spec, "algorithm": "trap_too:PPO"})
+    shutil.rmtree(trial.checkpoint)
+    write_checkpoint(trial.checkpoint, altered)
+    with pytest.raises(CheckpointRefused, match="algorithm trap_too:PPO is code that would be run"):
+        rlrun.resume(run.path, extend={"iteration": 2}, trust=False)
     assert not (tmp_path / "sprung").exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ def record(
         env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
-            frames = _frames(training, env, episodes, seed, stochastic, returns)
+            frames = _frames(training, judged_in.id, env, episodes, seed, stochastic, returns)
             count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
             close_or_warn(env.close, judged_in.id, "behind all episodes")
@@ -82,6 +83,7 @@ def _record_world(
 
 def _frames(
     training: Training,
+    env_id: str,
     env: gymnasium.Env[Any, Any],
     episodes: int,
     seed: int,
@@ -89,22 +91,28 @@ def _frames(
     returns: list[float],
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
+    from rlrun.envs.env_watch import Watched
+    from rlrun.envs.vector_env import EpisodePlace
     from rlrun.rollout.evaluation import EvaluationSeeds
 
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)  # the episodes that `rlrun evaluate` runs
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=seeds.seed(0, episode))
-        yield _frame(env)
-        total, reward, starts, ended = 0.0, 0.0, True, False
-        while not ended:
-            action = training.act(observation, explore=stochastic, episode_start=starts, prev_reward=reward)
-            starts = False
-            observation, given, terminated, truncated, _ = env.step(action)
-            reward = float(given)
-            total += reward
-            ended = terminated or truncated
+    place = EpisodePlace(0, seeds.seed(0, 0), 0)
+    with Watched(f"env {env_id}: recording", lambda: [place]):
+        for episode in range(episodes):
+            place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+            observation, _ = env.reset(seed=place.seed)
             yield _frame(env)
-        returns.append(total)
+            total, reward, starts, ended = 0.0, 0.0, True, False
+            while not ended:
+                action = training.act(observation, explore=stochastic, episode_start=starts, prev_reward=reward)
+                starts = False
+                observation, given, terminated, truncated, _ = env.step(action)
+                place = replace(place, length=place.length + 1)
+                reward = float(given)
+                total += reward
+                ended = terminated or truncated
+                yield _frame(env)
+            returns.append(total)
 
 
 def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, first_bad_row
@@ -111,7 +112,8 @@ def check_by_stepping(config: EnvConfig, *, steps: int, seed: int = 0) -> list[E
     world = _make(config, seed)
     try:
         spaces = Spaces(world.observation_space, world.action_space)
-        played = _play(world, spaces, max(steps // SLOTS, 2))
+        with Watched(f"env {config.id}: check", world.places):
+            played = _play(world, spaces, max(steps // SLOTS, 2))
     finally:
         world.close()
     return [
@@ -271,12 +273,14 @@ def _seeds(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFinding
         if not repeated.seeds_episodes:
             yield EnvFinding("seeds", "note", "single episodes cannot be seeded here", "a resume begins new episodes")
             return
-        yield seed_finding(
-            _first_difference(repeated, played),
-            partial(_first_difference, other, played),
-            kind="env",
-            advice="draw all randomness from self.np_random, which reset(seed=...) seeds",
-        )
+        with Watched(f"env {config.id}: check", lambda: [*repeated.places(), *other.places()]):
+            found = seed_finding(
+                _first_difference(repeated, played),
+                partial(_first_difference, other, played),
+                kind="env",
+                advice="draw all randomness from self.np_random, which reset(seed=...) seeds",
+            )
+        yield found
     finally:
         repeated.close()
         other.close()
@@ -335,9 +339,10 @@ def _replay(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFindin
         actions = map_tree(lambda *rows: np.stack(rows), *played.actions)
         taken = [_of_slot(actions, slot, length - place.length) for slot, place in enumerate(played.places)]
         hashes = [observation_hash(map_tree(partial(_row, index=slot), last)) for slot in range(SLOTS)]
-        world.reset()
-        start = time.perf_counter()
-        _, exact = world.restore(played.places, taken, hashes, MAX_REPLAY_S)
+        with Watched(f"env {config.id}: check", world.places):
+            world.reset()
+            start = time.perf_counter()
+            _, exact = world.restore(played.places, taken, hashes, MAX_REPLAY_S)
         seconds = time.perf_counter() - start
     finally:
         world.close()

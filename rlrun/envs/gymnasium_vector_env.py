@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlrun.envs.action_masks import with_vector_action_masks
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
+from rlrun.envs.env_watch import Watched, telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import action_misfit, check_spaces
 from rlrun.envs.vector_env import (
@@ -27,6 +28,7 @@ from rlrun.envs.vector_env import (
     cannot_begin,
     close_or_warn,
     env_error,
+    places_in_words,
 )
 from rlrun.errors import EnvironmentUnusable
 
@@ -80,6 +82,7 @@ class GymnasiumVectorEnv:
         """Starts the first episode of every env slot, the whole from their seeds."""
         return self._start_all(self._ledger.start_over())
 
+    @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
@@ -135,6 +138,7 @@ class GymnasiumVectorEnv:
         if self._env is not None:
             close_or_warn(self._env.close, self._env_id, self._where())
 
+    @telling_place(lambda own: own["self"]._where())
     def _start_all(self, seeds: list[int]) -> Tree:
         self._awaiting = np.zeros(self.num_envs, dtype=bool)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
@@ -167,7 +171,7 @@ class GymnasiumVectorEnv:
         raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
 
     def _where(self) -> str:
-        return f"worker {self._worker_index}, {self.num_envs} envs at once"
+        return f"worker {self._worker_index}, {places_in_words('env', self.places())}"
 
 
 def make_gymnasium(
@@ -183,7 +187,7 @@ def make_gymnasium(
     check_installed(spec)
     limit = {} if config.max_episode_steps is None else {"max_episode_steps": config.max_episode_steps}
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), Watched(f"env {config.id}: making it (worker {seeds.worker_index})"):
             # Gymnasium warns of an autoreset mode that is not declared; below that is an error.
             warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
             env = gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any, NoReturn
 
 import gymnasium
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
 from rlrun.envs.step_columns import reading_columns
@@ -86,6 +86,7 @@ class LoopVectorEnv:
         self._unchecked = True
         return self._observations
 
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Takes one step in every env slot, or begins the next episode where the last step ended one."""
         if self._unchecked:
@@ -158,6 +159,7 @@ class LoopVectorEnv:
         for slot, env in enumerate(self._envs):
             close_or_warn(env.close, self._env_id, self._where(slot))
 
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
     def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
         """Replays an env slot's actions from its reset on; returns whether it is where it was."""
         env_step = self._steps[slot]
@@ -174,6 +176,7 @@ class LoopVectorEnv:
         row = map_tree(lambda leaf: leaf[slot], self._observations)
         return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
 
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
     def _reset_slot(self, slot: int, seed: int) -> None:
         """Begins an episode in an env slot; the ledger already stands at it."""
         self._awaiting[slot] = False
@@ -241,17 +244,3 @@ class LoopVectorEnv:
 
     def _where(self, slot: int) -> str:
         return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"
-
-
-def waits_for(frame: FrameType | None) -> str:
-    """Returns which env slot of a `LoopVectorEnv` a thread waits for, "" if it waits for none.
-
-    Args:
-        frame: Where the thread is. The slot is read off its frames, so that no step has to note it.
-    """
-    while frame is not None:
-        if frame.f_code in (LoopVectorEnv.step.__code__, LoopVectorEnv._reset_slot.__code__):
-            env: LoopVectorEnv = frame.f_locals["self"]
-            return env._where(frame.f_locals["slot"])
-        frame = frame.f_back
-    return ""

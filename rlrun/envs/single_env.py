@@ -17,6 +17,7 @@ from rlrun.envs.action_masks import with_action_masks
 from rlrun.envs.begin_with import BeginWith
 from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.spaces import check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, TaskEnv, check_functions
 from rlrun.envs.vector_env import env_error
@@ -65,13 +66,14 @@ def make_single_env(
 
 def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
     """Makes the env with keyword arguments."""
-    env = (
-        _from_factory(config, kwargs, offered, where)
-        if is_factory(config.id)
-        else _from_registry(config, kwargs, where)
-    )
-    for wrapper in config.wrappers:
-        env = _wrapped(env, wrapper, config.id, where)
+    with Watched(f"env {config.id}: making it ({where})"):
+        env = (
+            _from_factory(config, kwargs, offered, where)
+            if is_factory(config.id)
+            else _from_registry(config, kwargs, where)
+        )
+        for wrapper in config.wrappers:
+            env = _wrapped(env, wrapper, config.id, where)
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
     env = with_action_masks(env)

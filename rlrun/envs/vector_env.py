@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree, named_leaves
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.seed_hash import hash_keys, split_words
 from rlrun.envs.spaces import first_bad_row
 from rlrun.errors import TrainingFailed, UsageError
@@ -38,6 +39,10 @@ Infos = dict[int, dict[str, Any]]
 
 NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
 """The columns of an env of whose infos nothing is recorded."""
+
+
+_MOST_TOLD = 8
+"""Env slots that a message names of those that are stepped at once."""
 
 
 class EnvError(TrainingFailed):
@@ -239,6 +244,18 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
     return kind(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
 
 
+def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
+    """Returns where env slots are that are stepped at once, for messages; of many of them the first ones.
+
+    Args:
+        each: What a slot holds: `env` or `world`.
+        places: Where they are.
+    """
+    told = [f"{each} {slot}, {place}" for slot, place in enumerate(places[:_MOST_TOLD])]
+    more = len(places) - len(told)
+    return "; ".join([*told, *([f"and {more} more"] if more else [])])
+
+
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
     """Looks for observations that nobody can act on: NaN, infinite numbers, whole numbers outside their space.
 
@@ -264,7 +281,8 @@ def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
         where: Which worker, env slot and episode, or what it was made for.
     """
     try:
-        close()
+        with Watched(f"env {env_id}: closing it ({where})"):
+            close()
     except (Exception, SystemExit) as error:
         warnings.warn(str(env_error(env_id, "close()", where, error)), stacklevel=3)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds, refuse_bad_observations
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
@@ -24,8 +24,6 @@ from rlrun.rollout.endless_episodes import EPISODELESS_STEPS, end_if_wanted
 from rlrun.rollout.episode_sums import numbers_in
 from rlrun.rollout.evaluation import LONGEST_EPISODE
 from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.step_watch import StepWatch
-from rlrun.rollout.worker_config import LOCAL_INDEX
 
 SUMMED_AT_ONCE = 1024
 """Steps of the env slots whose observations are kept until they are added to the sums."""
@@ -54,8 +52,7 @@ class EvaluationWorker:
         self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
         self.behavior, self.networks = behavior.with_networks(config.num_envs)
         self._name = f"env {config.env.id}: worker {config.worker_index}"
-        self._watch = StepWatch(self._name, self.env, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
-        self._watched: AbstractContextManager[None] = self._watch or nullcontext()
+        self._watched = Watched(self._name, self.env.places)
         self._has_begun = False
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
@@ -165,8 +162,6 @@ class EvaluationWorker:
 
     def close(self) -> None:
         """Frees the envs."""
-        if self._watch is not None:
-            self._watch.close()
         self.env.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ import numpy as np
 from rlrun.data.demonstrations import Demonstrations
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_env
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn
@@ -43,22 +45,24 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     seeds = EpisodeSeeds(run_seed=seed, worker_index=0, stream=_DEMONSTRATION_STREAM)
     rows: list[tuple[Any, Any, float, bool, bool, bool]] = []
     returns = []
+    place = EpisodePlace(0, seeds.seed(0, 0), 0)
     try:
-        for episode in range(episodes):
-            own_seed, length = seeds.seed(0, episode), 0
-            observation, _ = world.reset(seed=own_seed)
-            _refuse_bad(env.id, space, observation, EpisodePlace(episode, own_seed, length))
-            first, ended, total, reward = True, False, 0.0, 0.0
-            action: Any = None
-            while not ended:
-                action = acts(observation, first, reward)
-                after, given, terminated, truncated, _ = world.step(action)
-                reward, length = float(given), length + 1
-                _refuse_bad(env.id, space, after, EpisodePlace(episode, own_seed, length))
-                rows.append((observation, action, reward, terminated, truncated, True))
-                observation, first, ended, total = after, False, terminated or truncated, total + reward
-            rows.append((observation, action, 0.0, False, False, False))
-            returns.append(total)
+        with Watched(f"env {env.id}: demonstration", lambda: [place]):
+            for episode in range(episodes):
+                place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+                observation, _ = world.reset(seed=place.seed)
+                _refuse_bad(env.id, space, observation, place)
+                first, ended, total, reward = True, False, 0.0, 0.0
+                action: Any = None
+                while not ended:
+                    action = acts(observation, first, reward)
+                    after, given, terminated, truncated, _ = world.step(action)
+                    reward, place = float(given), replace(place, length=place.length + 1)
+                    _refuse_bad(env.id, space, after, place)
+                    rows.append((observation, action, reward, terminated, truncated, True))
+                    observation, first, ended, total = after, False, terminated or truncated, total + reward
+                rows.append((observation, action, 0.0, False, False, False))
+                returns.append(total)
     finally:
         close_or_warn(world.close, env.id, "behind all episodes")
     observations, actions, rewards, terminateds, truncateds, valid = zip(*rows, strict=True)

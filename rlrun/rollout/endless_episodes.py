@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlrun.rollout.step_watch import interrupt_wanted
+from rlrun.envs.env_watch import interrupt_wanted
 
 EPISODELESS_STEPS = 20_000
 """Steps of each env slot after which an episode should have ended."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv, refuse_bad_observations
 from rlrun.errors import UsageError
@@ -180,7 +181,8 @@ def evaluate(
     world = make_vector_env(env, slots, seeds)
     draws = generator(seed, "evaluation") if explore else None
     try:
-        return _run(behavior, world, env.id, episodes, draws)
+        with Watched(f"env {env.id}: evaluation", world.places):
+            return _run(behavior, world, env.id, episodes, draws)
     finally:
         world.close()
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.tasks import Lessons
 from rlrun.envs.vector_env import EpisodeSeeds
@@ -28,8 +28,7 @@ from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.slot_recorder import SlotRecorder
-from rlrun.rollout.step_watch import Steps, StepWatch
-from rlrun.rollout.worker_config import LOCAL_INDEX, WorkerConfig
+from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.world_config import WorldConfig
 
@@ -48,10 +47,7 @@ class RolloutWorker:
         self._fragment = config.first_fragment
         self._measures = False
         self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
-        self._recorder, watched = _recorder_for(config, self._lessons)
-        name = f"env {config.env.id}: worker {config.worker_index}"
-        self._watch = StepWatch(name, watched, config.timeout_s) if config.worker_index == LOCAL_INDEX else None
-        self._watched: AbstractContextManager[None] = self._watch or nullcontext()
+        self._recorder, self._watched = _recorder_for(config, self._lessons)
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
@@ -180,13 +176,11 @@ class RolloutWorker:
 
     def close(self) -> None:
         """Frees what the envs hold."""
-        if self._watch is not None:
-            self._watch.close()
         self._recorder.close()
 
 
-def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Steps]:
-    """Returns the recorder for an env, or for worlds of many agents, and what it steps."""
+def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Watched]:
+    """Returns the recorder for an env, or for worlds of many agents, and the watch over what it steps."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
@@ -198,10 +192,10 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
         of_worlds = SlotRecorder(
             worlds, config.behaviors, seeds=seeds, name=name, length=length, max_replay_s=config.env.max_replay_s
         )
-        return of_worlds, worlds
+        return of_worlds, Watched(name, worlds.places)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
-    return in_lockstep, env
+    return in_lockstep, Watched(name, env.places)

@@ -35,7 +35,6 @@ class WorkerConfig:
         num_workers: How many workers there are, the local one included.
         first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
             noise and episodes then go on with numbers that the dead one never reached.
-        timeout_s: Seconds without a step after which the local worker fails; remote ones are supervised from outside.
     """
 
     env: EnvConfig | WorldConfig
@@ -49,4 +48,3 @@ class WorkerConfig:
     worker_index: int = 0
     num_workers: int = 1
     first_fragment: int = 0
-    timeout_s: float = 300.0

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError
 from rlrun.functional.seeding import generator
@@ -74,7 +75,8 @@ def evaluate_world(
     worlds = make_vector_world(world, side_by_side, seeds, mapping, slots)
     draws = generator(seed, "evaluation") if explore else None
     try:
-        return _run(behaviors, worlds, world.id, episodes, draws, draw)
+        with Watched(f"env {world.id}: evaluation", worlds.places):
+            return _run(behaviors, worlds, world.id, episodes, draws, draw)
     finally:
         worlds.close()
 

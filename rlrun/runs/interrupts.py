@@ -7,13 +7,13 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from rlrun.rollout.step_watch import interrupt_wanted
+from rlrun.envs.env_watch import interrupt_wanted
 
 
 class Interrupts:
     """Notes the first SIGINT, SIGTERM or SIGHUP while open; the second ends the run at once with KeyboardInterrupt.
 
-    So does the first in an iteration whose envs hang in this process, since its end would never come.
+    So does the first where an env's own code hangs in this process, since the iteration's end would never come.
 
     Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
 
@@ -40,6 +40,7 @@ class Interrupts:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
+        interrupt_wanted.clear()
 
     def listen(self) -> None:
         """Takes the signals, also again after a library (Ray, when it starts) has taken them for itself."""

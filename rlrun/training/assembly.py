@@ -98,7 +98,6 @@ def assemble(
         behaviors=behaviors,
         rewards={DEFAULT_POLICY: rewards_of(config)},
         num_workers=max(config.num_workers, 1),
-        timeout_s=config.worker_timeout_s,
     )
     workers = _worker_set(algorithm.worker_config(worker), config, algorithm.worker_factory)
     trainee = making.trainee(DEFAULT_POLICY, workers, seed, config.fragment_length)
@@ -201,7 +200,6 @@ def _in_world(
         mapping=mapping,
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
-        timeout_s=sampling.worker_timeout_s,
     )
     workers = _workers_in_world(worker, policies, algorithms)
     trainees = {}

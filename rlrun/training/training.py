@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError, did_you_mean
 from rlrun.functional.seeding import child_seed
@@ -125,7 +127,8 @@ class Training:
             UsageError: A part of the algorithm reports a metric that nobody declares.
         """
         running = self._started()
-        result = running.step(self.policies.sampling.min_env_steps_per_iteration, since_last_s)
+        with self._hangs_fail():
+            result = running.step(self.policies.sampling.min_env_steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
             refuse_undeclared(undeclared, self.metrics(), self.policies)
             self._declared |= undeclared
@@ -215,20 +218,21 @@ class Training:
         Raises:
             UsageError: The policy does not fit that environment.
         """
-        world = self.env.in_evaluation() if env is None else env
-        acting = self._started().acting
-        self.check_fits(world)
-        if isinstance(world, WorldConfig):
-            mapping = self.policies.agent_mapping()
-            behaviors: dict[str, ActsInWorld] = {
-                **{policy: own.behavior() for policy, own in acting.items()},
-                **self._started().seats(),
-            }
-            return evaluate_world(
-                behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
-            )
-        (alone,) = acting.values()
-        return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
+        with self._hangs_fail():
+            world = self.env.in_evaluation() if env is None else env
+            acting = self._started().acting
+            self.check_fits(world)
+            if isinstance(world, WorldConfig):
+                mapping = self.policies.agent_mapping()
+                behaviors: dict[str, ActsInWorld] = {
+                    **{policy: own.behavior() for policy, own in acting.items()},
+                    **self._started().seats(),
+                }
+                return evaluate_world(
+                    behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
+                )
+            (alone,) = acting.values()
+            return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
 
     def versus(
         self,
@@ -352,14 +356,15 @@ class Training:
             EnvironmentUnusable: The env cannot be made here.
             EnvError: The env's own code raised.
         """
-        if isinstance(self.env, EnvConfig):
-            self.algorithm.policy(spaces_of(self.env), self.seed)
-            return
-        mapping = self.policies.agent_mapping()
-        world = policies_in_world(self.env, mapping, self.policies.slots)
-        for policy, algorithm in self.policies.algorithms.items():
-            algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
-        self.plan()  # refuses algorithms that cannot learn side by side
+        with self._hangs_fail():
+            if isinstance(self.env, EnvConfig):
+                self.algorithm.policy(spaces_of(self.env), self.seed)
+                return
+            mapping = self.policies.agent_mapping()
+            world = policies_in_world(self.env, mapping, self.policies.slots)
+            for policy, algorithm in self.policies.algorithms.items():
+                algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
+            self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig | WorldConfig) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.
@@ -373,16 +378,18 @@ class Training:
             raise UsageError(f"env {env.id} has one agent, and the policies were trained in the world {self.env.id}")
         if env == self.env:
             return
-        if isinstance(env, WorldConfig):
-            mine = self._spaces() if self._running is None else self._running.spaces()
-            others = self._spaces_in(env)
-            for policy, spaces in others.items():
-                if spaces != mine[policy]:
-                    raise UsageError(
-                        f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with {mine[policy]}"
-                    )
-        elif isinstance(self.env, EnvConfig):
-            check_same_spaces(env, self.env)
+        with self._hangs_fail():
+            if isinstance(env, WorldConfig):
+                mine = self._spaces() if self._running is None else self._running.spaces()
+                others = self._spaces_in(env)
+                for policy, spaces in others.items():
+                    if spaces != mine[policy]:
+                        raise UsageError(
+                            f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with "
+                            f"{mine[policy]}"
+                        )
+            elif isinstance(self.env, EnvConfig):
+                check_same_spaces(env, self.env)
 
     def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
         found = spaces_of_policies(world, self.policies.agent_mapping())
@@ -434,7 +441,8 @@ class Training:
     def close(self) -> None:
         """Ends the workers and learners; the next call would start everything anew."""
         if self._running is not None:
-            self._running.close()
+            with self._hangs_fail():
+                self._running.close()
             self._running = None
 
     def go_on_as(self, successor: Training) -> None:
@@ -494,19 +502,24 @@ class Training:
         if self._running is None:
             if self.update_executor is None:
                 self.update_executor = self._chosen_update_executor()
-            self._running = assemble(
-                self.env,
-                self.policies,
-                self.seed,
-                self._announce,
-                update_executor=self.update_executor,
-                copied=self._copied_opponents,
-            )
-            self._running.broadcast()
+            with self._hangs_fail():
+                self._running = assemble(
+                    self.env,
+                    self.policies,
+                    self.seed,
+                    self._announce,
+                    update_executor=self.update_executor,
+                    copied=self._copied_opponents,
+                )
+                self._running.broadcast()
             for policy, spaces in self._running.spaces().items():
                 if told := _nothing_to_normalize(self.policies.algorithms[policy].config, spaces):
                     self._announce(told)
         return self._running
+
+    def _hangs_fail(self) -> AbstractContextManager[None]:
+        """Has an env's own code that hangs in this process fail after `worker_timeout_s`."""
+        return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
     def _chosen_update_executor(self) -> UpdateExecutor:
         """Returns how the updates of all policies are computed: the one that serves all of them."""
@@ -624,7 +637,8 @@ class Training:
         self.update_executor = "eager" if began_with == "compiled" and eager else began_with
         if self.update_executor == "compiled":
             demand_compiler()
-        self.env_slots_restarted = self._started().load(content, self._new_policies_since(content.spec))
+        with self._hangs_fail():
+            self.env_slots_restarted = self._started().load(content, self._new_policies_since(content.spec))
         self.is_restored_in_part = content.format_version == 1
         self.unsaved = self._started().unsaved
 

@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree, named_leaves
+from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import Spaces, empty_batch
@@ -24,6 +25,7 @@ from rlrun.envs.vector_env import (
     close_or_warn,
     env_error,
     observation_hash,
+    places_in_words,
 )
 from rlrun.errors import UsageError
 from rlrun.worlds.vector_world import SlotRows, WorldRows
@@ -174,14 +176,14 @@ class ArrayVectorWorld:
         seeds = self._ledger.start_over()
         return self._begin(range(self.num_worlds), seeds)
 
+    @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         """Takes one step in every world, or begins the next episode where the last step ended one."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
         try:
             shown = self._world.step(chosen)
         except (Exception, SystemExit) as error:
-            where = f"worker {self._seeds.worker_index}, {self._where()}"
-            raise env_error(self._id, "step()", where, error) from error
+            raise env_error(self._id, "step()", self._where(), error) from error
         self._lengths += 1
         self._stepped.fill(True)
         for group in self._groups.values():
@@ -249,14 +251,14 @@ class ArrayVectorWorld:
         self._awaiting = [world for world in self._awaiting if world not in worlds]
         return self._rows()
 
+    @telling_place(lambda own: own["self"]._where_reset(own["worlds"], own["seeds"]))
     def _reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
         """Begins episodes in some worlds, whose slots nobody owns any longer."""
         try:
             shown = self._world.reset(worlds, seeds)
         except (Exception, SystemExit) as error:
-            where = f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
             starts = all(self._ledger.place(world, 0).episode == 0 for world in worlds)
-            raise env_error(self._id, "reset()", where, error, starts=starts) from error
+            raise env_error(self._id, "reset()", self._where_reset(worlds, seeds), error, starts=starts) from error
         begun = list(worlds)
         self._lengths[begun] = 0
         self._stepped[begun] = False
@@ -296,10 +298,10 @@ class ArrayVectorWorld:
         )
 
     def _where(self) -> str:
-        return ", ".join(
-            f"world {world} in step {place.length + 1} of episode {place.episode} with seed {place.seed}"
-            for world, place in enumerate(self.places())
-        )
+        return f"worker {self._seeds.worker_index}, {places_in_words('world', self.places())}"
+
+    def _where_reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> str:
+        return f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
 
 
 class _GroupSlots:

@@ -13,6 +13,7 @@ import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
@@ -96,14 +97,15 @@ def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
     """Makes the world with keyword arguments."""
     factory = _factory(config)
     check_call(factory, (), kwargs, f"env {config.id}")
-    try:
-        world = _as_world(config.id, factory(**kwargs))
-    except EnvironmentUnusable:
-        raise
-    except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
-    for wrapper in config.wrappers:
-        world = _wrapped(world, wrapper, config.id)
+    with Watched(f"env {config.id}: making it"):
+        try:
+            world = _as_world(config.id, factory(**kwargs))
+        except EnvironmentUnusable:
+            raise
+        except (Exception, SystemExit) as error:
+            raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
+        for wrapper in config.wrappers:
+            world = _wrapped(world, wrapper, config.id)
     if config.clock is not None:
         world.clock = config.clock
     return world
@@ -250,7 +252,8 @@ def _array_world(
 def _made_array_world(config: WorldConfig, num_worlds: int) -> ArrayWorld:
     check_world(config)
     try:
-        return _factory(config)(num_worlds, **config.kwargs)  # type: ignore[no-any-return]
+        with Watched(f"env {config.id}: making it"):
+            return _factory(config)(num_worlds, **config.kwargs)  # type: ignore[no-any-return]
     except (Exception, SystemExit) as error:
         raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
 

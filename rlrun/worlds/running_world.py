@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from types import FrameType
 from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
+from rlrun.envs.env_watch import telling_place
 from rlrun.envs.spaces import Misfit, Spaces, misfit
 from rlrun.envs.step_columns import column_number
 from rlrun.envs.vector_env import EnvError, EpisodePlace, close_or_warn, env_error
@@ -79,6 +79,7 @@ class RunningWorld:
         """Where the world is."""
         return EpisodePlace(self._episode, self._seed, self._length)
 
+    @telling_place(lambda own: own["self"]._where())
     def reset(self, place: EpisodePlace) -> None:
         """Begins the episode of a place; everything that the world returns is looked at closely.
 
@@ -99,6 +100,7 @@ class RunningWorld:
             seat.acts[seat.slot] = True
             self._acting[agent] = seat
 
+    @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
         """Takes a step; the slots of the world show none yet.
 
@@ -131,6 +133,7 @@ class RunningWorld:
             self._look_closely(result)
             raise env_error(self._id, "step()", self._where(), error) from error
 
+    @telling_place(lambda own: own["self"]._where())
     def state(self) -> NDArray[Any]:
         """Returns the whole world's state, [D].
 
@@ -155,6 +158,7 @@ class RunningWorld:
         """Raises the error for what the world gave an agent in its last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
+    @telling_place(lambda own: own["self"]._where())
     def render(self) -> NDArray[Any] | None:
         """Returns a picture [height, width, 3] of the world; None if there is none.
 
@@ -311,17 +315,3 @@ class RunningWorld:
 
     def _where(self) -> str:
         return f"worker {self._worker_index}, world {self._number}, {self.place}"
-
-
-def waits_for_world(frame: FrameType | None) -> str:
-    """Returns which world a thread waits for, "" if it waits for none.
-
-    Args:
-        frame: Where the thread is. The world is read off its frames, so that no step has to note it.
-    """
-    while frame is not None:
-        if frame.f_code in (RunningWorld.step.__code__, RunningWorld.reset.__code__):
-            world: RunningWorld = frame.f_locals["self"]
-            return world._where()
-        frame = frame.f_back
-    return ""

@@ -22,6 +22,7 @@ from rlrun.envs.env_check import (
     seed_finding,
     space_findings,
 )
+from rlrun.envs.env_watch import Watched
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn, env_error
@@ -109,7 +110,8 @@ def check_world_by_stepping(
 
     worlds = make(seed)
     try:
-        played = _play(worlds, max(steps // SLOTS, 2))
+        with Watched(f"env {config.id}: check", worlds.places):
+            played = _play(worlds, max(steps // SLOTS, 2))
     finally:
         worlds.close()
     return [
@@ -118,8 +120,8 @@ def check_world_by_stepping(
         *(one for policy in worlds.spaces for one in _of_policy(policy, worlds, played.policies[policy])),
         *_episodes(played),
         *([] if steps_all_at_once(config) else _LifeBook(config, worlds.spaces, mapping).findings(steps, seed)),
-        *_seeds(make(seed), make(seed + 1), played),
-        *_replay(make(seed), played),
+        *_seeds(config.id, make(seed), make(seed + 1), played),
+        *_replay(config.id, make(seed), played),
         EnvFinding("speed", "ok", _speed(played)),
     ]
 
@@ -238,6 +240,7 @@ class _LifeBook:
         self._config = config
         self._mapping = mapping
         self._random = {policy: RandomActions(own, _ACTION_SEED) for policy, own in spaces.items()}
+        self._place = EpisodePlace(0, 0, 0)
         self._births = 0
         self._ends = 0
         self._never_shown: set[str] = set()
@@ -249,17 +252,16 @@ class _LifeBook:
         """Plays so many steps, and says what is found."""
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
-        where = ""
         try:
-            while taken < steps:
-                own_seed = seeds.seed(0, episode)
-                where = f"episode {episode} with seed {own_seed}"
-                taken += self._play(world, own_seed, min(steps - taken, self._config.max_episode_steps or steps))
-                episode += 1
+            with Watched(f"env {self._config.id}: check", lambda: [self._place]):
+                while taken < steps:
+                    self._place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+                    taken += self._play(world, min(steps - taken, self._config.max_episode_steps or steps))
+                    episode += 1
         except (Exception, SystemExit) as error:
-            raise env_error(self._config.id, "step()", where, error) from error
+            raise env_error(self._config.id, "step()", str(self._place), error) from error
         finally:
-            close_or_warn(world.close, self._config.id, where)
+            close_or_warn(world.close, self._config.id, str(self._place))
         yield EnvFinding("births and ends", "ok", f"{self._births} agents appeared, {self._ends} ended")
         yield from self._odd(
             self._never_shown,
@@ -288,9 +290,9 @@ class _LifeBook:
             named = ", ".join(sorted(agents)[:3]) + (", ..." if len(agents) > 3 else "")
             yield EnvFinding("births and ends", "note", f"{named} {what}", reason, advice)
 
-    def _play(self, world: Any, seed: int, most: int) -> int:
-        """Plays an episode; returns its steps."""
-        shown = world.reset(seed)
+    def _play(self, world: Any, most: int) -> int:
+        """Plays the episode of the place; returns its steps."""
+        shown = world.reset(self._place.seed)
         living, early = set(shown), set[str]()
         self._births += len(living)
         for t in range(most):
@@ -298,6 +300,7 @@ class _LifeBook:
                 agent: self._random[self._mapping.policy_of(agent, 0)].draw_one(seen) for agent, seen in shown.items()
             }
             observations, rewards, terminateds, truncateds, _, ended = world.step(actions)
+            self._place = replace(self._place, length=t + 1)
             over = {agent for flags in (terminateds, truncateds) for agent, flag in flags.items() if flag}
             born = set() if ended else observations.keys() - living - over
             early -= born
@@ -315,14 +318,16 @@ class _LifeBook:
         return most
 
 
-def _seeds(repeated: VectorWorld, other: VectorWorld, played: _Played) -> Iterator[EnvFinding]:
+def _seeds(world_id: str, repeated: VectorWorld, other: VectorWorld, played: _Played) -> Iterator[EnvFinding]:
     try:
-        yield seed_finding(
-            _first_difference(repeated, played),
-            partial(_first_difference, other, played),
-            kind="world",
-            advice="draw all randomness from a generator that reset(seed) makes",
-        )
+        with Watched(f"env {world_id}: check", lambda: [*repeated.places(), *other.places()]):
+            found = seed_finding(
+                _first_difference(repeated, played),
+                partial(_first_difference, other, played),
+                kind="world",
+                advice="draw all randomness from a generator that reset(seed) makes",
+            )
+        yield found
     finally:
         repeated.close()
         other.close()
@@ -343,16 +348,17 @@ def _first_difference(worlds: VectorWorld, played: _Played) -> int | None:
     return None
 
 
-def _replay(worlds: VectorWorld, played: _Played) -> Iterator[EnvFinding]:
+def _replay(world_id: str, worlds: VectorWorld, played: _Played) -> Iterator[EnvFinding]:
     """Brings fresh worlds to where the played ones ended, as a resume does."""
     try:
-        worlds.reset()
         taken = [
             _of_world(played.actions[len(played.actions) - place.length :], world, worlds)
             for world, place in enumerate(played.places)
         ]
-        start = time.perf_counter()
-        _, exact = worlds.restore(played.places, taken, played.last, MAX_REPLAY_S)
+        with Watched(f"env {world_id}: check", worlds.places):
+            worlds.reset()
+            start = time.perf_counter()
+            _, exact = worlds.restore(played.places, taken, played.last, MAX_REPLAY_S)
         seconds = time.perf_counter() - start
     finally:
         worlds.close()

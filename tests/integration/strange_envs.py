@@ -110,6 +110,19 @@ class Hangs(StrangeEnv):
         time.sleep(10_000)
 
 
+class HangsWhenClosed(StrangeEnv):
+    """Never returns from being closed."""
+
+    def close(self) -> None:
+        time.sleep(10_000)
+
+
+def hangs_when_made() -> StrangeEnv:
+    """Never returns."""
+    time.sleep(10_000)
+    return StrangeEnv()
+
+
 class HangsUntilStopped(StrangeEnv):
     """Never returns from a step, in which the user's Ctrl-C arrives."""
 

@@ -160,8 +160,40 @@ def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_
     assert "took no step within 5 s (worker_timeout_s)" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("env", "more", "told"),
+    [
+        (
+            "strange_envs:hangs_when_made",
+            "",
+            r"making it \(worker 0, env 0\) took more than 1 s \(worker_timeout_s\)",
+        ),
+        (
+            "strange_envs:StrangeEnv",
+            "  evaluation: {every: 1, episodes: 130, env: 'strange_envs:Hangs'}\n",
+            r"env strange_envs:Hangs: evaluation: took no step within 1 s \(worker_timeout_s\)",
+        ),
+    ],
+)
+def test_an_env_that_hangs_when_it_is_made_or_evaluated_fails_the_training(
+    tmp_path: Path, env: str, more: str, told: str
+) -> None:
+    file = spec(tmp_path, env=env, more=more)
+    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=1")
+    assert done.exit_code == 4, done.stderr
+    assert re.search(told, done.stderr)
+    assert "time.sleep(10_000)" in done.stderr
+
+
+def test_an_env_that_hangs_when_it_is_closed_costs_nothing_that_was_done(tmp_path: Path) -> None:
+    file = spec(tmp_path, env="strange_envs:HangsWhenClosed")
+    with pytest.warns(UserWarning, match=r"closing it \(.*\) took more than 1 s \(worker_timeout_s\)"):
+        done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=1")
+    assert done.exit_code == 0, done.stderr
+
+
 def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.rollout.step_watch.NOTICE_S", 1.0)
+    monkeypatch.setattr("rlrun.envs.env_watch.INTERRUPT_S", 1.0)
     file = spec(tmp_path, env="strange_envs:HangsUntilStopped")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=6000")
     assert done.exit_code == 130, done.stderr

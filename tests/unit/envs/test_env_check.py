@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import gymnasium
@@ -10,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_check import EnvFinding, check_by_stepping
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.vector_env import EnvError
 
 
@@ -40,6 +42,8 @@ class Line(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> Any:
         self.steps += 1
+        if self.fault == "hangs" and self.steps == 5:
+            time.sleep(600)
         if self.fault == "stuck":
             raise RuntimeError("the lever is stuck")
         self.place += float(np.ravel(action)[0]) - 0.5
@@ -102,6 +106,12 @@ def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPa
 def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     found = findings(monkeypatch, "NaN")["observations"]
     assert (found.verdict, found.found) == ("wrong", "the observation contains NaN (env 0, after 3 steps)")
+
+
+def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = r"raised in step\(\) \(worker 0, env 0, episode 0 .*, step 4\):\n(.|\n)*check: took no step within 0.5 s"
+    with hangs_fail_after(0.5), pytest.raises(EnvError, match=told):
+        findings(monkeypatch, "hangs")
 
 
 def test_an_env_that_raises_shows_its_own_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

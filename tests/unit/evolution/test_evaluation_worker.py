@@ -14,10 +14,10 @@ from rlrun.algorithms.cem import CEM
 from rlrun.algorithms.cmaes import CMAES
 from rlrun.algorithms.es import ES
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
 from rlrun.evolution import evaluation_worker
 from rlrun.rollout import endless_episodes
-from rlrun.rollout.step_watch import interrupt_wanted
 from rlrun.training.training import Training
 
 

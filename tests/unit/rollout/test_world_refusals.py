@@ -137,7 +137,7 @@ class WrongArrays(CartPoleArrays):
             rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 3, agent 'pole_1' of policy default: "
             "the reward must be a finite number, not inf",
         ),
-        ("exit", rf"world 1 in step 3 of episode 0 with seed {SEEDS.seed(1, 0)}\)"),
+        ("exit", rf"world 1, episode 0 with seed {SEEDS.seed(1, 0)}, step 2\)"),
     ],
 )
 def test_what_a_world_of_arrays_does_wrong_is_told_with_its_place(wrong: str, said: str) -> None:

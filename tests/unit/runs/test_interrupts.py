@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.runs.interrupts import Interrupts
 
 
@@ -13,8 +14,10 @@ from rlrun.runs.interrupts import Interrupts
 def test_the_first_signal_is_noted_and_raises_nothing(number: signal.Signals) -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), number)
+        assert interrupt_wanted.is_set()
 
     assert interrupts.received == number.name
+    assert not interrupt_wanted.is_set()
 
 
 def test_the_second_signal_ends_the_run_at_once() -> None:

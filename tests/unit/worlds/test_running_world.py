@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.envs.env_watch import waits_for
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.running_world import waits_for_world
 from rlrun.worlds.world import World, WorldStep
 
 SPACES = Spaces(Box(-1, 1, (1,)), Discrete(2))
@@ -31,7 +31,7 @@ class Watched(World):
         return SPACES
 
     def reset(self, seed: int) -> Mapping[str, Any]:
-        self.told.append(waits_for_world(sys._getframe()))
+        self.told.append(waits_for(sys._getframe()))
         return {"a": np.zeros(1, np.float32)}
 
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
@@ -49,4 +49,4 @@ def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
 
 
 def test_a_thread_that_waits_for_no_world_is_said_to_wait_for_none() -> None:
-    assert waits_for_world(sys._getframe()) == ""
+    assert waits_for(sys._getframe()) == ""

@@ -109,8 +109,8 @@ class SamplingSettings(ConfigModel):
     """CPUs that Ray sets aside for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
     """Seconds after which a rollout worker that has not answered is killed and replaced; a learner in a process of its
-    own that has not learned from a batch by then fails the trial, and so do envs in the trial's own process that have
-    taken no step."""
+    own that has not learned from a batch by then fails the trial, and so does an env in the trial's own process that
+    has taken no step, or has not been made."""
     max_worker_restarts: NonNegativeInt = 100
     """How many rollout workers may be replaced in a run before it fails."""
 

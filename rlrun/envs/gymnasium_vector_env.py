@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import gymnasium
@@ -18,6 +19,7 @@ from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.env_watch import Watched, telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import action_misfit, check_spaces
+from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
     NO_COLUMNS,
     EnvError,
@@ -71,7 +73,7 @@ class GymnasiumVectorEnv:
         self.observation_space, self.action_space = spaces
         self._env_id = env_id
         self._start = start
-        self._worker_index = seeds.worker_index
+        self._seeds = seeds
         self._ledger = EpisodeLedger(seeds, num_envs, first_episodes)
         self._env = made
         self._awaiting = np.zeros(num_envs, dtype=bool)
@@ -91,6 +93,7 @@ class GymnasiumVectorEnv:
                 raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
             self._unchecked = False
         assert self._env is not None, "reset comes before step"
+        self._marks.slot[0] = ALL_SLOTS
         try:
             observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
         except (Exception, SystemExit) as error:
@@ -99,11 +102,14 @@ class GymnasiumVectorEnv:
         terminateds = self._of_slots("terminateds", terminateds, np.bool_)
         truncateds = self._of_slots("truncateds", truncateds, np.bool_)
         self._lengths += 1
-        for slot in np.flatnonzero(self._awaiting).tolist():
+        begun = np.flatnonzero(self._awaiting).tolist()
+        for slot in begun:
             self._ledger.begin_next(slot)
             self._lengths[slot] = 0
             rewards[slot] = 0.0
             terminateds[slot] = truncateds[slot] = False
+        self._marks.begin_at_once({slot: self._ledger.place(slot, 0) for slot in begun})
+        self._marks.rest()
         self._awaiting = terminateds | truncateds
         said: Infos = {}
         for slot in np.flatnonzero(self._awaiting).tolist():
@@ -113,7 +119,7 @@ class GymnasiumVectorEnv:
         if not math.isfinite(rewards.sum()):
             slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
             reason = f"the reward must be a finite number, not {rewards[slot]}"
-            self._refuse("step()", f"worker {self._worker_index}, env {slot}, {self.places()[slot]}", reason)
+            self._refuse("step()", f"worker {self._seeds.worker_index}, env {slot}, {self.places()[slot]}", reason)
         return self._arrays("step()", observations), rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
@@ -138,16 +144,23 @@ class GymnasiumVectorEnv:
         if self._env is not None:
             close_or_warn(self._env.close, self._env_id, self._where())
 
+    @cached_property
+    def _marks(self) -> StepMarks:
+        """Made with the first episode: envs that are only asked for their spaces leave the notes of others alone."""
+        return StepMarks(self._env_id, self._seeds, self.num_envs)
+
     @telling_place(lambda own: own["self"]._where())
     def _start_all(self, seeds: list[int]) -> Tree:
         self._awaiting = np.zeros(self.num_envs, dtype=bool)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._unchecked = True
+        self._marks.begin_at_once(dict(enumerate(self.places())))
         try:
             self._env, observations = self._start(seeds)
         except (Exception, SystemExit) as error:
             starts = all(place.episode == 0 for place in self.places())
             raise env_error(self._env_id, "reset()", self._where(), error, starts=starts) from error
+        self._marks.rest()
         return self._arrays("reset()", observations)
 
     def _arrays(self, doing: str, observations: Any) -> Tree:
@@ -171,7 +184,7 @@ class GymnasiumVectorEnv:
         raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
 
     def _where(self) -> str:
-        return f"worker {self._worker_index}, {places_in_words('env', self.places())}"
+        return f"worker {self._seeds.worker_index}, {places_in_words('env', self.places())}"
 
 
 def make_gymnasium(

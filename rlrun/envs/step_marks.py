@@ -1,7 +1,8 @@
 """Which env slot, or world, is being stepped, noted where it outlives this process: native code crashes unheard.
 
 The notes are in memory behind a file, which the operating system keeps whatever becomes of the process. So a note costs
-a store: of the env slot at each of its steps, of episode and seed where an episode begins.
+a store: of the env slot at each of its steps, of episode and seed where an episode begins. Where all env slots are
+stepped at once, one note is for all of them.
 """
 
 from __future__ import annotations
@@ -11,44 +12,68 @@ import struct
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rlrun.envs.vector_env import EpisodeSeeds
+    from collections.abc import Mapping, Sequence
+
+    from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 _FILES = ".env-steps-{}"
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
 NO_SLOT = -1
+ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
 """The directory of the trial that this process runs, if it runs one."""
 
 
+MOST_TOLD = 8
+"""Env slots that a message names of those that are stepped at once."""
+
+
+def told_in_part(slots: Sequence[str]) -> str:
+    """Returns what is said of each env slot as one text; of many env slots what is said of the first ones."""
+    more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
+    return "; ".join([*slots[:MOST_TOLD], *more])
+
+
+class SteppedSlot(NamedTuple):
+    """An env slot that a process stepped when it ended.
+
+    Attributes:
+        slot: The env slot, or the number of the world.
+        episode: Number of its episode, from 0.
+        seed: The seed that the episode was reset with.
+    """
+
+    slot: int
+    episode: int
+    seed: int
+
+
 @dataclass(frozen=True)
-class SteppedEpisode:
+class SteppedEnv:
     """What a process stepped when it ended.
 
     Attributes:
         env_id: The env's id or factory.
-        slot: The env slot, or the number of the world.
-        episode: Number of its episode, from 0.
-        seed: The seed that the episode was reset with.
-        in_training: Whether it was an episode to learn from, and not one of an evaluation.
+        slots: The env slot or world that was stepped; all of them where they are stepped at once.
+        in_training: Whether they were episodes to learn from, and not those of an evaluation.
         each: What a slot holds: `env` or `world`.
     """
 
     env_id: str
-    slot: int
-    episode: int
-    seed: int
+    slots: tuple[SteppedSlot, ...]
     in_training: bool
     each: str = "env"
 
     def __str__(self) -> str:
         what = "" if self.in_training else "an evaluation in "
-        return f"{what}env {self.env_id} ({self.each} {self.slot}, episode {self.episode} with seed {self.seed})"
+        told = [f"{self.each} {slot}, episode {episode} with seed {seed}" for slot, episode, seed in self.slots]
+        return f"{what}env {self.env_id} ({told_in_part(told)})"
 
 
 class StepMarks:
@@ -61,7 +86,7 @@ class StepMarks:
         each: What a slot holds: `env` or `world`.
 
     Attributes:
-        slot: The env slot that is being stepped or reset in its only element, -1 for none.
+        slot: The env slot that is being stepped or reset in its only element, -1 for none, -2 for all at once.
     """
 
     def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int, each: str = "env") -> None:
@@ -74,6 +99,12 @@ class StepMarks:
         """Notes that an env slot is being reset to begin an episode."""
         self._episodes[2 * slot], self._episodes[2 * slot + 1] = episode, seed
         self.slot[0] = slot
+
+    def begin_at_once(self, places: Mapping[int, EpisodePlace]) -> None:
+        """Notes that env slots are being reset to begin episodes, among all that are stepped at once."""
+        for slot, place in places.items():
+            self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
+        self.slot[0] = ALL_SLOTS
 
     def rest(self) -> None:
         """Notes that no env slot is being stepped."""
@@ -93,17 +124,18 @@ def end_marks() -> None:
         _remove_marks(_kept_in.pop())
 
 
-def stepped_episode(directory: Path) -> SteppedEpisode | None:
+def stepped_env(directory: Path) -> SteppedEnv | None:
     """Returns what a trial's process stepped when it ended, None if it did something else or nobody knows."""
     for path in sorted(directory.glob(_FILES.format("*"))):
         try:
             with path.open("rb") as file:
                 data = file.read(_LARGEST_BYTES)
             slot, stream, num_envs = _HEAD.unpack_from(data)
-            if 0 <= slot < num_envs:
-                episode, seed = _EPISODE.unpack_from(data, _HEAD.size + slot * _EPISODE.size)
+            stepped = range(num_envs) if slot == ALL_SLOTS else range(slot, slot + 1) if 0 <= slot < num_envs else ()
+            slots = tuple(SteppedSlot(b, *_EPISODE.unpack_from(data, _HEAD.size + b * _EPISODE.size)) for b in stepped)
+            if slots:
                 each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
-                return SteppedEpisode(env_id, slot, episode, seed, in_training=stream == 0, each=each)
+                return SteppedEnv(env_id, slots, in_training=stream == 0, each=each)
         except (OSError, ValueError, struct.error):  # what is damaged tells nothing
             continue
     return None

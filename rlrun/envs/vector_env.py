@@ -28,6 +28,7 @@ from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.seed_hash import hash_keys, split_words
 from rlrun.envs.spaces import first_bad_row
+from rlrun.envs.step_marks import told_in_part
 from rlrun.errors import TrainingFailed, UsageError
 
 Tree = Any
@@ -39,10 +40,6 @@ Infos = dict[int, dict[str, Any]]
 
 NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
 """The columns of an env of whose infos nothing is recorded."""
-
-
-_MOST_TOLD = 8
-"""Env slots that a message names of those that are stepped at once."""
 
 
 class EnvError(TrainingFailed):
@@ -251,9 +248,7 @@ def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
         each: What a slot holds: `env` or `world`.
         places: Where they are.
     """
-    told = [f"{each} {slot}, {place}" for slot, place in enumerate(places[:_MOST_TOLD])]
-    more = len(places) - len(told)
-    return "; ".join([*told, *([f"and {more} more"] if more else [])])
+    return told_in_part([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlrun.envs.step_marks import stepped_episode
+from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import DiskFull
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunEvent, TrialEvent, TrialNote, Watcher
@@ -111,7 +111,7 @@ class ActiveRun:
         # A trial that died could not say so itself; one that another process holds is not ours to speak of.
         files = self.directory.trial_directory(trial)
         if record.status != "ERROR" and not files.is_claimed():
-            ended_in = ending_in_words("the process ended", stepped_episode(files.path), steps_envs=False)
+            ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
             with self.stopping_when_full():
                 self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.store import CheckpointStore, Scan
-from rlrun.envs.step_marks import stepped_episode
+from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
@@ -294,7 +294,7 @@ def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
 
 def _ended_in(path: Path) -> str:
     """Returns which env and episode a trial's process was stepping when it ended, "" if none or that is unknown."""
-    return ending_in_words("its process ended", stepped_episode(path), steps_envs=False)
+    return ending_in_words("its process ended", stepped_env(path), steps_envs=False)
 
 
 def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:

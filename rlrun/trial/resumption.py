@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlrun.checkpoint.store import SkippedCheckpoint
-from rlrun.envs.step_marks import SteppedEpisode
+from rlrun.envs.step_marks import SteppedEnv
 
 _IN_TRAINING = (
     "with `num_workers: 1` an env that crashes (a segmentation fault) ends its worker alone, which is made anew up to "
@@ -15,7 +15,7 @@ _IN_TRAINING = (
 _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
 
 
-def ending_in_words(who: str, stepped: SteppedEpisode | None, *, steps_envs: bool) -> str:
+def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
     """Returns what is said where a trial's process ended without a word. Its traceback is on stderr of that process.
 
     Args:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlrun.checkpoint.format import read_checkpoint
-from rlrun.envs.step_marks import begin_marks, end_marks, stepped_episode
+from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
 from rlrun.envs.vector_env import EnvError, EnvStartFailed
 from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
@@ -243,7 +243,7 @@ class TrialLoop:
 
     def _begin(self, *, resume: bool, from_checkpoint: Path | None, exploit: Exploit | None, eager: bool) -> None:
         before = self._files.read_record() if resume else None
-        stepped = stepped_episode(self.directory)
+        stepped = stepped_env(self.directory)
         begin_marks(self.directory)
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)

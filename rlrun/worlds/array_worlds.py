@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -17,6 +18,7 @@ from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import Spaces, empty_batch
+from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
     EnvError,
     EpisodePlace,
@@ -180,6 +182,7 @@ class ArrayVectorWorld:
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         """Takes one step in every world, or begins the next episode where the last step ended one."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
+        self._marks.slot[0] = ALL_SLOTS
         try:
             shown = self._world.step(chosen)
         except (Exception, SystemExit) as error:
@@ -191,6 +194,7 @@ class ArrayVectorWorld:
         awaiting = self._awaiting
         if awaiting:
             shown = self._reset(awaiting, [self._ledger.begin_next(world) for world in awaiting])
+        self._marks.rest()
         self._show("step()", shown)
         self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
         return self._rows()
@@ -247,13 +251,16 @@ class ArrayVectorWorld:
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
         """Begins episodes in some worlds, out of their turn."""
-        self._show("reset()", self._reset(worlds, seeds))
+        shown = self._reset(worlds, seeds)
+        self._marks.rest()
+        self._show("reset()", shown)
         self._awaiting = [world for world in self._awaiting if world not in worlds]
         return self._rows()
 
     @telling_place(lambda own: own["self"]._where_reset(own["worlds"], own["seeds"]))
     def _reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
         """Begins episodes in some worlds, whose slots nobody owns any longer."""
+        self._marks.begin_at_once({world: self._ledger.place(world, 0) for world in worlds})
         try:
             shown = self._world.reset(worlds, seeds)
         except (Exception, SystemExit) as error:
@@ -265,6 +272,11 @@ class ArrayVectorWorld:
         for group in self._groups.values():
             group.clear(begun)
         return shown
+
+    @cached_property
+    def _marks(self) -> StepMarks:
+        """Made with the first episode: worlds that are only asked for their spaces leave the notes of others alone."""
+        return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _show(self, doing: str, shown: ArrayStep) -> None:
         """Takes over what the worlds show.
@@ -284,8 +296,7 @@ class ArrayVectorWorld:
         self._ended[:] = shown.ended
 
     def _refuse(self, doing: str, reason: str) -> NoReturn:
-        where = f"worker {self._seeds.worker_index}, {self.num_worlds} worlds at once"
-        raise EnvError(f"env {self._id} returned from {doing} what it may not ({where}): {reason}")
+        raise EnvError(f"env {self._id} returned from {doing} what it may not ({self._where()}): {reason}")
 
     def _rows(self) -> WorldRows:
         return WorldRows(

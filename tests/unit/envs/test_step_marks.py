@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rlrun.envs.loop_vector_env import LoopVectorEnv
-from rlrun.envs.step_marks import StepMarks, SteppedEpisode, begin_marks, end_marks, stepped_episode
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.step_marks import StepMarks, SteppedEnv, SteppedSlot, begin_marks, end_marks, stepped_env
+from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 SEEDS = EpisodeSeeds(run_seed=7, worker_index=0)
 
@@ -21,23 +21,23 @@ class Reads(gymnasium.Env[Any, Any]):
     observation_space: ClassVar[Any] = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space: ClassVar[Any] = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, directory: Path, read: list[SteppedEpisode | None]) -> None:
+    def __init__(self, directory: Path, read: list[SteppedEnv | None]) -> None:
         self.directory = directory
         self.read = read
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self.steps = 0
-        self.read.append(stepped_episode(self.directory))
+        self.read.append(stepped_env(self.directory))
         return np.zeros(2, np.float32), {}
 
     def step(self, action: Any) -> Any:
         self.steps += 1
-        self.read.append(stepped_episode(self.directory))
+        self.read.append(stepped_env(self.directory))
         return np.zeros(2, np.float32), 0.0, self.steps == 2, False, {}
 
 
-def noted(slot: int, episode: int) -> SteppedEpisode:
-    return SteppedEpisode("lab:Reads", slot, episode, SEEDS.seed(slot, episode), in_training=True)
+def noted(slot: int, episode: int) -> SteppedEnv:
+    return SteppedEnv("lab:Reads", (SteppedSlot(slot, episode, SEEDS.seed(slot, episode)),), in_training=True)
 
 
 @pytest.fixture(autouse=True)
@@ -50,43 +50,55 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
     tmp_path: Path,
 ) -> None:
     begin_marks(tmp_path)
-    read: list[SteppedEpisode | None] = []
+    read: list[SteppedEnv | None] = []
     env = LoopVectorEnv("lab:Reads", [Reads(tmp_path, read) for _ in range(2)], SEEDS)
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None
     env.reset()
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None
     for _ in range(3):  # two steps, and the reset behind an episode's end
         env.step(np.zeros(2, np.int64))
-        assert stepped_episode(tmp_path) is None
+        assert stepped_env(tmp_path) is None
     first, second = [noted(0, 0), noted(1, 0)], [noted(0, 1), noted(1, 1)]
     assert read == [*first, *first, *first, *second]
     places = env.places()
     read.clear()
     env.restore(places, [np.zeros(0, np.int64)] * 2, [""] * 2, 60.0)
     assert read[0] == noted(0, 1)
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None
     env.begin([1], [99])
     assert read[-1] is not None
-    assert read[-1].seed == 99
-    assert stepped_episode(tmp_path) is None
+    assert read[-1].slots[0].seed == 99
+    assert stepped_env(tmp_path) is None
 
 
 def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_noted(tmp_path: Path) -> None:
     begin_marks(tmp_path)
     training = StepMarks("lab:Reads", SEEDS, 1)
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8).begin(5, 2, 33)
-    found = stepped_episode(tmp_path)
+    found = stepped_env(tmp_path)
     assert str(found) == "an evaluation in env lab:Reads (env 5, episode 2 with seed 33)"
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8)
     training.begin(0, 4, 44)
-    assert str(stepped_episode(tmp_path)) == "env lab:Reads (env 0, episode 4 with seed 44)"
+    assert str(stepped_env(tmp_path)) == "env lab:Reads (env 0, episode 4 with seed 44)"
+
+
+def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path) -> None:
+    begin_marks(tmp_path)
+    marks = StepMarks("lab:Many", SEEDS, 10, each="world")
+    marks.begin_at_once({world: EpisodePlace(0, 10 + world, 0) for world in range(10)})
+    marks.begin_at_once({1: EpisodePlace(1, 21, 0)})
+    told = "; ".join(f"world {world}, episode 0 with seed {10 + world}" for world in range(2, 8))
+    first = "world 0, episode 0 with seed 10; world 1, episode 1 with seed 21"
+    assert str(stepped_env(tmp_path)) == f"env lab:Many ({first}; {told}; and 2 more)"
+    marks.rest()
+    assert stepped_env(tmp_path) is None
 
 
 def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_ends(tmp_path: Path) -> None:
     begin_marks(tmp_path)
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 4, 44)
     begin_marks(tmp_path)
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 5, 55)
     end_marks()
     assert list(tmp_path.iterdir()) == []
@@ -98,10 +110,10 @@ def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
     marks = StepMarks("lab:Reads", SEEDS, 2)
     marks.begin(1, 3, 33)
     assert marks.slot[0] == 1
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"\xff" * 24, b"\x00" * 24, (1 << 62).to_bytes(8, "little") * 9])
 def test_a_damaged_mark_tells_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".env-steps-0").write_bytes(content)
-    assert stepped_episode(tmp_path) is None
+    assert stepped_env(tmp_path) is None

@@ -23,6 +23,11 @@ CLOSE_TIMEOUT_S = 5.0
 """Seconds for all actors together to close what they hold."""
 
 
+def unknown(index: int) -> str:
+    """Knows nothing of what an object was at work on when its actor ended."""
+    return ""
+
+
 class SupervisedActors:
     """A number of actors, each a shell around an object of the same factory; Ray must run before one is made.
 
@@ -41,6 +46,7 @@ class SupervisedActors:
         num_gpus: GPUs that the cluster sets aside for each actor.
         max_concurrency: Calls that an actor works on at a time; with several, in any order.
         without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
+        ended_in: Gives for an index what its object was at work on when the actor ended, "" where nobody knows.
 
     Attributes:
         indices: The actors' indices.
@@ -60,6 +66,7 @@ class SupervisedActors:
         num_gpus: float = 0.0,
         max_concurrency: int = 1,
         without_it: str | None = None,
+        ended_in: Callable[[int], str] = unknown,
     ) -> None:
         import ray
 
@@ -80,6 +87,7 @@ class SupervisedActors:
         self._max_restarts = max_restarts
         allowed = f"the {max_restarts} restarts that max_worker_restarts allows are used up"
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
+        self._ended_in = ended_in
         self.restarts = 0
         self._told: dict[tuple[str, str], tuple[Any, Any]] = {}  # by method and what about: a value and its reference
         self._places = {index: ActorPlace(index) for index in indices}
@@ -302,7 +310,8 @@ class SupervisedActors:
         ray.kill(place.shell)
         place.shell = place.ready = None
         if self.restarts >= self._max_restarts:
-            raise TrainingFailed(f"{self._what} {place.index} {reason}, and {self._without_it}")
+            ended_in = self._ended_in(place.index)
+            raise TrainingFailed(f"{self._what} {place.index} {reason}{ended_in}, and {self._without_it}")
         self.restarts += 1
         back_off = min(2.0 ** (place.failures - 1), LONGEST_BACK_OFF_S) if place.failures else 0.0
         place.failures += 1

@@ -8,6 +8,7 @@ stepped at once, one note is for all of them.
 from __future__ import annotations
 
 import mmap
+import platform
 import struct
 from array import array
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
-_FILES = ".env-steps-{}"
+_FILES = ".env-steps-{}-{}"
+"""By worker and stream."""
+
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
 NO_SLOT = -1
@@ -27,7 +30,19 @@ ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
-"""The directory of the trial that this process runs, if it runs one."""
+"""The directory of the trial that this process runs, or is a worker of."""
+
+
+class MarksPlace(NamedTuple):
+    """Where the processes of a trial note what they step.
+
+    Attributes:
+        host: The machine; processes elsewhere note nothing.
+        directory: The trial's directory there.
+    """
+
+    host: str
+    directory: Path
 
 
 MOST_TOLD = 8
@@ -91,7 +106,7 @@ class StepMarks:
 
     def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int, each: str = "env") -> None:
         head = array("q", [NO_SLOT, seeds.stream, num_envs, *[0, 0] * num_envs])
-        memory = memoryview(_kept(seeds.stream, head.tobytes() + f"{each} {env_id}".encode()))
+        memory = memoryview(_kept(seeds, head.tobytes() + f"{each} {env_id}".encode()))
         self.slot = memory[:8].cast("q")
         self._episodes = memory[_HEAD.size : _HEAD.size + num_envs * _EPISODE.size].cast("q")
 
@@ -124,9 +139,25 @@ def end_marks() -> None:
         _remove_marks(_kept_in.pop())
 
 
-def stepped_env(directory: Path) -> SteppedEnv | None:
-    """Returns what a trial's process stepped when it ended, None if it did something else or nobody knows."""
-    for path in sorted(directory.glob(_FILES.format("*"))):
+def marks_place() -> MarksPlace | None:
+    """Returns where this process notes what it steps, None for nowhere."""
+    return MarksPlace(platform.node(), _kept_in[-1]) if _kept_in else None
+
+
+def keep_marks_at(place: MarksPlace | None) -> None:
+    """Has envs that are made from now on in a worker's process note their steps where its trial does, if it can."""
+    if place is not None and place.host == platform.node() and place.directory.is_dir():
+        _kept_in[:] = [place.directory]
+
+
+def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
+    """Returns what a process of a trial stepped when it ended, None if it did something else or nobody knows.
+
+    Args:
+        directory: The trial's directory.
+        worker: Which rollout worker the process was, 0 for the trial's own process.
+    """
+    for path in sorted(directory.glob(_FILES.format(worker, "*"))):
         try:
             with path.open("rb") as file:
                 data = file.read(_LARGEST_BYTES)
@@ -141,11 +172,11 @@ def stepped_env(directory: Path) -> SteppedEnv | None:
     return None
 
 
-def _kept(stream: int, content: bytes) -> mmap.mmap | bytearray:
+def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
     """Returns memory that holds the content: behind a file, or plain where there is no place for one."""
     if not _kept_in:
         return bytearray(content)
-    path = _kept_in[-1] / _FILES.format(stream)
+    path = _kept_in[-1] / _FILES.format(seeds.worker_index, seeds.stream)
     try:
         path.unlink(missing_ok=True)  # never shortened: an earlier env may still have it in its memory
         with path.open("x+b", buffering=0) as file:
@@ -156,7 +187,7 @@ def _kept(stream: int, content: bytes) -> mmap.mmap | bytearray:
 
 
 def _remove_marks(directory: Path) -> None:
-    for path in directory.glob(_FILES.format("*")):
+    for path in directory.glob(_FILES.format("*", "*")):
         try:
             path.unlink()
         except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.envs.step_marks import stepped_env
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import SamplerConfig
 from rlrun.rollout.sampler_configs import SamplerConfigs
@@ -33,7 +34,12 @@ class RemoteWorkers:
         self.indices = indices
         self._configs = configs
         self._actors = SamplingActors(
-            SAMPLER, indices, self._sampler_config, what="rollout worker", supervision=supervision
+            SAMPLER,
+            indices,
+            self._sampler_config,
+            what="rollout worker",
+            supervision=supervision,
+            ended_in=self._ended_in,
         )
 
     @property
@@ -98,6 +104,11 @@ class RemoteWorkers:
     def close(self) -> None:
         """Ends the workers."""
         self._actors.close()
+
+    def _ended_in(self, worker: int) -> str:
+        """Returns which env a worker stepped when it ended, "" if that is unknown."""
+        stepped = None if self._configs.marks is None else stepped_env(self._configs.marks.directory, worker)
+        return "" if stepped is None else f" in {stepped}"
 
     def _sampler_config(self, worker: int, here: list[Rollout]) -> SamplerConfig:
         self._configs.note(here)

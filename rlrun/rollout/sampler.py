@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rlrun.envs.step_marks import MarksPlace, keep_marks_at
+
 if TYPE_CHECKING:
     from rlrun.data.sample_batch import SampleBatch
     from rlrun.policy.weights import Weights
@@ -65,6 +67,7 @@ class SamplerConfig:
         postprocessing: What the batches pass, by policy.
         state: Where it goes on; None at its beginning.
         tells_place: Whether each rollout tells where it stands then.
+        marks: Where it notes which env slot it steps, None for nowhere.
     """
 
     factory: str
@@ -72,6 +75,7 @@ class SamplerConfig:
     postprocessing: Mapping[str, Postprocessing] = field(default_factory=dict)
     state: Any = None
     tells_place: bool = False
+    marks: MarksPlace | None = None
 
 
 class Sampler:
@@ -81,6 +85,7 @@ class Sampler:
     """
 
     def __init__(self, config: SamplerConfig) -> None:
+        keep_marks_at(config.marks)
         module, _, name = config.factory.partition(":")
         self.worker: Worker = getattr(importlib.import_module(module), name)(config.worker)
         self.postprocessing = config.postprocessing

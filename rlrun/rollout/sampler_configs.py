@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rlrun.envs.step_marks import marks_place
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import with_logs_joined
 from rlrun.rollout.rollout import Rollout
@@ -24,6 +25,7 @@ class SamplerConfigs:
         postprocessing: What batches pass on the workers, by policy.
         keeps_states: Whether samplers tell with each fragment where they stand, so that one that is made anew goes on
             there. It has to be said before the first is made.
+        marks: Where samplers note what they step, None for nowhere.
     """
 
     def __init__(self, factory: str, config: Any) -> None:
@@ -31,6 +33,7 @@ class SamplerConfigs:
         self._factory = factory
         self._config = config
         self.keeps_states = False
+        self.marks = marks_place()
         self._due: Counter[int] = Counter()
         self._states: dict[int, Any] = {}
 
@@ -44,7 +47,7 @@ class SamplerConfigs:
             changes["first_fragment"] = self._due[worker]
         operators = {policy: chain.for_worker(worker) for policy, chain in self.postprocessing.items()}
         own = dataclasses.replace(self._config, **changes)
-        return SamplerConfig(self._factory, own, operators, self._states.get(worker), self.keeps_states)
+        return SamplerConfig(self._factory, own, operators, self._states.get(worker), self.keeps_states, self.marks)
 
     def note(self, rollouts: Iterable[Rollout]) -> None:
         """Notes which fragments were delivered, and where their samplers stand."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlrun.actors.actor_place import Call
-from rlrun.actors.supervised_actors import SupervisedActors
+from rlrun.actors.supervised_actors import SupervisedActors, unknown
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class SamplingActors:
         config: Gives an object's config for an index and the answers that are not taken yet; asked again at a restart.
         what: What an object is, for messages.
         supervision: How the actors are supervised.
+        ended_in: Gives for an index what the object was at work on when its actor ended, "" where nobody knows.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class SamplingActors:
         *,
         what: str,
         supervision: Supervision,
+        ended_in: Callable[[int], str] = unknown,
     ) -> None:
         self._indices = indices
         self._inbox: deque[Call] = deque()
@@ -56,6 +58,7 @@ class SamplingActors:
             num_cpus=supervision.num_cpus,
             timeout_s=supervision.timeout_s,
             max_restarts=supervision.max_restarts,
+            ended_in=ended_in,
         )
 
     @property

@@ -84,6 +84,15 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     assert f"the process before was killed or crashed {place}" in again.stderr
 
 
+def test_a_crash_of_an_env_in_a_worker_is_told_with_its_episode(tmp_path: Path) -> None:
+    sets = ("--set", "config.num_workers=1", "--set", "config.max_worker_restarts=0")
+    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
+    assert done.returncode == 4, done.stderr
+    seed = EpisodeSeeds(run_seed=0, worker_index=1).seed(env_index=1, episode=2)
+    told = rf"rollout worker 1 died \(.*\) in env strange_envs:Crashes \(env 1, episode 2 with seed {seed}\), and "
+    assert re.search(told, done.stderr), done.stderr
+
+
 def strange_world(misdeed: str) -> tuple[str, str]:
     """Returns an entry's env, two of which are in a worker, and the place in which the second one does what it does."""
     seed = EpisodeSeeds(run_seed=0, worker_index=0).seed(env_index=1, episode=2)

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from rlrun.envs.loop_vector_env import LoopVectorEnv
-from rlrun.envs.step_marks import StepMarks, SteppedEnv, SteppedSlot, begin_marks, end_marks, stepped_env
+from rlrun.envs.step_marks import (
+    StepMarks,
+    SteppedEnv,
+    SteppedSlot,
+    begin_marks,
+    end_marks,
+    keep_marks_at,
+    marks_place,
+    stepped_env,
+)
 from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 SEEDS = EpisodeSeeds(run_seed=7, worker_index=0)
@@ -94,6 +103,20 @@ def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path) ->
     assert stepped_env(tmp_path) is None
 
 
+def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_path: Path) -> None:
+    begin_marks(tmp_path)
+    place = marks_place()
+    assert place is not None
+    keep_marks_at(place)  # as the worker's process does
+    StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=2), 1).begin(0, 4, 44)
+    assert str(stepped_env(tmp_path, worker=2)) == "env lab:Reads (env 0, episode 4 with seed 44)"
+    assert stepped_env(tmp_path) is None
+    end_marks()
+    assert list(tmp_path.iterdir()) == []
+    keep_marks_at(place._replace(host="elsewhere"))
+    assert marks_place() is None
+
+
 def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_ends(tmp_path: Path) -> None:
     begin_marks(tmp_path)
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 4, 44)
@@ -105,7 +128,7 @@ def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_
 
 
 def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
-    (tmp_path / ".env-steps-0").mkdir()
+    (tmp_path / ".env-steps-0-0").mkdir()
     begin_marks(tmp_path)
     marks = StepMarks("lab:Reads", SEEDS, 2)
     marks.begin(1, 3, 33)
@@ -115,5 +138,5 @@ def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"\xff" * 24, b"\x00" * 24, (1 << 62).to_bytes(8, "little") * 9])
 def test_a_damaged_mark_tells_nothing(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / ".env-steps-0").write_bytes(content)
+    (tmp_path / ".env-steps-0-0").write_bytes(content)
     assert stepped_env(tmp_path) is None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, check_action_mask, has_action_mask, masked_choices
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, VectorEnv
+from rlrun.envs.vector_env import BadReturn, EpisodePlace, EpisodeSeeds, Infos, Tree, VectorEnv
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
@@ -155,7 +155,7 @@ class MaskedVectorEnv:
         allowed = np.logical_or.reduceat(observations[ACTION_MASK], self._firsts, axis=1).all(1)
         if not (allowed | ~acting).all():
             slot = int(np.flatnonzero(acting & ~allowed)[0])
-            raise EnvError(
+            raise BadReturn(
                 f"env {self._env_id}: its {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
                 f"{self.places()[slot]}). Have it allow at least one action of each choice, or end the episode there"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,10 +17,18 @@ from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
-from rlrun.envs.make import make_vector_env
+from rlrun.envs.make import make_env, make_vector_env
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, first_bad_row
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+from rlrun.envs.vector_env import (
+    BadReturn,
+    EpisodePlace,
+    EpisodeSeeds,
+    VectorEnv,
+    close_or_warn,
+    env_error,
+    observation_hash,
+)
 
 Verdict = Literal["ok", "note", "wrong"]
 
@@ -33,6 +41,10 @@ LARGE_NUMBER = 20.0
 LARGE_REWARD = 10.0
 """A mean absolute reward beyond it makes values, and so a critic's gradients, large."""
 SMALL_REWARD = 1e-3
+SLOW_STEPS_S = 200.0
+"""Steps in a second below which an env is slow: a million of them take more than 80 minutes."""
+SLOW_AFTER_S = 1.0
+"""Seconds that steps must have taken to be judged by: the first ones are slow in many envs."""
 
 _ACTION_SEED = 0
 
@@ -69,6 +81,7 @@ class _Played:
         truncateds: [T, B].
         seconds: Wall time of the steps.
         places: Where the env slots are in the end.
+        refusal: What the env returned behind all that, and no env may return; "" for nothing.
     """
 
     observations: Any
@@ -79,6 +92,7 @@ class _Played:
     truncateds: NDArray[np.bool_]
     seconds: float
     places: list[EpisodePlace]
+    refusal: str
 
     @property
     def lengths(self) -> list[int]:
@@ -107,7 +121,7 @@ def check_by_stepping(config: EnvConfig, *, steps: int, seed: int = 0) -> list[E
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
-        EnvError: The env's own code raised, or returned what no env may return.
+        EnvError: The env's own code raised.
     """
     world = _make(config, seed)
     try:
@@ -116,14 +130,17 @@ def check_by_stepping(config: EnvConfig, *, steps: int, seed: int = 0) -> list[E
             played = _play(world, spaces, max(steps // SLOTS, 2))
     finally:
         world.close()
+    if not played.actions:
+        return [*_spaces(world), refusal_finding(played.refusal)]
     return [
         *_spaces(world),
+        *([refusal_finding(played.refusal)] if played.refusal else _types(config, spaces, seed, world.name)),
         *observation_findings(spaces.observation, played.observations, played.rewards.size, _after_steps),
         *reward_findings(played.rewards[~played.begins]),
         *_episodes(played),
         *_seeds(config, seed, played),
-        *_replay(config, seed, played),
-        *_speed(played),
+        *([] if played.refusal else _replay(config, seed, played)),
+        speed_finding(played.rewards.size, played.seconds, f"in one process, {SLOTS} env slots"),
     ]
 
 
@@ -133,24 +150,74 @@ def _make(config: EnvConfig, seed: int) -> VectorEnv:
 
 def _play(world: VectorEnv, spaces: Spaces, length: int) -> _Played:
     random = RandomActions(spaces, _ACTION_SEED)
-    seen = [map_tree(np.copy, world.reset())]
-    actions, steps = [], []
-    began = np.zeros(SLOTS, np.bool_)
-    begins = []
-    seconds = 0.0
-    for _ in range(length):
-        action = random.draw(seen[-1])
-        start = time.perf_counter()
-        observations, rewards, terminateds, truncateds, _ = world.step(action)
-        seconds += time.perf_counter() - start
-        seen.append(map_tree(np.copy, observations))
-        actions.append(action)
-        steps.append((rewards.copy(), terminateds.copy(), truncateds.copy()))
-        begins.append(began)
-        began = terminateds | truncateds
-    rewards, terminateds, truncateds = (np.array(column) for column in zip(*steps, strict=True))
-    observations = map_tree(lambda *rows: np.stack(rows), *seen)
-    return _Played(observations, actions, rewards, np.array(begins), terminateds, truncateds, seconds, world.places())
+    seen: list[Any] = []
+    actions: list[Any] = []
+    rewards, (begins, terminateds, truncateds) = np.zeros((length, SLOTS)), np.zeros((3, length, SLOTS), np.bool_)
+    seconds, refusal = 0.0, ""
+    try:
+        seen.append(map_tree(np.copy, world.reset()))
+        for t in range(length):
+            action = random.draw(seen[-1])
+            start = time.perf_counter()
+            observations, rewards[t], terminateds[t], truncateds[t], _ = world.step(action)
+            seconds += time.perf_counter() - start
+            seen.append(map_tree(np.copy, observations))
+            actions.append(action)
+            begins[t] = terminateds[t - 1] | truncateds[t - 1] if t else False
+    except BadReturn as error:
+        refusal = str(error)
+    taken = len(actions)
+    return _Played(
+        observations=map_tree(lambda *rows: np.stack(rows), *seen) if seen else None,
+        actions=actions,
+        rewards=rewards[:taken],
+        begins=begins[:taken],
+        terminateds=terminateds[:taken],
+        truncateds=truncateds[:taken],
+        seconds=seconds,
+        places=world.places(),
+        refusal=refusal,
+    )
+
+
+def refusal_finding(refusal: str) -> EnvFinding:
+    """Says what was returned that no env or world may return."""
+    reason = "training ends there with exit code 4; what else is told is of the steps before"
+    return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
+
+
+def _types(config: EnvConfig, spaces: Spaces, seed: int, backend: str) -> Iterator[EnvFinding]:
+    """Looks at what a single env itself returns: the loop backend casts it to the types of the space."""
+    if backend != "loop":
+        return
+    env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, _ACTION_SEED), EpisodeSeeds(seed, 0)
+    found: dict[str, str] = {}
+    place = EpisodePlace(0, own_seed.seed(0, 0), 0)
+    try:
+        with Watched(f"env {config.id}: check", lambda: [place]):
+            observation, _ = env.reset(seed=place.seed)
+            _note_types(found, spaces.observation, observation)
+            ended = False
+            while not ended and place.length < REPEATED_STEPS:
+                observation, _, terminated, truncated, _ = env.step(random.draw_one(observation))
+                place = replace(place, length=place.length + 1)
+                _note_types(found, spaces.observation, observation)
+                ended = terminated or truncated
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "step()", str(place), error) from error
+    finally:
+        close_or_warn(env.close, config.id, str(place))
+    for path, told in found.items():
+        reason = "it is cast at each step, which takes time, and other libraries refuse it"
+        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the type that holds")
+
+
+def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
+    """Notes by path the first number type of a part of an observation that is not the one of its space."""
+    for path, leaf in named_leaves(observation):
+        own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
+        if isinstance(own, Box) and dtype != own.dtype:
+            found.setdefault(path, f"{dtype}, and its space says {own.dtype}")
 
 
 def _after_steps(steps: int, slot: int) -> str:
@@ -203,7 +270,7 @@ def observation_findings(
         reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
         yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
     elif not outside:
-        yield EnvFinding("observations", "ok", f"{steps:,} steps: shape, type and bounds as declared")
+        yield EnvFinding("observations", "ok", f"{steps:,} steps: shape and bounds as declared")
     still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
     constant = [path or "all of it" for path in still if path != ACTION_MASK]
     if constant:
@@ -250,6 +317,8 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 
 def _episodes(played: _Played) -> Iterator[EnvFinding]:
     lengths = played.lengths
+    if played.refusal and not lengths:
+        return
     if not lengths:
         found = f"none ended within {len(played.rewards):,} steps"
         reason = "without an end there is no return to report or to judge by"
@@ -299,7 +368,9 @@ def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, 
         found = f"the same seeds and actions came to something else after {step} steps"
         return EnvFinding("seeds", "wrong", found, "runs can neither be repeated nor resumed exactly", advice)
     if of_other_seeds() is None:
-        return EnvFinding("seeds", "ok", f"other seeds come to the same episodes: the {kind} is deterministic")
+        found = f"other seeds come to the same episodes: the {kind} is deterministic"
+        reason = "episodes differ by actions alone, so that an evaluation without exploring repeats a single one"
+        return EnvFinding("seeds", "note", found, reason, "let reset(seed) draw the first state, if it may vary")
     return EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
 
 
@@ -308,7 +379,10 @@ def _first_difference(world: VectorEnv, played: _Played) -> int | None:
     if not _equal(world.reset(), map_tree(partial(_row, index=0), played.observations)):
         return 0
     for t in range(min(len(played.rewards), REPEATED_STEPS)):
-        observations, rewards, *_ = world.step(played.actions[t])
+        try:
+            observations, rewards, *_ = world.step(played.actions[t])
+        except BadReturn:  # what was played returned nothing of the kind here
+            return t + 1
         same = _equal(observations, map_tree(partial(_row, index=t + 1), played.observations))
         if not same or not np.array_equal(rewards, played.rewards[t]):
             return t + 1
@@ -316,7 +390,7 @@ def _first_difference(world: VectorEnv, played: _Played) -> int | None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(leaves(one), leaves(other), strict=True))
 
 
 def _row(rows: NDArray[Any], index: int) -> Any:
@@ -355,7 +429,17 @@ def _replay(config: EnvConfig, seed: int, played: _Played) -> Iterator[EnvFindin
         yield EnvFinding("resume", "wrong", found, reason, "make reset(seed=...) set all of the env's state")
 
 
-def _speed(played: _Played) -> Iterator[EnvFinding]:
-    steps = played.rewards.size
-    rate = steps / max(played.seconds, 1e-9)
-    yield EnvFinding("speed", "ok", f"{rate:,.0f} steps/s in one process, {SLOTS} env slots")
+def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
+    """Says what is found of an env's speed.
+
+    Args:
+        steps: Steps that were taken.
+        seconds: Wall time of them.
+        how: How they were taken.
+    """
+    rate = steps / max(seconds, 1e-9)
+    found = f"{rate:,.0f} steps/s {how}"
+    if rate >= SLOW_STEPS_S or seconds < SLOW_AFTER_S:
+        return EnvFinding("speed", "ok", found)
+    reason = f"a million steps take {1e6 / rate / 3600:,.1f} hours, whatever learns from them"
+    return EnvFinding("speed", "note", found, reason, "config.num_workers: 2 or more, an algorithm with a replay")

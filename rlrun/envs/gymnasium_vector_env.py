@@ -22,6 +22,7 @@ from rlrun.envs.spaces import action_misfit, check_spaces
 from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
     NO_COLUMNS,
+    BadReturn,
     EnvError,
     EpisodePlace,
     EpisodeSeeds,
@@ -181,7 +182,7 @@ class GymnasiumVectorEnv:
         return array
 
     def _refuse(self, doing: str, where: str, reason: str) -> NoReturn:
-        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
+        raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
 
     def _where(self) -> str:
         return f"worker {self._seeds.worker_index}, {places_in_words('env', self.places())}"

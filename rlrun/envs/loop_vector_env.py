@@ -18,6 +18,7 @@ from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_sp
 from rlrun.envs.step_columns import reading_columns
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.envs.vector_env import (
+    BadReturn,
     EnvError,
     EpisodePlace,
     EpisodeSeeds,
@@ -240,7 +241,7 @@ class LoopVectorEnv:
         self._refuse("step()", slot, f"the reward must be a finite number, not {self._rewards[slot]} or None")
 
     def _refuse(self, doing: str, slot: int, reason: str) -> NoReturn:
-        raise EnvError(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
+        raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
 
     def _where(self, slot: int) -> str:
         return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"

@@ -50,6 +50,10 @@ class EnvStartFailed(EnvError):
     """An environment raised before its first step: where it was made, or in the reset of its first episode."""
 
 
+class BadReturn(EnvError):
+    """An environment returned what no environment may return."""
+
+
 @dataclass(frozen=True)
 class EpisodePlace:
     """Where an env slot is.

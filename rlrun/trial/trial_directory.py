@@ -7,7 +7,7 @@ checkpoints/       iteration_000010 and so on
 picture_*.svg      what a policy has learned, as its algorithm draws it; replaced behind evaluations
 failed/            after training has diverged: the parameters before that, and what they were given
 error.txt          the traceback of what ended it
-.env-steps-*       while its own process steps envs one by one: which one, and in which episode
+.env-steps-*       while its own process or a worker of it steps envs: which one, and in which episode
 """
 
 from __future__ import annotations

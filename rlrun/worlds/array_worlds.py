@@ -20,7 +20,7 @@ from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
-    EnvError,
+    BadReturn,
     EpisodePlace,
     EpisodeSeeds,
     Infos,
@@ -282,7 +282,7 @@ class ArrayVectorWorld:
         """Takes over what the worlds show.
 
         Raises:
-            EnvError: Something has another form or shape than worlds may return.
+            BadReturn: Something has another form or shape than worlds may return.
         """
         names = {group.name for group in self._groups.values()}
         if not isinstance(shown, ArrayStep) or not names <= shown.groups.keys():
@@ -296,7 +296,7 @@ class ArrayVectorWorld:
         self._ended[:] = shown.ended
 
     def _refuse(self, doing: str, reason: str) -> NoReturn:
-        raise EnvError(f"env {self._id} returned from {doing} what it may not ({self._where()}): {reason}")
+        raise BadReturn(f"env {self._id} returned from {doing} what it may not ({self._where()}): {reason}")
 
     def _rows(self) -> WorldRows:
         return WorldRows(

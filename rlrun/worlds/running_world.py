@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlrun.envs.env_watch import telling_place
 from rlrun.envs.spaces import Misfit, Spaces, misfit
 from rlrun.envs.step_columns import column_number
-from rlrun.envs.vector_env import EnvError, EpisodePlace, close_or_warn, env_error
+from rlrun.envs.vector_env import BadReturn, EpisodePlace, close_or_warn, env_error
 from rlrun.errors import RlrunError
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots, Seat
@@ -311,7 +311,7 @@ class RunningWorld:
 
     def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:
         where = self._where() if refusal.agent is None else f"{self._where()}, agent '{refusal.agent}'"
-        raise EnvError(f"env {self._id} returned from {doing} what it may not ({where}): {refusal.reason}")
+        raise BadReturn(f"env {self._id} returned from {doing} what it may not ({where}): {refusal.reason}")
 
     def _where(self) -> str:
         return f"worker {self._worker_index}, world {self._number}, {self.place}"

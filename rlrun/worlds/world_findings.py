@@ -18,14 +18,16 @@ from rlrun.envs.env_check import (
     SLOTS,
     EnvFinding,
     observation_findings,
+    refusal_finding,
     reward_findings,
     seed_finding,
     space_findings,
+    speed_finding,
 )
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, empty_batch
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn, env_error
+from rlrun.envs.vector_env import BadReturn, EnvError, EpisodePlace, EpisodeSeeds, close_or_warn, env_error
 from rlrun.worlds.make import make_vector_world, make_world, steps_all_at_once
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import VectorWorld
@@ -72,6 +74,7 @@ class _Played:
         lengths: Steps of each episode of a world that ended.
         missing_finals: Agents that were cut off and showed no final observation.
         seconds: Wall time of the steps.
+        refusal: What the world returned behind all that, and no world may return; "" for nothing.
     """
 
     policies: Mapping[str, _Shown]
@@ -82,6 +85,7 @@ class _Played:
     lengths: list[int]
     missing_finals: int
     seconds: float
+    refusal: str
 
 
 def check_world_by_stepping(
@@ -102,7 +106,7 @@ def check_world_by_stepping(
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
-        EnvError: The world's own code raised, or returned what no world may return.
+        EnvError: The world's own code raised.
     """
 
     def make(own_seed: int) -> VectorWorld:
@@ -114,53 +118,70 @@ def check_world_by_stepping(
             played = _play(worlds, max(steps // SLOTS, 2))
     finally:
         worlds.close()
-    return [
+    refused = [refusal_finding(played.refusal)] if played.refusal else []
+    general = [
         EnvFinding("clock", "ok", worlds.clock),
         *([] if worlds.state_space is None else [EnvFinding("state", "ok", str(worlds.state_space))]),
+        *refused,
+    ]
+    if not played.actions:
+        return general
+    return [
+        *general,
         *(one for policy in worlds.spaces for one in _of_policy(policy, worlds, played.policies[policy])),
         *_episodes(played),
-        *([] if steps_all_at_once(config) else _LifeBook(config, worlds.spaces, mapping).findings(steps, seed)),
+        *(
+            []
+            if refused or steps_all_at_once(config)
+            else _LifeBook(config, worlds.spaces, mapping).findings(steps, seed)
+        ),
         *_seeds(config.id, make(seed), make(seed + 1), played),
-        *_replay(config.id, make(seed), played),
-        EnvFinding("speed", "ok", _speed(played)),
+        *([] if refused else _replay(config.id, make(seed), played)),
+        _speed(played),
     ]
 
 
 def _play(worlds: VectorWorld, length: int) -> _Played:
     random = {policy: RandomActions(spaces, _ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: _Shown() for policy in worlds.spaces}
-    rows = worlds.reset()
-    hashes, actions, lengths = [worlds.hashes()], [], []
-    missing_finals, seconds = 0, 0.0
+    hashes: list[list[str]] = []
+    actions: list[dict[str, Any]] = []
+    lengths: list[int] = []
+    missing_finals, seconds, refusal = 0, 0.0, ""
     taken = {policy: np.zeros(slots, np.int64) for policy, slots in worlds.slots.items()}
     before = np.zeros(SLOTS, np.int64)
-    for t in range(length):
-        chosen = {}
-        for policy, own in rows.policies.items():
-            chosen[policy] = random[policy].draw(own.observations)
-            taken[policy] += own.acts
+    try:
+        rows = worlds.reset()
+        hashes.append(worlds.hashes())
+        for t in range(length):
+            chosen = {}
+            for policy, own in rows.policies.items():
+                chosen[policy] = random[policy].draw(own.observations)
+                taken[policy] += own.acts
+            _note(shown, worlds, rows.policies)
+            start = time.perf_counter()
+            rows = worlds.step(chosen)
+            seconds += time.perf_counter() - start
+            actions.append({policy: map_tree(np.copy, own) for policy, own in chosen.items()})
+            missing_finals += rows.missing_finals
+            for policy, own in rows.policies.items():
+                ends = own.terminateds | own.truncateds
+                noted = shown[policy]
+                noted.rewards += own.rewards[(own.living & ~own.starts) | ends].tolist()
+                noted.terminated += int(own.terminateds.sum())
+                noted.truncated += int((own.truncateds & ~own.terminateds).sum())
+                noted.lengths += taken[policy][ends].tolist()
+                taken[policy][ends] = 0
+                noted.most = max(noted.most, int((own.living | ends).reshape(SLOTS, -1).sum(axis=1).max()))
+            before += rows.stepped
+            lengths += before[rows.ended].tolist()
+            before[rows.ended] = 0
+            if t < REPEATED_STEPS:
+                hashes.append(worlds.hashes())
         _note(shown, worlds, rows.policies)
-        start = time.perf_counter()
-        rows = worlds.step(chosen)
-        seconds += time.perf_counter() - start
-        actions.append({policy: map_tree(np.copy, own) for policy, own in chosen.items()})
-        missing_finals += rows.missing_finals
-        for policy, own in rows.policies.items():
-            ends = own.terminateds | own.truncateds
-            noted = shown[policy]
-            noted.rewards += own.rewards[(own.living & ~own.starts) | ends].tolist()
-            noted.terminated += int(own.terminateds.sum())
-            noted.truncated += int((own.truncateds & ~own.terminateds).sum())
-            noted.lengths += taken[policy][ends].tolist()
-            taken[policy][ends] = 0
-            noted.most = max(noted.most, int((own.living | ends).reshape(SLOTS, -1).sum(axis=1).max()))
-        before += rows.stepped
-        lengths += before[rows.ended].tolist()
-        before[rows.ended] = 0
-        if t < REPEATED_STEPS:
-            hashes.append(worlds.hashes())
-    _note(shown, worlds, rows.policies)
-    return _Played(shown, actions, hashes, worlds.hashes(), worlds.places(), lengths, missing_finals, seconds)
+    except BadReturn as error:
+        refusal = str(error)
+    return _Played(shown, actions, hashes, worlds.hashes(), worlds.places(), lengths, missing_finals, seconds, refusal)
 
 
 def _note(shown: Mapping[str, _Shown], worlds: VectorWorld, rows: Mapping[str, Any]) -> None:
@@ -215,6 +236,8 @@ def _acting(shown: _Shown) -> Iterator[EnvFinding]:
 
 def _episodes(played: _Played) -> Iterator[EnvFinding]:
     lengths = played.lengths
+    if played.refusal and not lengths:
+        return
     if not lengths:
         found = f"none ended within {len(played.actions):,} steps"
         reason = "without an end there is no return of the world to report, and evaluations do not end"
@@ -383,7 +406,7 @@ def _of_world(actions: list[dict[str, Any]], world: int, worlds: VectorWorld) ->
     return taken
 
 
-def _speed(played: _Played) -> str:
+def _speed(played: _Played) -> EnvFinding:
     steps, agent_steps = len(played.actions) * SLOTS, sum(len(own.rewards) for own in played.policies.values())
-    seconds = max(played.seconds, 1e-9)
-    return f"{steps / seconds:,.0f} steps/s, {agent_steps / seconds:,.0f} of agents, in one process, {SLOTS} worlds"
+    of_agents = f"{agent_steps / max(played.seconds, 1e-9):,.0f} of agents"
+    return speed_finding(steps, played.seconds, f"of worlds, {of_agents}, in one process, {SLOTS} worlds")

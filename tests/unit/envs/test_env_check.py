@@ -9,7 +9,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.envs.env_check import EnvFinding, check_by_stepping
+from rlrun.envs.env_check import EnvFinding, check_by_stepping, speed_finding
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.vector_env import EnvError
@@ -50,6 +50,12 @@ class Line(gymnasium.Env[Any, Any]):
         if self.fault == "late noise" and self.steps == 5:
             self.place += float(self.own.normal())
         reward = {"large": 100.0, "none": 0.0, "tiny": 1e-5}.get(self.fault, self.place)
+        if self.fault == "NaN reward" and self.steps == 3:
+            reward = float("nan")
+        if self.fault == "four values":
+            return self.seen(), reward, False, {}
+        if self.fault == "flag":
+            return self.seen(), reward, "no", False, {}
         both = self.steps == 10 and self.fault != "endless"
         if self.fault == "one step":
             both = True
@@ -58,6 +64,10 @@ class Line(gymnasium.Env[Any, Any]):
     def seen(self) -> Any:
         if self.fault == "NaN" and self.steps == 3:
             return np.array([np.nan], np.float32)
+        if (self.fault == "late shape" and self.steps == 3) or self.fault == "bad reset":
+            return np.zeros(2, np.float32)
+        if self.fault == "double" and self.steps:
+            return np.array([self.place])
         scale = {"far": 1000.0, "constant": 0.0}.get(self.fault, 1.0)
         return np.array([scale * self.place], np.float32)
 
@@ -71,7 +81,6 @@ def findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> dict[str, EnvFindin
 
 def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings(monkeypatch, "") == {}
-    assert findings(monkeypatch, "deterministic") == {}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,14 @@ def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None
         ("both", {"episodes": "note"}),
         ("one step", {"episodes": "note"}),
         ("free actions", {"action space": "note"}),
+        ("deterministic", {"seeds": "note"}),
+        ("double", {"observations": "note"}),
+        ("NaN", {"observations": "wrong"}),
+        ("NaN reward", {"returns": "wrong"}),
+        ("late shape", {"returns": "wrong"}),
+        ("four values", {"returns": "wrong"}),
+        ("flag", {"returns": "wrong"}),
+        ("bad reset", {"returns": "wrong"}),
     ],
 )
 def test_what_is_wrong_with_an_env_is_found(
@@ -96,6 +113,28 @@ def test_what_is_wrong_with_an_env_is_found(
     found = findings(monkeypatch, fault)
     assert {topic: one.verdict for topic, one in found.items()} == topics
     assert all(one.found and one.reason for one in found.values())
+
+
+def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
+    found = {
+        one.topic: one for one in check_by_stepping(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}), steps=200)
+    }
+    assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space says (1,)")
+    assert {"observation space", "observations", "rewards", "seeds", "speed"} <= found.keys()
+    assert found["seeds"].found == "the same seeds repeat episodes, others differ"
+
+
+def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings(monkeypatch, "double")["observations"].found == "one is float64, and its space says float32"
+
+
+def test_a_slow_env_is_told_with_what_that_comes_to() -> None:
+    slow = speed_finding(510, 10.0, "in one process")
+    assert (slow.verdict, slow.found) == ("note", "51 steps/s in one process")
+    assert slow.reason == "a million steps take 5.4 hours, whatever learns from them"
+    assert speed_finding(2000, 10.0, "in one process").verdict == "ok"
+    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few to judge by
 
 
 def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch) -> None:

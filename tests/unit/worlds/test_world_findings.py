@@ -11,7 +11,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from rlrun.envs.env_check import EnvFinding
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EnvError
 from rlrun.worlds.make import kinds_of_agents
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
@@ -58,6 +57,8 @@ class Walks(World):
             ends["guest"] = True
             if self.fault == "no final":
                 return WorldStep({k: v for k, v in shown.items() if k != "guest"}, rewards, {}, ends, {}, False)
+        if self.taken == 6 and self.fault == "NaN reward":
+            rewards["walker_0"] = float("nan")
         if self.taken == 6 and self.fault == "late reward":
             rewards["guest"] = 1.0
         if self.taken == 6 and self.fault == "stranger":
@@ -127,9 +128,16 @@ def test_agents_that_are_cut_off_unseen_are_counted() -> None:
     assert (told.verdict, told.found) == ("note", "6 agents were cut off without a final observation")
 
 
-def test_a_mask_that_allows_nothing_ends_the_check_in_words() -> None:
-    with pytest.raises(EnvError, match=r"agent 'guest'\): its action_mask allows no action"):
-        findings("mask")
+def test_a_mask_that_allows_nothing_at_the_first_observation_is_all_that_is_told() -> None:
+    assert not_ok("mask") == {"returns": "wrong"}
+
+
+def test_what_no_world_may_return_is_wrong_and_costs_no_other_finding() -> None:
+    found = {one.topic: one for one in findings("NaN reward")}
+    assert found["returns"].verdict == "wrong"
+    assert found["returns"].found.endswith("agent 'walker_0'): the reward must be a finite number, not nan")
+    assert [topic for topic, one in found.items() if one.verdict == "note"] == ["walker: lives"]  # none has ended
+    assert found["seeds"].found == "the same seeds repeat episodes, others differ"
 
 
 def test_a_world_of_arrays_is_checked_too() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from rlrun.cli.terminal import echo
 from rlrun.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import gymnasium
     import numpy as np
@@ -57,8 +58,8 @@ def record(
         env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
-            frames = _frames(training, judged_in.id, env, episodes, seed, stochastic, returns)
-            count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
+            with closing(_frames(training, judged_in.id, env, episodes, seed, stochastic, returns)) as frames:
+                count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
             close_or_warn(env.close, judged_in.id, "behind all episodes")
     return returns, count
@@ -89,7 +90,7 @@ def _frames(
     seed: int,
     stochastic: bool,
     returns: list[float],
-) -> Iterator[np.ndarray[Any, Any]]:
+) -> Generator[np.ndarray[Any, Any]]:
     """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
     from rlrun.envs.env_watch import Watched
     from rlrun.envs.vector_env import EpisodePlace

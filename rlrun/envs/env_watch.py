@@ -91,8 +91,8 @@ class Watched:
         self._can_end = threading.current_thread() is threading.main_thread()
         self._timeout_s = _limit_s.get()
         self._begin()
-        _under_way.setdefault(self._thread, []).append(self)
         _keep_looking()
+        _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before it leaves nothing behind
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

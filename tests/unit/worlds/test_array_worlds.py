@@ -224,7 +224,7 @@ def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said:
     actions = {"balancer": np.zeros(W * K, np.int64)}
     vector.step(actions)
     with pytest.raises(
-        EnvError, match=r"returned from step\(\) what it may not \(worker 1, 4 worlds at once\): .*" + said
+        EnvError, match=r"returned from step\(\) what it may not \(worker 1, world 0, episode 0 .*\): .*" + said
     ):
         vector.step(actions)
 

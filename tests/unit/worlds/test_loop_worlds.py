@@ -629,11 +629,11 @@ def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(t
 
     class Noting(Scripted):
         def reset(self, seed: int) -> Mapping[str, Any]:
-            noted.append(str(stepped_env(tmp_path)))
+            noted.append(str(stepped_env(tmp_path, worker=4)))
             return super().reset(seed)
 
         def step(self, actions: Mapping[str, Any]) -> WorldStep:
-            noted.append(str(stepped_env(tmp_path)))
+            noted.append(str(stepped_env(tmp_path, worker=4)))
             return super().step(actions)
 
     begin_marks(tmp_path)
@@ -641,16 +641,16 @@ def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(t
         worlds = looped(*(Noting(seen(a=1), gives(seen(a=2), ended=True)) for _ in range(2)))
         assert list(tmp_path.iterdir()) == []  # worlds that are asked for nothing but spaces note nothing
         worlds.reset()
-        assert stepped_env(tmp_path) is None
+        assert stepped_env(tmp_path, worker=4) is None
         for _ in range(2):
             acted(worlds, 0, 0, 0, 0)
-            assert stepped_env(tmp_path) is None
+            assert stepped_env(tmp_path, worker=4) is None
         begun = [f"env my_lab:make (world {world}, episode {{}} with seed {{}})" for world in range(2)]
         first = [text.format(0, SEEDS.seed(world, 0)) for world, text in enumerate(begun)]
         assert noted == [*first, *first, *(text.format(1, SEEDS.seed(world, 1)) for world, text in enumerate(begun))]
         noted.clear()
         worlds.restore(worlds.places(), [{"p": np.zeros((0, 2), np.int64)}] * 2, ["", ""], 9.0)
         assert noted[0] == begun[0].format(1, SEEDS.seed(0, 1))
-        assert stepped_env(tmp_path) is None
+        assert stepped_env(tmp_path, worker=4) is None
     finally:
         end_marks()

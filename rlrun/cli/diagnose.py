@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 from rlrun.cli.terminal import echo
+from rlrun.runs.trial_status import is_complete
 
 if TYPE_CHECKING:
     from rlrun.envs.env_check import EnvFinding
@@ -47,8 +49,9 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     """
     from rlrun.cli.targets import is_own, run_named
     from rlrun.errors import UsageError
-    from rlrun.report.diagnosis import METRICS, column_of
+    from rlrun.report.diagnosis import METRICS, column_of, failures, has_diverged
     from rlrun.report.reading import read_run
+    from rlrun.runs.outcome import resume_command
     from rlrun.runs.run_directory import follow_import_paths
     from rlrun.trial.results import RETURN
     from rlrun.trial.trial_directory import TrialDirectory
@@ -56,24 +59,29 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     path = run_named(run, runs_dir)
     policies = _policies(read_run(path, ()).spec)
     view = read_run(path, [RETURN, *(column_of(metric, policy) for policy in policies for metric in METRICS)])
-    trials = [trial for trial in view.trials if trial.last_result]
+    trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR"]
     if not trials:
-        raise UsageError(f"{run} has no results yet")
+        raise UsageError(f"{run} has no results yet: {_standing(view.trials)}")
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
     is_tried = trust or is_own(path, runs_dir)
     random: EvaluationResult | None = None
     env: list[EnvFinding] = []
-    if is_tried:
+    played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
+    if is_tried and played:  # what raised in a trial would raise here
         follow_import_paths(view.table.import_paths)
-        ends = any(trial.last_result.get(RETURN) is not None for trial in trials)
-        random, env = _played(specs[trials[0].name], episodes if ends else 0)
+        ends = any(trial.last_result.get(RETURN) is not None for trial in played)
+        random, env = _played(specs[played[0].name], episodes if ends else 0)
     evidence = {policy: _evidence(trials, specs, random, policy) for policy in policies}
-    findings = _found(evidence, env)
+    findings = [*failures(evidence[policies[0]]), *_found(evidence, env)]
     if as_json:
         compared = None if random is None else random.to_dict()
-        print_json({"run": str(path), "random_policy": compared, "findings": [asdict(one) for one in findings]})
+        stand = {trial.name: trial.status for trial in view.trials}
+        told = [asdict(one) for one in findings]
+        print_json({"run": str(path), "trials": stand, "random_policy": compared, "findings": told})
         return
-    echo("\n".join([*_heading(view, evidence), "", *_lines(findings, len(trials))]))
+    echo("\n".join([*_heading(view, evidence), "", *_lines(findings, len(view.trials))]))
+    if any(trial.status in ("INTERRUPTED", "KILLED") for trial in view.trials):
+        echo(f"Go on with it: {resume_command(view.path)}")
     if not is_tried:
         echo(NOT_PLAYED, err=True)
 
@@ -99,8 +107,9 @@ def _evidence(
     for trial in trials:
         spec = specs[trial.name]
         own = spec["policies"][policy] if spec.get("policies") else spec
+        config = {**own["config"], **spec["config"]}  # how a world's policies collect is said once for all of them
         compared = random.policies.get(policy) if random is not None and policy else random
-        found.append(Evidence(trial, own["config"], compared, policy))
+        found.append(Evidence(trial, config, compared, policy, own["algorithm"]))
     return found
 
 
@@ -146,9 +155,15 @@ def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | 
 
 def _heading(view: RunView, evidence: Mapping[str, list[Evidence]]) -> list[str]:
     """Returns in lines what was looked at, and how well each policy did."""
-    trials = len(next(iter(evidence.values())))
-    told = [f"{view.name}: {view.algorithm} on {view.env}, {counted(trials, 'trial')}"]
+    told = [f"{view.name}: {view.algorithm} on {view.env}, {_standing(view.trials)}"]
     return told + [f"{f'{policy}: ' if len(evidence) > 1 else ''}{_reached(own)}" for policy, own in evidence.items()]
+
+
+def _standing(trials: Sequence[TrialResult]) -> str:
+    """Says how many trials there are, and how those stand that are not complete."""
+    stands = Counter(trial.status.lower() for trial in trials if not is_complete(trial.status))
+    told = ", ".join(f"{count} {status}" for status, count in stands.items())
+    return counted(len(trials), "trial") + (f" ({told})" if told else "")
 
 
 def _reached(evidence: list[Evidence]) -> str:
@@ -157,6 +172,8 @@ def _reached(evidence: list[Evidence]) -> str:
     from rlrun.trial.results import RETURN
 
     ends = [end for one in evidence if (end := one.trial.final(column_of(RETURN, one.policy))) is not None]
+    if not any(one.trial.last_result for one in evidence):
+        return "no results"
     told = "no episode ended" if not ends else f"returns end at {', '.join(cell_text(end) for end in ends[:5])}"
     if len(ends) > 5:
         told += ", ..."
@@ -168,7 +185,7 @@ def _reached(evidence: list[Evidence]) -> str:
 
 def _lines(findings: list[Finding], trials: int) -> list[str]:
     if not findings:
-        return ["Nothing is out of its usual range. If it does not learn all the same, give it more env steps."]
+        return ["Nothing is out of its usual range. If it does not learn all the same, give it a longer run."]
     lines = []
     for number, one in enumerate(findings, 1):
         who = f" ({len(one.trials)} of {trials} trials)" if one.trials and trials > 1 else ""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 REFRESH_S = 2.0
 MOST_ERRORS = 3
-LONGEST_ERROR = 200
 
 
 @click.command()
@@ -126,9 +125,7 @@ def _notes(state: RunState) -> list[str]:
     """Returns what there is to say beneath the table, a line each."""
     lines = [state.problem] if state.problem else []
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
-    for trial in wrong[:MOST_ERRORS]:
-        text = trial.error.strip().splitlines()[-1].strip()
-        lines.append(f"{trial.name}: {text if len(text) <= LONGEST_ERROR else f'{text[:LONGEST_ERROR]}…'}")
+    lines += [f"{trial.name}: {trial.short_error}" for trial in wrong[:MOST_ERRORS]]
     if len(wrong) > MOST_ERRORS:
         lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
     altered = [trial.columns.problem for trial in state.trials if trial.columns.problem]

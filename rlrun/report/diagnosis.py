@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from rlrun.envs.env_check import EnvFinding
 from rlrun.report.configurations import configurations
 from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.runs.outcome import resume_command
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_complete
+from rlrun.trial.divergence import DIVERGED
 from rlrun.trial.results import RETURN
 
 Floats = NDArray[np.float64]
@@ -58,6 +61,8 @@ LONG_ENOUGH = 10
 """Rows after which a value function should have begun to explain something."""
 GREATLY_CLIPPED = 100.0
 """Times by which gradients are cut."""
+USUAL_BOUND = 0.5
+"""The bound of the gradient's norm that most algorithms have by default, and none a smaller one."""
 LEAP = 1.0
 """Nats by which no useful update moves a policy."""
 MOST_LAG = 10.0
@@ -69,6 +74,20 @@ LOST = 0.5
 STILL_EXPLORING = 0.5
 
 
+class Remedy(NamedTuple):
+    """A change of one setting that may help.
+
+    Attributes:
+        setting: The setting below `config`.
+        words: What to do with it; {} stands for it.
+        to: The value that is advised, where it is a certain one.
+    """
+
+    setting: str
+    words: str
+    to: Any = None
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something about a run that is out of its usual range.
@@ -77,7 +96,7 @@ class Finding:
         name: What it is called.
         found: Its numbers.
         reason: Why it matters.
-        advice: The setting to try.
+        advice: What to try.
         trials: Names of the trials in which it was found; () for the run as a whole.
     """
 
@@ -97,12 +116,14 @@ class Evidence:
         config: Its settings.
         random: What a random policy reaches in its env; None if nobody knows.
         policy: The policy of a world that is looked at; "" where an env has one agent.
+        algorithm: What it learns by.
     """
 
     trial: TrialResult
     config: Mapping[str, Any]
     random: EvaluationResult | None
     policy: str = ""
+    algorithm: str = ""
 
     def values(self, *names: str) -> Floats:
         """Returns the finite values of the first of these metrics that is reported, row by row."""
@@ -154,23 +175,76 @@ class Evidence:
         """Whether it has learned and kept it: what is odd in it does no harm."""
         return self.has_learned and self.lost < LOST
 
+    @property
+    def descends_gradients(self) -> bool:
+        """Whether it learns by gradients: only such algorithms have a bound of their norm."""
+        return "max_grad_norm" in self.config
+
+
+def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:
+    """Returns what to try, in words, without what cannot be set or is set already.
+
+    Args:
+        config: All settings of the algorithm: what only one value makes sense of is none of them.
+        remedies: Changes of settings, and words for what is none.
+    """
+    texts = []
+    for remedy in remedies:
+        if isinstance(remedy, str):
+            texts.append(remedy)
+        elif remedy.setting in config and (remedy.to is None or config[remedy.setting] != remedy.to):
+            texts.append(remedy.words.format(f"config.{remedy.setting}"))
+    return ", or ".join([", ".join(texts[:-1]), *texts[-1:]] if len(texts) > 1 else texts)
+
+
+def has_diverged(trial: TrialResult) -> bool:
+    """Whether a trial failed because its numbers were not finite any more."""
+    return trial.status == "ERROR" and trial.error.startswith(DIVERGED)
+
 
 def column_of(metric: str, policy: str) -> str:
     """Returns where a metric of a policy stands in results; "" is the policy of an env with one agent."""
     return f"policies/{policy}/{metric}" if policy and metric not in OF_THE_WHOLE else metric
 
 
+def failures(evidence: Sequence[Evidence]) -> list[Finding]:
+    """Returns with which errors trials have failed; those that diverged are told as one."""
+    groups: dict[str, list[Evidence]] = {}
+    for one in evidence:
+        if one.trial.status == "ERROR":
+            groups.setdefault(DIVERGED if has_diverged(one.trial) else one.trial.short_error, []).append(one)
+    return [replace(_failed(group[0]), trials=tuple(one.trial.name for one in group)) for group in groups.values()]
+
+
+def _failed(one: Evidence) -> Finding:
+    reason = "training ended there, and what it reports up to then is not looked at"
+    if has_diverged(one.trial):
+        advice = advised(
+            one.config,
+            Remedy("lr", "{} ten times smaller"),
+            Remedy("critic_lr", "{} ten times smaller"),
+            Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}", USUAL_BOUND),
+            *SCALED_REWARDS,
+            *SCALED_OBSERVATIONS,
+        )
+    else:
+        run = one.trial.directory.parent
+        advice = f"mend what raised (`rlrun show` has the whole error), then: {resume_command(run, retry_failed=True)}"
+    return Finding("failed", one.trial.short_error, reason, advice)
+
+
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
     """Returns what is out of its usual range, the most likely causes first.
 
     Args:
-        evidence: Of each trial that has rows.
+        evidence: Of each trial; those that failed are left to `failures`.
         env: What stepping the env showed.
     """
+    configs = [one.config for one in evidence]
+    evidence = [one for one in evidence if one.trial.status != "ERROR"]
     causes = _found(CAUSES, evidence)
     explained = {name for cause in causes for name in cause.trials}
     symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
-    configs = [one.config for one in evidence]
     return [*causes, *symptoms, *_of_env(configs, env), *_seeds_disagree(evidence)]
 
 
@@ -188,6 +262,13 @@ def _number(value: float) -> str:
     return f"{value:,.4g}"
 
 
+def _learns_nothing(one: Evidence) -> Finding | None:
+    if one.algorithm != "random":
+        return None
+    reason = "it is what other algorithms are compared with"
+    return Finding("does not learn", "random takes any action", reason, "one that `rlrun algorithms` lists")
+
+
 def _no_episode_ended(one: Evidence) -> Finding | None:
     if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms step no env
         return None
@@ -200,14 +281,22 @@ def _no_episode_ended(one: Evidence) -> Finding | None:
 
 def _nothing_learned_from(one: Evidence) -> Finding | None:
     minibatches = one.values("sgd_steps")
+    if one.is_well or not one.descends_gradients or not is_complete(one.trial.status):
+        return None
     if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
         return None
     found, steps = f"{minibatches[-1]:,.0f} minibatches in all", one.end("agent_steps", "env_steps")
     starts = one.config.get("learning_starts", 0)
     if starts >= steps:
-        advice = f"config.learning_starts below {steps:,.0f} (it is {starts:,}), or a later stop"
+        more = [Remedy("learning_starts", f"{{}} below {steps:,.0f} (it is {starts:,})")]
     else:
-        advice = "a later stop, a smaller config.minibatch_size, or more of them (num_epochs, training_intensity)"
+        size = "minibatch_size" if "minibatch_size" in one.config else "train_batch_size"
+        more = [
+            Remedy(size, "a smaller {}"),
+            Remedy("num_epochs", "more {}"),
+            Remedy("training_intensity", "a higher {}"),
+        ]
+    advice = advised(one.config, *more, "a later stop")
     return Finding("few updates", found, "a network hardly moves in so few", advice)
 
 
@@ -215,9 +304,8 @@ def _rate_is_zero(one: Evidence) -> Finding | None:
     rates = one.values("learner/lr")
     if not rates.size or rates.max() > 1e-7:
         return None
-    return Finding(
-        "no learning rate", f"lr {_number(float(rates.max()))}", "parameters do not move", "config.lr: 3.0e-4"
-    )
+    advice = advised(one.config, Remedy("lr", "{} above 0, such as its default"))
+    return Finding("no learning rate", f"lr {_number(float(rates.max()))}", "parameters do not move", advice)
 
 
 def _no_gradient(one: Evidence) -> Finding | None:
@@ -234,7 +322,12 @@ def _all_returns_alike(one: Evidence) -> Finding | None:
         return None
     found = f"every episode returned {_number(float(most.max()))}"
     reason = "nothing that was done made a difference, so there is nothing to learn from yet"
-    advice = "more exploration (entropy_coeff, epsilon), demonstrations (r2d3), or a shaped reward"
+    advice = advised(
+        one.config,
+        *(Remedy(name, "a higher {}") for name in ("entropy_coeff", "epsilon", "exploration_noise", "sigma")),
+        "demonstrations (r2d3)",
+        "a shaped reward",
+    )
     return Finding("all returns alike", found, reason, advice)
 
 
@@ -252,7 +345,8 @@ def _collapsed(one: Evidence) -> Finding | None:
         return None
     found = f"best {_number(one.best)}, in the end {_number(one.end(RETURN))}"
     reason = f"{one.lost:.0%} of the gain over a random policy is lost: updates are too large for what is left to learn"
-    advice = "a learning rate that falls, config.lr: [[0, 3.0e-4], [end, 0]]; until then checkpoint.best keeps the best"
+    falls = Remedy("lr", "{} that falls, such as [[0, 3.0e-4], [end, 0]]")
+    advice = advised(one.config, falls, "the checkpoint that checkpoint.best has kept")
     return Finding("collapsed", found, reason, advice)
 
 
@@ -266,7 +360,13 @@ def _policy_leaps(one: Evidence) -> Finding | None:
     if clipped > 0:
         found += f", {clipped:.0%} of the steps clipped"
     reason = "the data of an update says little about a policy so far from the one that collected it"
-    return Finding("policy leaps", found, reason, "config.lr three times smaller, fewer num_epochs, or kl_target: 0.02")
+    advice = advised(
+        one.config,
+        Remedy("lr", "{} three times smaller"),
+        Remedy("num_epochs", "fewer {}"),
+        Remedy("kl_target", "{}: 0.02", 0.02),
+    )
+    return Finding("policy leaps", found, reason, advice)
 
 
 def _policy_stands_still(one: Evidence) -> Finding | None:
@@ -274,7 +374,8 @@ def _policy_stands_still(one: Evidence) -> Finding | None:
     if one.is_well or not divergence < SMALL_KL or _policy_leaps(one) or _gradients_cut(one):
         return None
     found = f"kl {_number(divergence)} nats an update"
-    return Finding("policy stands still", found, "updates change nothing that shows", "config.lr three times larger")
+    advice = advised(one.config, Remedy("lr", "{} three times larger"))
+    return Finding("policy stands still", found, "updates change nothing that shows", advice)
 
 
 def _entropy_collapsed(one: Evidence) -> Finding | None:
@@ -283,9 +384,8 @@ def _entropy_collapsed(one: Evidence) -> Finding | None:
         return None
     found = f"{_number(end)} nats, {_number(begin)} at the beginning"
     reason = "it takes the same actions always, and so cannot find better ones"
-    return Finding(
-        "entropy is gone", found, reason, "config.entropy_coeff: 0.01 (or three times its value), a smaller lr"
-    )
+    bonus = Remedy("entropy_coeff", "{}: 0.01 (or three times its value)")
+    return Finding("entropy is gone", found, reason, advised(one.config, bonus, Remedy("lr", "a smaller {}")))
 
 
 def _entropy_unmoved(one: Evidence) -> Finding | None:
@@ -298,9 +398,10 @@ def _entropy_unmoved(one: Evidence) -> Finding | None:
         return None
     found = f"{_number(end)} nats, {_number(begin)} at the beginning"
     reason = "it still takes any action: what it learns is too weak against the entropy bonus, or does not arrive"
-    has_bonus = isinstance(weight, int | float) and weight > 0
-    advice = f"config.entropy_coeff below {weight:g}" if has_bonus else "config.lr three times larger"
-    return Finding("entropy stays", found, reason, advice)
+    remedy = Remedy("lr", "{} three times larger")
+    if isinstance(weight, int | float) and weight > 0:
+        remedy = Remedy("entropy_coeff", f"{{}} below {weight:g}")
+    return Finding("entropy stays", found, reason, advised(one.config, remedy))
 
 
 def _values_explain_nothing(one: Evidence) -> Finding | None:
@@ -309,7 +410,13 @@ def _values_explain_nothing(one: Evidence) -> Finding | None:
     if one.is_well or rows < LONG_ENOUGH or not explained < POOR_EXPLAINED_VARIANCE or _policy_stands_still(one):
         return None
     reason = "advantages are then returns with all their noise"
-    advice = "config.normalize_rewards: true where rewards are large, vf_loss_coeff: 1.0, more num_epochs"
+    advice = advised(
+        one.config,
+        Remedy("normalize_rewards", "{}: true where rewards are large", True),
+        Remedy("vf_loss_coeff", "{}: 1.0", 1.0),
+        Remedy("num_epochs", "more {}"),
+        "a later stop",
+    )
     return Finding("values explain nothing", f"explained_variance {_number(explained)}", reason, advice)
 
 
@@ -318,10 +425,13 @@ def _gradients_cut(one: Evidence) -> Finding | None:
     if one.is_well or not isinstance(most, int | float) or not norm > GREATLY_CLIPPED * most:
         return None
     found = f"norm {_number(norm)}, cut to max_grad_norm {most:g}"
-    reason = "one loss is far larger than the other, most often that of values of large rewards"
-    return Finding(
-        "gradients are cut", found, reason, "config.normalize_rewards: true, clip_rewards, or smaller rewards"
-    )
+    if most < USUAL_BOUND and norm <= GREATLY_CLIPPED * USUAL_BOUND:
+        reason = "the bound is far below what gradients usually are"
+        advice = advised(one.config, Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}"))
+    else:
+        reason = "one loss is far larger than the other, most often that of values of large rewards"
+        advice = advised(one.config, *SCALED_REWARDS)
+    return Finding("gradients are cut", found, reason, advice)
 
 
 def _values_grow(one: Evidence) -> Finding | None:
@@ -343,28 +453,42 @@ def _values_grow(one: Evidence) -> Finding | None:
         return None
     found = f"q_mean {_number(end)}; rewards so far add up to {_number(bound)} at most"
     reason = "values are learned from values that are too large already, and grow without end"
-    advice = "config.lr ten times smaller, a slower target network (target_update_interval, tau), double: true"
+    rate = "critic_lr" if "critic_lr" in one.config else "lr"
+    advice = advised(
+        one.config,
+        Remedy(rate, "{} ten times smaller"),
+        Remedy("target_update_interval", "a larger {}"),
+        Remedy("tau", "a smaller {}"),
+        Remedy("double", "{}: true", True),
+    )
     return Finding("values grow", found, reason, advice)
 
 
 def _explores_still(one: Evidence) -> Finding | None:
     epsilon = one.end("learner/epsilon")
-    if one.is_well or not epsilon > STILL_EXPLORING:
+    if one.is_well or not epsilon > STILL_EXPLORING or not is_complete(one.trial.status):
         return None
     found = f"epsilon {_number(epsilon)} at the end of the run"
     reason = "most actions are still random ones; the returns of training are theirs"
-    return Finding("explores still", found, reason, "config.epsilon: [[0, 1.0], [10_000, 0.05]], or a later stop")
+    falls = Remedy("epsilon", "{}: [[0, 1.0], [10_000, 0.05]]")
+    return Finding("explores still", found, reason, advised(one.config, falls, "a later stop"))
 
 
 def _lag(one: Evidence) -> Finding | None:
     lag = one.usual("policy_lag_mean")
-    if one.is_well or not lag > MOST_LAG:
+    if one.is_well or not one.descends_gradients or not lag > MOST_LAG:
         return None
     found = f"experience is {_number(lag)} updates old"
     reason = "it tells of policies that are gone"
-    return Finding(
-        "old experience", found, reason, "fewer config.num_workers, shorter fragments, larger train_batch_size"
+    advice = advised(
+        one.config,
+        Remedy("broadcast_interval", "{}: 1", 1),
+        Remedy("gradients_in_flight", "{}: 1", 1),
+        Remedy("num_workers", "fewer {}", 0),
+        Remedy("rollout_fragment_length", "a smaller {}"),
+        Remedy("train_batch_size", "a larger {}"),
     )
+    return Finding("old experience", found, reason, advice)
 
 
 def _workers_lost(one: Evidence) -> Finding | None:
@@ -377,6 +501,7 @@ def _workers_lost(one: Evidence) -> Finding | None:
 
 
 CAUSES: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _learns_nothing,
     _no_episode_ended,
     _nothing_learned_from,
     _rate_is_zero,
@@ -402,16 +527,27 @@ SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
 """What is looked for in the trials without such a cause."""
 
 
+SCALED_REWARDS = (
+    Remedy("normalize_rewards", "{}: true", True),
+    Remedy("clip_rewards", "{}: 1", 1.0),
+    "rewards that are scaled",
+)
+SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "observations that are scaled")
+
+
 def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
     """Returns what stepping the env showed, without what the settings take care of already."""
     scales = all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs)
     normalises = all(config.get("normalize_observations") for config in configs)
     handled = {"rewards": scales, "observations": normalises}
-    return [
-        Finding(f"env: {one.topic}", one.found, one.reason, one.advice)
-        for one in env
-        if one.verdict == "wrong" or (one.verdict == "note" and not handled.get(one.topic, False))
-    ]
+    scaled = {"rewards": SCALED_REWARDS, "observations": SCALED_OBSERVATIONS}
+    found = []
+    for one in env:
+        if one.verdict == "wrong" or (one.verdict == "note" and not handled.get(one.topic, False)):
+            names_setting = "config." in one.advice  # of any algorithm, as the env is checked for all of them
+            advice = advised(configs[0], *scaled[one.topic]) if names_setting else one.advice
+            found.append(Finding(f"env: {one.topic}", one.found, one.reason, advice))
+    return found
 
 
 def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
@@ -425,6 +561,12 @@ def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
         if len(seeds) > 1 and seeds[int(np.argmax(ends))].has_learned and max(ends) - min(ends) > LOST * gain:
             told = f"{len(seeds)} seeds end from {_number(min(ends))} to {_number(max(ends))}"
             reason = "what one of them shows is luck: the settings work for some beginnings only"
-            advice = "a smaller config.lr, a larger train_batch_size, more exploration; judge by ten seeds"
+            advice = advised(
+                seeds[0].config,
+                Remedy("lr", "a smaller {}"),
+                Remedy("train_batch_size", "a larger {}"),
+                "more exploration",
+                "ten seeds to judge by",
+            )
             found.append(Finding("seeds disagree", told, reason, advice, tuple(one.trial.name for one in seeds)))
     return found

@@ -37,6 +37,9 @@ from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, T
 
 Floats = NDArray[np.float64]
 
+LONGEST_ERROR = 200
+"""Characters of an error that are told in a line."""
+
 SMALL_BYTES = 500_000
 """A result.json up to this size is read as a whole to find the best return of a trial that runs."""
 
@@ -116,6 +119,12 @@ class TrialResult:
     def problems(self) -> tuple[str, ...]:
         """What of its files is damaged, a text for each file; its checkpoints are left out."""
         return tuple(filter(None, [self.error if self.is_damaged else "", self.columns.problem]))
+
+    @property
+    def short_error(self) -> str:
+        """What went wrong in a line, the last of its error; "" if nothing is."""
+        text = self.error.strip().rpartition("\n")[2].strip()
+        return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
 
     # Its checkpoints.
 

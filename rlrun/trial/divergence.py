@@ -17,6 +17,9 @@ from rlrun.training.checkpointing import section
 if TYPE_CHECKING:
     from rlrun.training.training import Training
 
+DIVERGED = "training has diverged"
+"""What the error of a trial begins with whose numbers are not finite any more."""
+
 REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
     "where those numbers are large, and a look at whether the env itself returns NaN or infinity"
@@ -64,7 +67,7 @@ class DivergenceGuard:
         with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
             write_checkpoint(failed, self.content(spec))
         raise Diverged(
-            f"training has diverged: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
+            f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
             f"The parameters before that iteration are in {failed}. {REMEDIES}"
         )
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import CliRunner, Result
 
 import rlrun
 from rlrun.cli.main import cli
+from rlrun.errors import TrainingFailed
 
 
 def invoke(*words: object) -> Result:
@@ -38,7 +40,7 @@ def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path) -> N
     assert lines[3:6] == [
         "1. few updates: 72 minibatches in all (2 of 2 trials)",
         "   why: a network hardly moves in so few",
-        "   try: a later stop, a smaller config.minibatch_size, or more of them (num_epochs, training_intensity)",
+        "   try: a smaller config.minibatch_size, more config.num_epochs, or a later stop",
     ]
     assert lines[6] == "2. no learning rate: lr 0 (2 of 2 trials)"
 
@@ -48,6 +50,7 @@ def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
     data = json.loads(done.stdout)
     assert [one["name"] for one in data["findings"]] == ["few updates", "no learning rate"]
     assert data["random_policy"]["episodes"] == 5
+    assert set(data["trials"].values()) == {"TERMINATED"}
 
 
 def test_the_env_of_a_run_that_is_not_ones_own_is_not_made_without_trust(runs: Path, tmp_path: Path) -> None:
@@ -83,3 +86,56 @@ def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_p
     assert names == ["left: few updates", "left: no learning rate", "right: few updates"]
     assert any("config.learning_starts below" in line for line in lines)
     assert len(json.loads(invoke("diagnose", "poles", "--runs-dir", tmp_path, "--json").stdout)["random_policy"]) > 1
+
+
+def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "belts.py").write_text(
+        "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
+        "class Torn(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        raise ValueError('the belt is torn')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = {"algorithm": "ppo", "env": "belts:Torn", "config": {"compile": False}, "stop": {"env_steps": 100}}
+    with pytest.raises(TrainingFailed):
+        rlrun.run({"torn": spec}, runs_dir=tmp_path, executor="local")
+    done = invoke("diagnose", "torn", "--runs-dir", tmp_path)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[:4] == [
+        "torn: ppo on belts:Torn, 1 trial (1 error)",
+        "no results",
+        "",
+        "1. failed: ValueError: the belt is torn",
+    ]
+    assert lines[5].startswith("   try: mend what raised")
+    assert lines[5].endswith("--retry-failed")
+    assert len(lines) == 6
+
+
+def test_a_trial_that_diverged_is_told_first_with_settings_that_its_algorithm_has(tmp_path: Path) -> None:
+    config = {"lr": 1e20, "max_grad_norm": None, "learning_starts": 64, "compile": False, "double": False}
+    spec = {"algorithm": "dqn", "env": "CartPole-v1", "config": config, "stop": {"env_steps": 3000}}
+    with pytest.raises(TrainingFailed):
+        rlrun.run({"far": spec}, runs_dir=tmp_path, executor="local")
+    (first, *_) = json.loads(invoke("diagnose", "far", "--runs-dir", tmp_path, "--json").stdout)["findings"]
+    assert first["name"] == "failed"
+    assert first["found"].startswith("training has diverged")
+    assert first["advice"].startswith("config.lr ten times smaller, config.max_grad_norm: 0.5, config.clip_rewards: 1")
+
+
+def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "still", tmp_path / "still")
+    for path in (tmp_path / "still").glob("*/trial.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"status": "INTERRUPTED", "stop_reason": ""}))
+    done = invoke("diagnose", "still", "--runs-dir", tmp_path)
+    assert done.stdout.splitlines()[0] == "still: ppo on CartPole-v1, 2 trials (2 interrupted)"
+    assert "few updates" not in done.stdout
+    assert done.stdout.splitlines()[-1] == f"Go on with it: rlrun resume {tmp_path / 'still'}"
+    for path in (tmp_path / "still").glob("*/result.json"):
+        path.unlink()
+    without = invoke("diagnose", "still", "--runs-dir", tmp_path)
+    assert (without.exit_code, without.stderr) == (2, "Error: still has no results yet: 2 trials (2 interrupted)\n")

@@ -58,3 +58,22 @@ class Unseeded(gymnasium.ObservationWrapper[Any, Any, Any]):
     def observation(self, observation: Any) -> Any:
         """Adds the noise."""
         return observation + self.noise.normal(0, 0.01, 4).astype(np.float32)
+
+
+class Arms(gymnasium.Env[Any, Any]):
+    """One pull of four arms, of which one pays ten times as much as the others."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self, best: int) -> None:
+        self.best = best
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Shows always the same."""
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        """Pays and ends."""
+        return np.ones(1, np.float32), 10.0 if action == self.best else 1.0, True, False, {}

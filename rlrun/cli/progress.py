@@ -322,7 +322,7 @@ class RunProgress:
         if left is None:
             return ""
         rough = 5 * round(left / 5) if left < 60 else 60 * round(left / 60)
-        return f"about {duration(rough).removesuffix(' 00 s')} left" if rough else "almost done"
+        return f"about {whole_seconds(rough).removesuffix(' 00 s')} left" if rough else "almost done"
 
     def summary(self, now: float) -> str:
         """Returns the state in one line of words.

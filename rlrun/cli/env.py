@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,8 +88,10 @@ class _Target(NamedTuple):
 
 def _targets(target: str) -> list[_Target]:
     """Returns what a target means: the envs of a spec file, each once, or the one of an id or mapping."""
+    from rlrun.cli.targets import env_named, env_written
     from rlrun.spec.load import load_experiments, make_importable
     from rlrun.trial.trial_training import training_of
+    from rlrun.worlds.any_env import parse_env
     from rlrun.worlds.world_config import WorldConfig
 
     if Path(target).suffix in (".yaml", ".yml"):
@@ -105,27 +106,7 @@ def _targets(target: str) -> list[_Target]:
                 found.setdefault(repr(trial.env), _Target(trial.env))
         return [*found.values()]
     make_importable(Path.cwd())
-    return [_Target(_named(target))]
-
-
-def _named(target: str) -> AnyEnv:
-    """Returns the env or world that an id, a class, a module or a mapping in YAML names."""
-    from rlrun.cli.targets import env_written
-    from rlrun.registry import load_object
-    from rlrun.worlds.any_env import parse_env
-    from rlrun.worlds.make import takes_num_worlds
-    from rlrun.worlds.world import World
-    from rlrun.worlds.world_config import WorldConfig
-
-    module, _, name = target.partition(":")
-    if module.replace(".", "").isidentifier():
-        if name.isidentifier():
-            made = load_object(target, "env factory")
-            if (isinstance(made, type) and issubclass(made, World)) or takes_num_worlds(made):
-                return WorldConfig(world=target)
-        elif "." in module and not name and find_spec(module.partition(".")[0]):
-            return WorldConfig(pettingzoo=target)
-    return parse_env(env_written(target), path="ENV")
+    return [_Target(parse_env(env_written(env_named(target)), path="ENV"))]
 
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:

@@ -23,7 +23,7 @@ TEMPLATE = """\
 {settings}
   # evaluation: {{every: 10, episodes: 20}}  # deterministic episodes, every 10 iterations
   # checkpoint: {{every: 10, at_end: true}}
-  # expect: {{episode_return_mean: 475}}  # what `rlrun regress` holds it to
+  # expect: {{episode_return_mean: GOAL}}  # the return that `rlrun regress` holds it to
 """
 
 SETTINGS = ("lr", "gamma", "num_workers", "num_envs_per_worker")
@@ -38,24 +38,37 @@ def init(env: str, algorithm: str) -> None:
 
     It is the one that comes with rlrun for them, where there is one. ALGORITHM
     is ppo unless it is named. ENV is an id, or a mapping in YAML: of a world of
-    many agents for instance '{pettingzoo: mpe2.simple_spread_v3}'.
+    many agents for instance '{pettingzoo: mpe2.simple_spread_v3}'; the name alone
+    does for a class of worlds and for a module of PettingZoo. The env is made
+    once, and refused if ALGORITHM cannot learn in it.
     """
-    from rlrun.cli.targets import env_written
+    from rlrun.cli.targets import env_named, env_written
     from rlrun.commented_yaml import setting_lines
     from rlrun.errors import UsageError
+    from rlrun.launch.checks import check_envs
     from rlrun.registry import algorithm_class, known_algorithm
-    from rlrun.spec.load import parse_experiments, tuned_spec
+    from rlrun.spec.load import make_importable, parse_experiments, tuned_spec
 
     algorithm = known_algorithm(algorithm)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
-    parse_experiments({name: {"algorithm": algorithm, "env": env_written(env), "stop": {"env_steps": 1}}})
+    make_importable(Path.cwd())
+    written = env_named(env)
+    entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}}
+    experiments = parse_experiments({name: entry})
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)
     if tuned is not None:
         text = tuned.read_text()
     else:
-        settings = "\n".join(setting_lines(algorithm_class(algorithm).Config, SETTINGS, "    "))
-        text = TEMPLATE.format(name=name, algorithm=algorithm, env=env, file=file, settings=settings)
+        config = algorithm_class(algorithm).Config
+        if "demonstrations" in config.model_fields:
+            raise UsageError(
+                f"{algorithm} learns from demonstrations, a file of `rlrun demonstrate`, which this spec would lack: "
+                "begin with another algorithm, or with configs/mountaincar/r2d3.yaml"
+            )
+        check_envs(experiments)
+        settings = "\n".join(setting_lines(config, [one for one in SETTINGS if one in config.model_fields], "    "))
+        text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, settings=settings)
     try:
         with file.open("x") as stream:
             stream.write(text)

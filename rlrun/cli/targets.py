@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,6 +155,23 @@ def env_written(text: str) -> Any:
     from rlrun.spec.yaml_source import parse_value
 
     return parse_value(text, "--env") if text.startswith("{") else text
+
+
+def env_named(target: str) -> str:
+    """Returns how a spec writes an env that a user names: classes of worlds and PettingZoo's modules by mappings."""
+    from rlrun.registry import load_object
+    from rlrun.worlds.make import takes_num_worlds
+    from rlrun.worlds.world import World
+
+    module, _, name = target.partition(":")
+    if module.replace(".", "").isidentifier():
+        if name.isidentifier():
+            made = load_object(target, "env factory")
+            if (isinstance(made, type) and issubclass(made, World)) or takes_num_worlds(made):
+                return f"{{world: {target}}}"
+        elif "." in module and not name and find_spec(module.partition(".")[0]):
+            return f"{{pettingzoo: {target}}}"
+    return target
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:

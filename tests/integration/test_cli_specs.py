@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.launch.checks import check_envs
 from rlrun.spec.load import load_experiments, shipped_configs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,38 @@ def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
     again = rlrun("init", "Acrobot-v1", "sac")
     assert again.exit_code == 2
     assert "acrobot-v1-sac.yaml exists" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm"),
+    [("mpe2.simple_spread_v3", "ppo"), ("rlrun.worlds.cartpoles:CartPoles", "dqn"), ("Acrobot-v1", "es")],
+)
+def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str, algorithm: str) -> None:
+    assert rlrun("init", env, algorithm).exit_code == 0
+    (file,) = Path().glob("*.yaml")
+    (experiment,) = load_experiments([file])
+    assert (experiment.env.id, experiment.algorithm) == (env, algorithm)
+    check_envs([experiment])
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm", "reason"),
+    [
+        ("Pendulum-v1", "DQN", "Box"),
+        ("CartPole-v1", "r2d3", "r2d3 learns from demonstrations"),
+        ("mpe2.simple_spread_v3", "es", ""),
+    ],
+)
+def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reason: str) -> None:
+    result = rlrun("init", env, algorithm)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert reason in result.stderr
+    assert not [*Path().iterdir()]
+
+
+def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
+    assert rlrun("init", "FrozenLake-v1").exit_code == 0
+    assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
 
 
 def test_init_writes_the_shipped_spec_where_there_is_one() -> None:

@@ -14,7 +14,6 @@ from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 from rlrun.cli.terminal import echo
-from rlrun.runs.trial_status import is_complete
 
 if TYPE_CHECKING:
     from rlrun.envs.env_check import EnvFinding
@@ -161,6 +160,8 @@ def _heading(view: RunView, evidence: Mapping[str, list[Evidence]]) -> list[str]
 
 def _standing(trials: Sequence[TrialResult]) -> str:
     """Says how many trials there are, and how those stand that are not complete."""
+    from rlrun.runs.trial_status import is_complete
+
     stands = Counter(trial.status.lower() for trial in trials if not is_complete(trial.status))
     told = ", ".join(f"{count} {status}" for status, count in stands.items())
     return counted(len(trials), "trial") + (f" ({told})" if told else "")

@@ -117,8 +117,14 @@ class Algorithm(Generic[C]):
             outputs: The policy's networks, or one pass of them over the rows.
             batch: Columns [S, L, ...]; empty cells (`valid` 0) hold zeros and must not count.
             scheduled: Settings that change over a run, each [].
+
+        Raises:
+            UsageError: A subclass gives neither a loss nor objectives.
         """
-        raise TypeError(f"{type(self).__name__} gives neither a loss nor objectives of its own")
+        raise UsageError(
+            f"{type(self).__name__} does not say what it minimises: write loss(self, outputs, batch, scheduled), or "
+            "objectives(self, policy)"
+        )
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns what the learner minimises, in order: the one loss, unless a plugin says otherwise."""
@@ -162,5 +168,8 @@ class Algorithm(Generic[C]):
         Args:
             items: What `collect` returned.
             trainee: What is trained: learner, workers, filters and clock.
+
+        Raises:
+            UsageError: A subclass does not say it.
         """
-        raise TypeError(f"{type(self).__name__} does not say how it learns")
+        raise UsageError(f"{type(self).__name__} does not say how it learns: write learn(self, items, trainee)")

@@ -30,6 +30,7 @@ from rlrun.errors import (
     TrainingFailed,
     UsageError,
 )
+from rlrun.trial.user_code import failure_of_user_code
 
 CLOSED_PIPE = 141
 
@@ -104,6 +105,8 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     trace = "".join(traceback.format_exception(error)).rstrip()
     if isinstance(error, SystemExit):  # click ends a command otherwise
         return TrainingFailed.exit_code, f"Error: code outside rlrun wanted to end the process:\n{trace}"
+    if (failure := failure_of_user_code(error)) is not None:  # a plugin, say, that a spec names and is made to check it
+        return failure.exit_code, f"Error: {failure}"
     return (
         ExitCode.BUG,
         f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",

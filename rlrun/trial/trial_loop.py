@@ -368,7 +368,7 @@ class TrialLoop:
         if isinstance(error, EnvStartFailed) and self._training is not None and self._training.iteration > 0:
             failure = EnvError(str(error))  # an env to evaluate in: the one that is trained in has begun
         else:
-            failure = None if self._training is None else failure_of_user_code(error, *plugins)
+            failure = failure_of_user_code(error, *plugins)
         shown = failure or error
         told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import rlrun
 from rlrun.errors import RlrunError, TrainingFailed
 
 _PACKAGE = str(Path(rlrun.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+_CALL = re.compile(
+    r"(?P<function>[\w.<>]+)\(\) (takes|missing|got) |Can't instantiate abstract class (?P<abstract>[\w.]+) "
+)
+"""What Python says of a call that does not fit the function, or of a class that lacks methods."""
 
 _RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
 
@@ -40,11 +49,12 @@ def exits_as_failures() -> Iterator[None]:
 def failure_of_user_code(error: Exception, *plugins: type) -> TrainingFailed | None:
     """Returns a failure with the user's own traceback if an exception came through the user's code, else None.
 
-    A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed.
+    A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed. So is what
+    rlrun cannot call as it calls its own, or lacks what it reads of its own.
 
     Args:
         error: What was raised below the caller.
-        plugins: The classes of the algorithms.
+        plugins: The classes of the algorithms, where they are known.
     """
     if isinstance(error, RlrunError | MemoryError):
         return None
@@ -53,12 +63,60 @@ def failure_of_user_code(error: Exception, *plugins: type) -> TrainingFailed | N
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
     has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
     if not (own or (outside and has_plugin)):
-        return None
+        misfit = _misfit(error)
+        return None if misfit is None else TrainingFailed(misfit)
     first = (own or outside)[0]
+    called = next(
+        frame.f_code.co_qualname
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (frame.f_code.co_filename, line) == (first.filename, first.lineno)
+    )
     told.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
     text = "".join(told.format(chain=False)).rstrip()
-    names = " + ".join(dict.fromkeys(plugin.__name__ for plugin in plugins))
+    names = " + ".join(dict.fromkeys(plugin.__name__ for plugin in plugins)) or called
     return TrainingFailed(f"{names} failed in {first.filename}:\n{text}")
+
+
+def _misfit(error: Exception) -> str | None:
+    """Says what of a user's code does not fit the way in which rlrun uses it, None if it is nothing of a user's.
+
+    Python raises then in the caller, so that no frame of the user's code is there.
+    """
+    if isinstance(error, AttributeError):
+        kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+        module = sys.modules.get(kind.__module__)
+        if module is None or not _is_users(module):
+            return None
+        return (
+            f"{error}, which rlrun reads: derive its class from rlrun's, and call super().__init__() in its "
+            f"__init__(); it is in {module.__file__}"
+        )
+    called = _CALL.match(str(error)) if isinstance(error, TypeError) else None
+    if called is None:
+        return None
+    root, *below = (called["abstract"] or called["function"]).split(".")
+    for module in filter(_is_users, list(sys.modules.values())):
+        found = vars(module).get(root)
+        if isinstance(found, type | FunctionType) and found.__module__ == module.__name__:
+            return f"{error}: {_expected(found, below)}it is in {module.__file__}"
+    return None
+
+
+def _expected(found: type | FunctionType, below: list[str]) -> str:
+    """Returns how a method that overrides one of rlrun's has to be written, "" of anything else."""
+    if not (isinstance(found, type) and len(below) == 1):
+        return ""
+    (name,) = below
+    for base in found.__mro__:
+        if base.__module__.partition(".")[0] == "rlrun" and name in vars(base):
+            return f"write {name}({', '.join(inspect.signature(vars(base)[name]).parameters)}), as in {base.__name__}; "
+    return ""
+
+
+def _is_users(module: ModuleType) -> bool:
+    """Whether a module is a user's own file."""
+    file = vars(module).get("__file__")
+    return file is not None and not file.startswith((_PACKAGE, *_INSTALLED))
 
 
 def _outside(told: traceback.TracebackException) -> list[traceback.FrameSummary]:

@@ -6,8 +6,9 @@ import sys
 from typing import Any
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.ppo import PPO
+from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.learner.objective import Objective
+from rlrun.policy.policy import Policy
 
 
 class ExitsInLoss(PPO):
@@ -75,3 +76,86 @@ class WithoutParameters(PPO):
 
     def objectives(self, policy: Any) -> Any:
         return [Objective("loss", self.loss, parameters="nowhere.")]
+
+
+class WithoutMethods(Algorithm[PPOConfig]):
+    """Says neither how it learns nor what it minimises."""
+
+    Config = PPOConfig
+
+
+class RaisesInInit(PPO):
+    """Raises where it is made."""
+
+    def __init__(self, config: Any) -> None:
+        raise ValueError("my settings")
+
+
+class ReadsWhatThereIsNot(PPO):
+    """Asks the trainee for what it does not have."""
+
+    def learn(self, items: Any, trainee: Any) -> Any:
+        return trainee.nothing_here
+
+
+class InitWithoutConfig(PPO):
+    """Takes no settings."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class InitWithoutSuper(PPO):
+    """Keeps its settings to itself."""
+
+    def __init__(self, config: Any) -> None:
+        self.mine = config
+
+
+class LearnWithoutTrainee(PPO):
+    """Takes too few arguments where its dataflow is made."""
+
+    def learn(self, items: Any) -> Any:  # type: ignore[override]
+        return items
+
+
+class PolicyWithoutSpaces(PPO):
+    """Takes too few arguments where its policy is made."""
+
+    def policy(self) -> Any:  # type: ignore[override]
+        return None
+
+
+class LossOfOutputs(PPO):
+    """Takes too few arguments in its loss."""
+
+    def loss(self, outputs: Any) -> Any:  # type: ignore[override]
+        return None
+
+
+class HalfAPolicy(Policy):
+    """Lacks all methods of a policy."""
+
+    def __init__(self, *spaces: Any, **settings: Any) -> None:
+        pass
+
+
+class MakesHalfAPolicy(PPO):
+    """Names a class of policies that lacks methods."""
+
+    policy_family = "strange_plugins:HalfAPolicy"
+    policy = Algorithm.policy
+
+
+class TakesNothing:
+    """An operator that takes no item."""
+
+    def __call__(self) -> None:
+        """Does nothing."""
+
+
+class OperatesOnNothing(PPO):
+    """Its dataflow has an operator that cannot be called."""
+
+    def learn(self, items: Any, trainee: Any) -> Any:
+        return super().learn(items.for_each(TakesNothing()), trainee)

@@ -17,6 +17,7 @@ from rlrun.envs.vector_env import EpisodeSeeds
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = str(Path(__file__).parent)
+PLUGINS = Path(HERE, "strange_plugins.py")
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), HERE])}
 
 
@@ -219,6 +220,20 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
         ("LearnReturnsNone", 4, "LearnReturnsNone.learn() must return a Flow, not NoneType: is a return statement"),
         ("CollectReturnsNone", 4, "CollectReturnsNone.collect() must return a Flow, not NoneType"),
         ("WithoutParameters", 4, "WithoutParameters.objectives(): objective loss: no parameter's name begins with"),
+        ("WithoutMethods", 2, "WithoutMethods does not say how it learns: write learn(self, items, trainee)"),
+        ("RaisesInInit", 4, f"RaisesInInit.__init__ failed in {PLUGINS}:\nTraceback (most recent call last):"),
+        (
+            "ReadsWhatThereIsNot",
+            4,
+            f"ReadsWhatThereIsNot.learn failed in {PLUGINS}:\nTraceback (most recent call last):",
+        ),
+        ("InitWithoutConfig", 4, f"write __init__(self, config), as in Algorithm; it is in {PLUGINS}"),
+        ("InitWithoutSuper", 4, "'InitWithoutSuper' object has no attribute 'config', which rlrun reads: derive"),
+        ("LearnWithoutTrainee", 4, "LearnWithoutTrainee.learn() takes 2 positional arguments but 3 were given: write"),
+        ("PolicyWithoutSpaces", 4, f"write policy(self, spaces, seed), as in PPO; it is in {PLUGINS}"),
+        ("LossOfOutputs", 4, f"write loss(self, outputs, batch, scheduled), as in PPO; it is in {PLUGINS}"),
+        ("MakesHalfAPolicy", 4, "Can't instantiate abstract class HalfAPolicy with abstract methods behavior, outputs"),
+        ("OperatesOnNothing", 4, "TakesNothing.__call__() takes 1 positional argument but 2 were given: it is in"),
     ],
 )
 def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: str, exit_code: int, told: str) -> None:
@@ -226,6 +241,14 @@ def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: st
     assert done.exit_code == exit_code, done.stderr
     assert told in done.stderr
     assert "bug in rlrun" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("validate",), ("plan", "-f"), ("metrics", "-f")])
+def test_every_command_that_makes_a_plugin_tells_its_mistakes_as_its_own(tmp_path: Path, words: tuple[str]) -> None:
+    done = CliRunner().invoke(cli, [*words, str(spec(tmp_path, algorithm="strange_plugins:RaisesInInit"))])
+    assert done.exit_code == 4, done.stderr
+    assert f"RaisesInInit.__init__ failed in {PLUGINS}:" in done.stderr
+    assert done.stderr.endswith("ValueError: my settings\n")
 
 
 def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -307,11 +330,11 @@ def test_a_bug_ends_with_1_and_asks_for_a_report(tmp_path: Path) -> None:
     program = """
 import rlrun.cli.targets
 from rlrun.cli.main import main
-rlrun.cli.targets.run_names = lambda runs_dir: 1 / 0
+rlrun.cli.targets.run_names = None
 main()
 """
     done = subprocess.run(
         [sys.executable, "-c", program, "runs"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
     )
     assert done.returncode == 1
-    assert "ZeroDivisionError: division by zero\n\nThis is a bug in rlrun. Please report it" in done.stderr
+    assert "TypeError: 'NoneType' object is not callable\n\nThis is a bug in rlrun. Please report it" in done.stderr

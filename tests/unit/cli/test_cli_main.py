@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun import errors
-from rlrun.cli.exits import explained_errors
+from rlrun.checkpoint.state_codec import decode
+from rlrun.cli.exits import explain, explained_errors
 from rlrun.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,11 +99,21 @@ def test_a_spec_error_is_its_lines_as_they_are() -> None:
 
 
 def test_a_bug_shows_its_traceback_and_asks_for_a_report() -> None:
-    code, _, stderr = run_raising(KeyError("surprise"))
+    with pytest.raises(ValueError, match=r"\$float with 1") as raised:
+        decode({"$float": 1}, ())
+    below_this_file = raised.tb.tb_next
+    code, text = explain(raised.value.with_traceback(below_this_file))
     assert code == 1
-    assert stderr.startswith("Traceback (most recent call last):")
-    assert "KeyError: 'surprise'" in stderr
-    assert "bug in rlrun" in stderr
+    assert text.startswith("Traceback (most recent call last):")
+    assert "in decode\n" in text
+    assert "bug in rlrun" in text
+
+
+def test_an_error_of_code_outside_rlrun_is_no_bug_and_names_its_function() -> None:
+    code, _, stderr = run_raising(KeyError("surprise"))
+    assert code == 4
+    assert stderr.startswith(f"Error: run_raising.<locals>.failing failed in {__file__}:\nTraceback (most recent call")
+    assert stderr.endswith("KeyError: 'surprise'\n")
 
 
 @pytest.mark.parametrize(

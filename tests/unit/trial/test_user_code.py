@@ -54,3 +54,9 @@ def test_an_error_below_an_installed_plugin_is_the_plugins() -> None:
 @pytest.mark.parametrize("error", [UsageError("wrong"), TrainingFailed("env failed"), MemoryError()])
 def test_errors_that_explain_themselves_are_left_as_they_are(error: Exception) -> None:
     assert failure_of_user_code(error, PPO) is None
+
+
+def test_an_error_in_a_users_file_names_its_function_where_no_plugin_is_known(tmp_path: Path) -> None:
+    module = module_at(tmp_path / "my_shaping.py", "class Shaping:\n    def reward(self):\n        return 1 / 0\n")
+    failure = failure_of_user_code(raised(module.Shaping().reward))
+    assert str(failure).startswith(f"Shaping.reward failed in {tmp_path / 'my_shaping.py'}:\n")

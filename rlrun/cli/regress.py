@@ -63,7 +63,7 @@ def regress(
     """Run experiments and hold them to what their specs expect.
 
     Each trial's final checkpoint is evaluated with 20 deterministic episodes. As many seeds must reach the target as
-    the spec says, two thirds unless it does; else the exit code is 3.
+    the spec says, two thirds unless it does; else the exit code is 3. Where a trial failed it is 4.
 
     \b
     rlrun regress -f configs/regression/ --junit junit.xml
@@ -187,9 +187,10 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
     """Tells what failed, what did not pass, and what is worth a look.
 
     Raises:
-        TargetMissed: If an experiment did not pass.
+        TrainingFailed: If a trial failed, whatever was missed besides.
+        TargetMissed: If an experiment did not pass, and no trial failed.
     """
-    from rlrun.errors import TargetMissed
+    from rlrun.errors import TargetMissed, TrainingFailed
 
     for verdict in verdicts:
         if verdict.warning:
@@ -199,4 +200,5 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
                 echo(f"{verdict.experiment}/{case.trial}: {case.error}", err=True)
     missed = [f"{verdict.experiment}: {verdict.message}" for verdict in verdicts if not verdict.passed]
     if missed:
-        raise TargetMissed("\n".join(missed))
+        has_failed = any(verdict.failed_cases for verdict in verdicts)
+        raise (TrainingFailed if has_failed else TargetMissed)("\n".join(missed))

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlrun.errors import CheckpointError, Interrupted, RlrunError, TrainingFailed
+from rlrun.errors import CheckpointError, DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
 from rlrun.launch.run import run
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
@@ -61,17 +61,28 @@ def regress(
     Raises:
         UsageError: If an experiment expects nothing, or nothing that can be judged; before anything runs.
         Interrupted: If the user interrupted.
+        DiskFull: If the disk is full, which ends all trials.
+        RayEnded: If Ray ended before all experiments had begun.
     """
     gates = gates_of(experiments, seeds, control=control)
-    runs = _run_all(gates, runs_dir, executor, watch)
-    return [_verdict(gate, members, control=control, best=best) for gate, members in zip(gates, runs, strict=True)]
+    runs, cut_short = _run_all(gates, runs_dir, executor, watch)
+    return [
+        _verdict(gate, members, cut_short, control=control, best=best)
+        for gate, members in zip(gates, runs, strict=True)
+    ]
 
 
-def _run_all(gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher) -> list[list[Member]]:
-    """Runs everything in one call, so that Ray starts once, and returns the trials of each experiment with their specs.
+def _run_all(
+    gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
+) -> tuple[list[list[Member]], str]:
+    """Runs everything in one call, so that Ray starts once.
 
     Specs are read as soon as a run has ended, since one that could not begin leaves no directory behind. That all
     trials of an experiment have failed is no reason to raise here: each case says what went wrong.
+
+    Returns:
+        The trials of each experiment with their specs, and what kept trials that have no error of their own from their
+        ends, or "".
     """
     runs: list[list[Member]] = []
 
@@ -86,18 +97,22 @@ def _run_all(gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, w
     except Interrupted as interrupted:
         signal = str(interrupted).partition(":")[0]
         raise Interrupted(f"{signal}: stopped before anything was judged; run it again from the start") from None
-    except Exception:
+    except DiskFull:
+        raise
+    except Exception as error:
         if len(runs) < len(gates):
             raise
-    return runs
+        if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
+            return runs, f"{str(error).partition('; go on with')[0]}; run it again from the start"
+    return runs, ""
 
 
-def _verdict(gate: Gate, members: list[Member], *, control: bool, best: bool) -> Verdict:
+def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool, best: bool) -> Verdict:
     judged = members
     population = None if gate.experiment.scheduler is None else gate.experiment.scheduler.population
     if population is not None:
         judged = leaders(members, population.metric, population.mode)
-    cases = tuple(_case(gate.expect, trial, spec, best=best) for trial, spec in judged)
+    cases = tuple(_case(gate.expect, trial, spec, cut_short, best=best) for trial, spec in judged)
     return Verdict(gate.name, cases, gate.needed, control, floor=gate.expect.regression_floor)
 
 
@@ -121,12 +136,12 @@ def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     return [max((member for member in members if member[1].population == seed), key=rank) for seed in seeds]
 
 
-def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, *, best: bool) -> Case:
+def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: str, *, best: bool) -> Case:
     values: dict[str, float | None] = dict.fromkeys(expect.metrics)
     evaluated: Mapping[str, float | None]
     error = ""
     try:
-        checkpoint = _checkpoint(trial, best=best)
+        checkpoint = _checkpoint(trial, cut_short, best=best)
         if expect.last_evaluations is not None and not best:
             evaluated = _last_evaluations(trial, expect)
         else:
@@ -150,7 +165,7 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, *, best: bo
     )
 
 
-def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
+def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
     """Returns the checkpoint that a trial is judged by.
 
     Raises:
@@ -158,7 +173,8 @@ def _checkpoint(trial: TrialResult, *, best: bool) -> Path:
         CheckpointError: If there is no such checkpoint.
     """
     if not is_complete(trial.status):
-        raise TrainingFailed(trial.error or f"its training did not come to its end: {trial.status.lower()}")
+        status = trial.status.lower()
+        raise TrainingFailed(trial.error or cut_short or f"its training did not come to its end: {status}")
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     if checkpoint is None:
         raise CheckpointError(f"{trial.directory} has no {'best' if best else 'whole'} checkpoint")

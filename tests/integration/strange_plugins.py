@@ -7,6 +7,7 @@ from typing import Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.cluster.ray_session import end_of_ray
 from rlrun.learner.objective import Objective
 from rlrun.policy.policy import Policy
 
@@ -30,6 +31,13 @@ class ExitsInPolicy(PPO):
 
     def policy(self, spaces: Any, seed: int) -> Any:
         sys.exit(0)
+
+
+class EndsRay(PPO):
+    """Fails in its loss as trials do below which Ray ends."""
+
+    def loss(self, outputs: Any, batch: Any, scheduled: Any) -> Any:
+        raise end_of_ray("raylet")
 
 
 class WithoutConfig(Algorithm[Any]):

@@ -66,7 +66,7 @@ def test_all_experiments_of_a_folder_run_although_one_fails(folder: Path) -> Non
     assert all(3_000 <= case["env_steps"] < 3_600 for case in match["cases"])
     assert "RuntimeError: this world crashes at step 5" in crash["cases"][0]["error"]
     code, *told = (folder / "told.txt").read_text().splitlines()
-    assert code == "3"
+    assert code == "4"
     assert told[-1] == "Error: crash: 1 of 1 trials failed"
     assert not any("Traceback" in line for line in told[-3:])
 
@@ -143,6 +143,18 @@ def test_an_interrupt_ends_it_without_a_verdict(folder: Path) -> None:
     experiments = load_experiments([folder / "specs/match.yaml"])
     with pytest.raises(Interrupted, match=r"^SIGINT: stopped before anything was judged; run it again from the start$"):
         suite.regress(experiments, runs_dir=folder / "interrupted", executor="local", watch=interrupt)
+
+
+def test_trials_that_an_end_of_ray_cut_short_have_failed_for_it(folder: Path) -> None:
+    sets = ["--set", "algorithm=strange_plugins:EndsRay", "--junit", folder / "out/ended.xml"]
+    result = regress(folder, "-f", folder / "specs/match.yaml", *sets)
+    assert result.exit_code == 4
+    *_, second, last = result.stderr.splitlines()
+    ended = "Ray has ended on this machine while trials ran: its raylet was killed or has crashed"
+    assert second == f"match/001-seed=1: {ended}; run it again from the start"
+    assert last == "Error: match: 2 of 2 trials failed"
+    suite = ElementTree.parse(folder / "out/ended.xml").getroot()[0]
+    assert [error.attrib["message"].startswith(ended) for error in suite.iter("error")] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_an_env_that_exits_with_0_fails_the_training_and_its_error_is_one_docume
 
 
 @pytest.mark.parametrize("env", ["strange_envs:Exits", "{id: 'strange_envs:FailsToBegin', kwargs: {at: factory}}"])
-def test_a_regression_with_an_env_that_ends_it_is_not_green(tmp_path: Path, env: str) -> None:
+def test_a_regression_with_an_env_that_ends_it_has_failed(tmp_path: Path, env: str) -> None:
     file = spec(tmp_path, env=env, more="  expect: {episode_return_mean: 10}\n")
     done = here(tmp_path, "regress", "-f", file, "--junit", tmp_path / "junit.xml")
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
     assert (suite.get("errors"), suite.get("failures")) == ("1", "1")
 

@@ -12,6 +12,9 @@ from typing import Any, TextIO
 
 import click
 
+from rlrun.errors import RlrunError
+from rlrun.process_end import listeners
+
 SCHEMA = 1
 """Version of the form in which errors are printed."""
 
@@ -41,12 +44,14 @@ class JsonDocument:
             os.dup2(sys.stderr.fileno(), self._descriptor)
         sys.stdout = sys.stderr
         click.get_current_context().meta[_KEY] = self
+        listeners.append(self._end)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Gives stdout back."""
+        listeners.remove(self._end)
         sys.stdout = self._plain
         if self._descriptor is None:
             return
@@ -70,6 +75,15 @@ class JsonDocument:
         if not self._is_printed:
             told = {"message": message, "exit_code": exit_code, "problems": problems}
             self.write({"schema": SCHEMA, "error": told})
+
+    def _end(self, error: RlrunError) -> None:
+        """Prints what the process is ended for."""
+        self.fail(str(error), error.exit_code, [])
+
+
+def nothing_more_on_stdout() -> None:
+    """Sends to stderr what this process still prints on stdout when it ends, behind its document."""
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 def print_json(data: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from rlrun.cli.exits import explained_errors
-from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.json_document import JsonDocument, nothing_more_on_stdout
 from rlrun.cli.terminal import echo
 from rlrun.errors import did_you_mean
 
@@ -130,7 +130,11 @@ def main() -> None:
     _occupy_closed_streams()
     atexit.register(gc.freeze)  # else Python looks through all of torch's objects before it exits, for 0.3 s
     faulthandler.enable(sys.stderr)  # an env's native code that crashes takes this process with it
-    cli(prog_name="rlrun")
+    try:
+        cli(prog_name="rlrun")
+    finally:
+        if "--json" in sys.argv:
+            nothing_more_on_stdout()  # nor from the exit functions of an env
 
 
 def _occupy_closed_streams() -> None:

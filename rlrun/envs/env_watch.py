@@ -7,7 +7,6 @@ together may take as long as they like while they come.
 from __future__ import annotations
 
 import math
-import os
 import signal
 import sys
 import threading
@@ -19,7 +18,8 @@ from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlrun.errors import ExitCode, TrainingFailed
+from rlrun.errors import Interrupted, TrainingFailed
+from rlrun.process_end import end_process
 
 if TYPE_CHECKING:
     from rlrun.envs.vector_env import EpisodePlace
@@ -130,7 +130,7 @@ class Watched:
         if overdue_s >= GRACE_S:
             text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` goes on"
             print(text, file=sys.stderr, flush=True)
-            os._exit(ExitCode.INTERRUPTED if is_wanted else ExitCode.TRAINING_FAILED)
+            end_process(Interrupted(text) if is_wanted else TrainingFailed(text))
         if is_wanted:
             signal.pthread_kill(self._thread, signal.SIGINT)  # as the user's second one
         else:

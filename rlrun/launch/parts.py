@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -15,13 +14,14 @@ from pathlib import Path
 from rlrun.cluster.gcs_watch import end_processes
 from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.envs.vector_env import EnvStartFailed
-from rlrun.errors import EnvironmentUnusable, RayEnded, UsageError
+from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.launch.local_executor import run_locally
+from rlrun.process_end import end_process
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
 from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
 from rlrun.runs.interrupts import Interrupts
-from rlrun.runs.outcome import call_failure
+from rlrun.runs.outcome import call_failure, with_way_on
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.runs.run_upload import copied
 from rlrun.runs.trial_result import TrialResult
@@ -158,10 +158,10 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
     trials = tuple(active.directory.results())
     active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
     left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
-    failure = call_failure(trials, left, signal="", fault=end_of_ray("gcs_server"), errors={})
+    failure = with_way_on(end_of_ray("gcs_server"), left)
     with active.log.speaking():
         print(f"Error: {failure}", file=sys.stderr, flush=True)
-    os._exit(RayEnded.exit_code)
+    end_process(failure)
 
 
 def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:

@@ -57,16 +57,29 @@ def call_failure(
         fault: What has stopped them instead, or None.
         errors: What trials have raised, by their directories.
     """
-    commands = " && ".join(map(resume_command, left))
-    if isinstance(fault, DiskFull):
-        return DiskFull(f"{fault}; after that go on with: {commands}")
     if fault is not None:
-        return RayEnded(f"{fault}; go on with: {commands}")
+        return with_way_on(fault, left)
     if not left:
         return None
+    commands = _resume_commands(left)
     if signal:
         return Interrupted(f"{signal}: stopped; go on with: {commands}")
     return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; go on with: {commands}")
+
+
+def with_way_on(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
+    """Returns what has stopped all trials with how to go on.
+
+    Args:
+        fault: What has stopped them.
+        left: The directories of the runs that are not over.
+    """
+    then = "after that go on with" if isinstance(fault, DiskFull) else "go on with"
+    return type(fault)(f"{fault}; {then}: {_resume_commands(left)}")
+
+
+def _resume_commands(runs: Sequence[Path]) -> str:
+    return " && ".join(map(resume_command, runs))
 
 
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:

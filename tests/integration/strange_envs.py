@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
@@ -95,9 +96,10 @@ class Crashes(StrangeEnv):
 
 
 class Prints(StrangeEnv):
-    """Writes to stdout, from Python and below it."""
+    """Writes to stdout, from Python and below it, and when the process ends."""
 
     def misbehave(self) -> None:
+        atexit.register(print, "a last word")
         print("a word from Python")
         sys.stdout.flush()
         os.write(1, b"a word from C\n")

@@ -127,6 +127,7 @@ def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
     assert trial["status"] == "TERMINATED"
     assert "a word from Python\n" in done.stderr
     assert "a word from C\n" in done.stderr
+    assert done.stderr.endswith("a last word\n")
 
 
 def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -255,3 +256,26 @@ def test_a_descriptor_that_was_closed_is_no_bug(closed: str, tmp_path: Path) -> 
     command = ["bash", "-c", f'exec "$@" {closed}>&-', "bash", sys.executable, "-m", "rlrun", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_process_that_a_thread_ends_has_printed_its_error_as_the_json_document() -> None:
+    program = """
+import threading
+import time
+from rlrun.cli import runs
+from rlrun.cli.main import main
+from rlrun.errors import RayEnded
+from rlrun.process_end import end_process
+
+def waits_for_ever():
+    threading.Thread(target=end_process, args=[RayEnded("Ray has ended; go on")]).start()
+    time.sleep(10_000)
+
+runs.runs.callback = lambda **options: waits_for_ever()
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "runs", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    error = {"message": "Ray has ended; go on", "exit_code": 4, "problems": []}
+    assert (done.returncode, json.loads(done.stdout)) == (4, {"schema": 1, "error": error}), done.stderr

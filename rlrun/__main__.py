@@ -1,14 +1,17 @@
-"""The ``rlrun`` command, also as ``python -m rlrun``; it answers a Ctrl-C while its files are still imported."""
+"""The ``rlrun`` command, also as ``python -m rlrun``; it answers signals while its files are still imported."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from rlrun.signals import listen
+
 
 def run() -> None:
-    """Imports the command line and runs it."""
+    """Imports the command line and runs it; SIGTERM and SIGHUP end it as Ctrl-C does."""
     try:
+        listen()
         from rlrun.cli.main import main
 
         main()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from rlrun import signals
 from rlrun.cli.json_document import JsonDocument
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
@@ -72,7 +73,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
         echo(text, err=True)
         if document is not None:
             problems = [asdict(problem) for problem in error.problems] if isinstance(error, SpecError) else []
-            document.fail(text.removeprefix("Error: "), code, problems)
+            document.fail(text.strip().removeprefix("Error: "), code, problems)
         raise click.exceptions.Exit(code) from None
 
 
@@ -102,6 +103,8 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         return OutOfResources.exit_code, f"Error: the file system is read-only{_of_file(error)}"
     if isinstance(error, OSError) and error.errno in PATH_ERRNOS and error.filename is not None:
         return UsageError.exit_code, f"Error: {os.fsdecode(error.filename)}: {error.strerror}"
+    if signals.received:  # a library has made an error of its own of the interrupt
+        return Interrupted.exit_code, "\nInterrupted."
     trace = "".join(traceback.format_exception(error)).rstrip()
     if isinstance(error, SystemExit):  # click ends a command otherwise
         return TrainingFailed.exit_code, f"Error: code outside rlrun wanted to end the process:\n{trace}"

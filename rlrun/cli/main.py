@@ -92,6 +92,13 @@ class LazyGroup(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Reads the command line; of an interrupt meanwhile click would make its own exit code."""
+        with explained_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Notes whether the command is to print JSON, which holds for a mistake in its other words as well."""
         ctx.obj = "--json" in args

@@ -193,19 +193,53 @@ def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:
     assert run_raising(error) == (2, "before\n", "Error: /root/runs: Permission denied\n")
 
 
-def test_an_interrupt_while_the_command_line_is_imported_ends_with_130() -> None:
-    program = """
-import sys
-class Interrupts:
+@pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("module", ["rlrun.cli.main", "rlrun.cli.runs", "rlrun.cli.targets"])
+def test_a_signal_while_files_are_imported_ends_with_130(signal_name: str, module: str) -> None:
+    program = f"""
+import os, signal, sys
+class Signals:
     def find_spec(self, name, *_):
-        if name == "rlrun.cli.main":
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupts())
+        if name == "{module}":
+            exec("os.kill(os.getpid(), signal.{signal_name})")  # in a text, of which Python would remember an interrupt
+sys.meta_path.insert(0, Signals())
 from rlrun.__main__ import run
 run()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", program, "runs"], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
+
+
+def test_a_signal_of_which_a_library_makes_an_error_of_its_own_ends_with_130() -> None:
+    program = """
+import os, signal, sys
+class Signals:
+    def find_spec(self, name, *_):
+        if name == "rlrun.cli.targets":
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except BaseException:
+                raise ValueError("cannot be built")
+sys.meta_path.insert(0, Signals())
+from rlrun.__main__ import run
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "runs"], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (130, "\nInterrupted.\n")
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
+    program = """
+import os, signal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from rlrun.__main__ import run
+from rlrun.signals import listen
+listen()
+os.kill(os.getpid(), signal.SIGHUP)
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout[:6]) == (0, "rlrun ")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])  # the latter is click's at a question

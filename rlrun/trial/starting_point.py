@@ -15,7 +15,7 @@ from rlrun.explain import dotted, shown
 from rlrun.functional.saved_numbers import as_count
 from rlrun.spec.experiment import EvaluationConfig, TrialSpec
 from rlrun.training.checkpointing import refusing, saved_training, update_executor_of
-from rlrun.training.policies import Policies
+from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.results import truncate_results
@@ -90,6 +90,29 @@ class StartingPoint:
         elif exploit.parent is not None and exploit.generation > self.generation:
             return trial.with_learning(before.policies)
         return trial
+
+    def ended_schedules(self, trial: TrialSpec) -> list[str]:
+        """Says which schedules ended with the run as long as it was, and so do not follow it where it goes on longer.
+
+        They cannot: that would change what was learned so far.
+
+        Args:
+            trial: The trial with the stop criteria it has now.
+        """
+        stop = self.content.spec.get("stop")
+        sentences = []
+        for policy, algorithm in trial.learns.algorithms.items():
+            unit, place = algorithm.clock_unit, "config" if trial.learns.is_alone else f"policies.{policy}.config"
+            length = stop.get(unit) if isinstance(stop, dict) else None
+            if length is None or length == trial.stop.get(unit):
+                continue
+            sentences += [
+                f"{place}.{name} ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, where the run was to stop, "
+                f"and stays at {schedule[-1][1]:g} from there on"
+                for name, schedule in schedules_of(algorithm.config).items()
+                if isinstance(schedule, tuple) and schedule[-1][0] == length
+            ]
+        return sentences
 
     def _evaluation(self) -> dict[str, Any]:
         """Returns the evaluation that the checkpoint was made with, as plain data; {} for none.

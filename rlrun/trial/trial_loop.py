@@ -286,6 +286,8 @@ class TrialLoop:
         self.generation = point.generation
         self.resumption = point.restore(self.training, self.directory, self.checkpoints.store, best=best, eager=eager)
         self.checkpoints.note(point.path, self.training.iteration)
+        for sentence in point.ended_schedules(self.trial):
+            self._note(sentence)
         self.last_result = json_row(point.result)
         self._best_return = best_return(read_results(self.directory))
         was_exact = self._record.exact_resume is not False

@@ -11,7 +11,7 @@ import pytest
 
 import rlrun
 from rlrun.errors import RunDamaged, UsageError
-from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent
+from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.trial.trial_directory import TrialDirectory
 
@@ -112,6 +112,18 @@ def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(
         "TERMINATED"
     ] * 3
     assert [len(trial.results()) for trial in RunDirectory.open(run).results()] == [4, 4, 4]
+
+
+def test_a_run_that_goes_on_longer_names_the_schedules_that_ended_with_it(tmp_path: Path) -> None:
+    ending = entry(stop={"env_steps": 128})
+    ending["config"] |= {"lr": [[0, 1e-3], ["end", 1e-4]], "entropy_coeff": [[0, 0.01], [64, 0.0]]}
+    rlrun.run({"longer": ending}, runs_dir=tmp_path)
+    events: list[RunEvent] = []
+    (trial,) = rlrun.resume(tmp_path / "longer", extend={"env_steps": 256}, watch=events.append)
+    assert trial.results()[-1]["learner/lr"] == pytest.approx(1e-4)
+    told = "config.lr ended at 128 env steps, where the run was to stop, and stays at 0.0001 from there on"
+    assert [event.text for event in events if isinstance(event, TrialNote)].count(told) == 1
+    assert not any("entropy_coeff" in event.text for event in events if isinstance(event, TrialNote))
 
 
 def test_a_watcher_that_raises_ends_the_run_and_the_trial_goes_on_where_it_was(tmp_path: Path) -> None:

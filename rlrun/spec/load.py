@@ -14,6 +14,7 @@ import rlrun
 from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.explain import dotted, shown
+from rlrun.registry import known_algorithm
 from rlrun.spec.entry import UnusableEnv, check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.spec.learning import ENTRY_KEYS
@@ -85,7 +86,7 @@ def shipped_experiment(
     The experiment's ``origin`` says which of both it is.
 
     Args:
-        algorithm: The algorithm's name.
+        algorithm: The algorithm's name, in any case.
         env: The env's id.
         overrides: Texts ``path=value`` that go before it.
         max_trials: Most trials that it may have.
@@ -94,6 +95,7 @@ def shipped_experiment(
         SpecError: If there is no such algorithm or env, or an override is wrong.
         EnvironmentUnusable: If a package that the env needs is missing.
     """
+    algorithm = known_algorithm(algorithm)
     tuned = tuned_spec(algorithm, env)
     if tuned is not None:
         document = _experiments_of(read_document(tuned))

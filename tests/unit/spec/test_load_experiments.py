@@ -160,6 +160,12 @@ def test_the_shipped_config_of_an_algorithm_and_env_is_found() -> None:
     assert (experiment.env.id, experiment.algorithm, experiment.seeds) == ("CartPole-v1", "ppo", (3,))
 
 
+@pytest.mark.parametrize(("algorithm", "env"), [("PPO", "CartPole-v1"), ("Dqn", "CartPole-v1"), ("SAC", "Pendulum-v1")])
+def test_the_shipped_config_of_an_algorithm_is_found_in_any_case(algorithm: str, env: str) -> None:
+    assert shipped_experiment(algorithm, env) == shipped_experiment(algorithm.lower(), env)
+    assert shipped_experiment(algorithm, env).origin.endswith(".yaml")
+
+
 def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> None:
     experiment = shipped_experiment("ppo", "MountainCar-v0")
     assert experiment.name == "mountaincar-v0-ppo"

@@ -147,7 +147,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
         if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
             return f"{shown(name)} is called {shown(RENAMED_SETTINGS[name])} here"
-        return "" if name in cls.model_fields else ours_for(name, cls.has_setting, cls.model_fields)
+        return "" if name in cls.model_fields else ours_for(name, [cls.has_setting], cls.model_fields)
 
     @classmethod
     def has_setting(cls, name: str) -> bool:

@@ -16,6 +16,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import Problem, did_you_mean
+from rlrun.foreign_settings import FOREIGN_NAMES
 
 Location = tuple[str | int, ...]
 """Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
@@ -93,20 +94,38 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + "..." + text[0] * (text[0] in "'\"")
 
 
-def unknown_name(name: str, allowed: Iterable[str], what: str = "unknown key") -> str:
+def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
     """Says that a name is unknown, with the nearest right one, or all of them if none is near and they are few.
 
+    Args:
+        name: The name.
+        allowed: Those that there are.
+        what: What the name is, to stand before it.
+        guess: Whether the nearest one may be meant.
+
     Examples:
-        >>> unknown_name("lrr", ["lr", "gamma"])
-        "unknown key 'lrr'; did you mean 'lr'?"
-        >>> unknown_name("speed", ["lr", "gamma"])
-        "unknown key 'speed'; there are: gamma, lr"
+        >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
+        "unknown scheduler 'asah'; did you mean 'asha'?"
+        >>> unknown_name("speed", ["asha", "pbt"], "unknown scheduler")
+        "unknown scheduler 'speed'; there are: asha, pbt"
     """
     names = sorted(allowed)
-    hint = did_you_mean(name, names)
+    hint = did_you_mean(name, names) if guess else ""
     if not hint and 0 < len(names) <= MANY_NAMES:
         hint = f"; there are: {', '.join(names)}"
     return f"{what} {shown(name)}{hint}"
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Says that a config has no such key; none is guessed for one that is known to be another library's.
+
+    Examples:
+        >>> unknown_key("lrr", ["lr", "gamma"])
+        "unknown key 'lrr'; did you mean 'lr'?"
+        >>> unknown_key("n_envs", ["env", "config"])
+        "unknown key 'n_envs'; there are: config, env"
+    """
+    return unknown_name(key, allowed, "unknown key", guess=key not in FOREIGN_NAMES)
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
@@ -188,7 +207,7 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
         names = list(annotation.model_fields) if is_model(annotation) else []
-        return Mistake((*location, *below), unknown_name(str(below[0]), names), at_key=True)
+        return Mistake((*location, *below), unknown_key(str(below[0]), names), at_key=True)
     if kind == "missing" and is_model(annotation):
         return Mistake((*location, *below), "is missing")
     if kind in ("value_error", "assertion_error"):

@@ -13,18 +13,18 @@ from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.env_model import finite_mdp
 from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
-from rlrun.explain import Location, Mistake, dotted, shown, unknown_name
-from rlrun.foreign_settings import ours_for
+from rlrun.explain import Location, Mistake, dotted, shown, unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
-from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of
-from rlrun.spec.metric_checks import check_metrics
+from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
+from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
+from rlrun.training.policies import Policies
 from rlrun.worlds.any_env import env_model
 from rlrun.worlds.make import check_world
 from rlrun.worlds.world_config import WorldConfig
@@ -70,6 +70,8 @@ def check_entry(
     if learning.learns is not None:
         mistakes += check_metrics(data, learning.learns)
         mistakes += check_mutations(data, learning.parts)
+    elif learning.candidates:
+        mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
     env = _check_env(data)
     mistakes += env.mistakes
     configs = {part.location: part.value for part in learning.parts if part.value is not None}
@@ -163,16 +165,17 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
     env = env_model(data.get("env"))
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
+    models: dict[str, Sequence[type[ConfigModel]]] = {
+        dotted(location): [model] for location, model in learning.models.items()
+    } or {"config": [candidate.Config for candidate in learning.candidates] or [AlgorithmConfig]}
     mistakes = []
     for key in data:
         if key in ENTRY_KEYS:
             continue
-        models = {dotted(location): model for location, model in learning.models.items()} or {"config": AlgorithmConfig}
-        holders = [holder_of(key, model, path) for path, model in models.items()]
-        place = next(filter(None, holders), "") or holder_of(key, env, "env")
-        foreign = ours_for(key, lambda name: name == "gamma", known) if isinstance(key, str) else ""
-        message = f"'{key}' belongs under {place}" if place else foreign or unknown_name(key, known)
-        mistakes.append(Mistake((key,), message, at_key=True))
+        places = (place_of(str(key), of_path, path) for path, of_path in models.items())
+        in_env = holder_of(str(key), env, "env")
+        message = next(filter(None, places), "") or (f"'{key}' belongs under {in_env}" if in_env else "")
+        mistakes.append(Mistake((key,), message or unknown_key(str(key), known), at_key=True))
     return mistakes
 
 

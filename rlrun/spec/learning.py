@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -11,11 +11,12 @@ from pydantic import BaseModel, create_model
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
-from rlrun.config import ConfigModel, fixed
+from rlrun.config import ConfigModel, fixed, is_config
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.explain import Location, Mistake, is_model, shown, unknown_name
-from rlrun.registry import algorithm_class, algorithm_names, known_algorithm
+from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_key, unknown_name
+from rlrun.foreign_settings import ours_for
+from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm
 from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.run_length import with_run_length
@@ -35,6 +36,9 @@ ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
 POLICY_KEYS = tuple(PolicySpec.model_fields)
 """The keys of a policy."""
 
+MANY_OTHERS = 3
+"""So many algorithms are named that have a setting which another one does not have."""
+
 _SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 
@@ -50,6 +54,7 @@ class CheckedLearning:
         policies: The policies of a world; none where one algorithm learns all.
         seats: The seats that they play against, and their league.
         learns: What learns, with default settings where those of the entry are wrong; None if that is not known.
+        candidates: Where it is not known, the algorithms that may be meant.
     """
 
     entry: Mapping[str, Any]
@@ -59,6 +64,7 @@ class CheckedLearning:
     policies: dict[str, PolicySpec] = field(default_factory=dict)
     seats: CheckedSeats = field(default_factory=CheckedSeats)
     learns: Policies | None = None
+    candidates: tuple[type[Algorithm[Any]], ...] = ()
 
     @property
     def spaces(self) -> dict[Location, SearchSpace]:
@@ -92,6 +98,34 @@ def holder_of(key: str, model: type[BaseModel], path: str) -> str:
     return ""
 
 
+def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    """Says where a key belongs that is a setting in or below a config, by its name here or elsewhere; "" if it is none.
+
+    Args:
+        key: The key, which stands at another place.
+        models: The class of the config; where it is not known of which algorithm it is, that of each.
+        path: The config's path.
+    """
+    if any(key in model.model_fields for model in models):
+        return f"'{key}' belongs under {path}"
+    if answer := _foreign(key, models, path):
+        return answer
+    holder = _first_holder(key, models, path)
+    return f"'{key}' belongs under {holder}" if holder else ""
+
+
+def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    return ours_for(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
+
+
+def _first_holder(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    return next(filter(None, (holder_of(key, model, path) for model in models)), "")
+
+
+def _names(models: Sequence[type[ConfigModel]]) -> list[str]:
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
+
+
 # One algorithm.
 
 
@@ -103,10 +137,10 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         if key in entry
     ]
     if algorithm is None:
-        if isinstance(entry.get("config"), Mapping):  # what all algorithms have can be checked without one
-            shared = {key: value for key, value in entry["config"].items() if key in AlgorithmConfig.model_fields}
-            mistakes += check_section(AlgorithmConfig, shared, ("config",)).mistakes
-        return CheckedLearning(entry, mistakes)
+        candidates = _candidates(entry.get("algorithm"))
+        models = [candidate.Config for candidate in candidates]
+        mistakes += _check_without_algorithm(_stated(entry, "config"), AlgorithmConfig, models, ("config",))
+        return CheckedLearning(entry, mistakes, candidates=candidates)
     name, model = entry["algorithm"], algorithm.Config
     written = _stated(entry, "config")
     wrong = _varies_too_much(entry.get("env"), written)
@@ -117,7 +151,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     written, wrong = with_run_length(written, entry.get("stop"), algorithm.clock_unit)
     mistakes += wrong
     config = check_section(model, written, ("config",))
-    mistakes += [_with_place(mistake, name, model) for mistake in config.mistakes]
+    mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
     part = ConfigPart(("config",), name, model, written, config.spaces, config.value)
     learns = Policies.alone(algorithm(config.value or model()))
     entry = {**entry, "config": written}
@@ -162,20 +196,78 @@ def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
     return mistakes
 
 
-def _with_place(mistake: Mistake, name: str, model: type[AlgorithmConfig], path: str = "config") -> Mistake:
-    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere."""
-    key = mistake.location[-1]
+def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
+    """Returns the algorithms that may be meant by a name that is none: all installed ones.
+
+    Not those where an import path is wrong: it means an algorithm of the user's own.
+    """
+    return () if isinstance(name, str) and ":" in name else tuple(_installed().values())
+
+
+def _installed() -> dict[str, type[Algorithm[Any]]]:
+    """Returns the installed algorithms by name, without plugins that cannot be used."""
+    found = {}
+    for name in algorithm_names():
+        try:
+            algorithm, _ = _check_algorithm({"algorithm": name})
+        except UserCodeError:  # it is not what the spec names
+            continue
+        if algorithm is not None:
+            found[name] = algorithm
+    return found
+
+
+def _check_without_algorithm(
+    written: Any, shared: type[AlgorithmConfig], models: Sequence[type[AlgorithmConfig]], where: Location
+) -> list[Mistake]:
+    """Checks settings of an algorithm that is not known: those that all have, and the names of the others.
+
+    Args:
+        written: The settings.
+        shared: What all algorithms have.
+        models: The settings of the algorithms that may be meant.
+        where: Where they stand in the entry.
+    """
+    told = []
+    for mistake in check_section(shared, written, where).mistakes:
+        below = mistake.location[len(where) :]
+        is_setting = mistake.at_key and bool(below) and is_config(annotation_at(shared, below[:-1]))
+        if not is_setting or below[-1] in shared.refused:
+            told.append(mistake)
+        elif models and not any(model.has_setting(dotted(below)) for model in models):
+            told.append(_with_place(mistake, "", models, dotted(where)))
+    return told
+
+
+def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
+    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere.
+
+    Args:
+        mistake: What is wrong.
+        name: The algorithm; "" if it is not known.
+        models: The class of the config; where the algorithm is not known, that of each that may be meant.
+        path: The config's path.
+    """
+    key, message = mistake.location[-1], mistake.message
     if not mistake.at_key or not isinstance(key, str):
         return mistake
-    if not mistake.message.startswith("unknown key"):
-        return replace(mistake, message=mistake.message.replace(" here", f" in {name}", 1))
+    in_section = dotted(mistake.location[:-1]) != path
+    if (name or in_section) and not message.startswith("unknown key"):
+        return replace(mistake, message=message.replace(" here", f" in {name}", 1) if name else message)
     if key in ENTRY_KEYS:
         return replace(mistake, message=f"'{key}' belongs beside config, not in it")
-    if holder := holder_of(key, model, path):
+    if answer := _foreign(key, models, path if in_section else ""):
+        return replace(mistake, message=answer.replace(" here", f" in {name}", 1) if name and in_section else answer)
+    if holder := _first_holder(key, models, path):
         return replace(mistake, message=f"'{key}' belongs under {holder}")
-    if ";" not in mistake.message:
-        return replace(mistake, message=f"{mistake.message}; see `rlrun config {name}`")
-    return mistake
+    if in_section:
+        return mistake
+    if not name:
+        return replace(mistake, message=unknown_key(key, _names(models)))
+    if others := [other for other, found in _installed().items() if key in found.Config.model_fields]:
+        whose = ", ".join(others[:MANY_OTHERS]) + (" and others" if len(others) > MANY_OTHERS else "")
+        return replace(mistake, message=f"there is no '{key}' in {name}: it is a setting of {whose}")
+    return mistake if ";" in message else replace(mistake, message=f"{message}; see `rlrun config {name}`")
 
 
 # Several policies.
@@ -241,27 +333,28 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
         message = f"must be a mapping with algorithm, config and slots, not {shown(policy)}"
         return _CheckedPolicy(policy, [Mistake(place, message)])
     algorithm, mistakes = _check_algorithm(policy)
+    models = [each.Config for each in (_candidates(policy.get("algorithm")) if algorithm is None else (algorithm,))]
     mistakes += _slots_mistakes(policy)
     mistakes = [replace(mistake, location=(*place, *mistake.location)) for mistake in mistakes]
     for key in policy:
         if key not in POLICY_KEYS:
-            model = AlgorithmConfig if algorithm is None else algorithm.Config
             if key in SamplingSettings.model_fields:
                 message = f"'{key}' belongs under the experiment's `config`: {_SHARED.partition(',')[0]}"
-            elif holder := holder_of(key, model, f"policies.{name}.config"):
-                message = f"'{key}' belongs under {holder}"
             else:
-                message = unknown_name(key, POLICY_KEYS)
+                message = place_of(key, models, f"policies.{name}.config") or unknown_key(key, POLICY_KEYS)
             mistakes.append(Mistake((*place, key), message, at_key=True))
-    if algorithm is None:
-        return _CheckedPolicy(policy, mistakes)
     where: Location = (*place, "config")
+    if algorithm is None:
+        own, shared = [_without_sampling(model) for model in models], _without_sampling(AlgorithmConfig)
+        return _CheckedPolicy(
+            policy, mistakes + _check_without_algorithm(_stated(policy, "config"), shared, own, where)
+        )
     written, wrong = with_run_length(_stated(policy, "config"), stop, algorithm.clock_unit, where)
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     config = check_section(model, written, where)
     called = policy["algorithm"]
-    mistakes += [_with_place(mistake, called, model, f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     part = ConfigPart(where, called, model, written, config.spaces, config.value)
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None

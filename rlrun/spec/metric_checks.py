@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlrun.envs.env_config import EnvConfig
@@ -88,6 +88,21 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
         for location, metric in used
         if (message := _unknown_metric(metric, limits if location[0] == "expect" else known, measured))
     ]
+
+
+def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
+    """Checks that every metric that an entry names is reported by something that may be meant to learn.
+
+    Args:
+        data: The entry as it was written.
+        candidates: What may be meant to learn, at least one.
+
+    Returns:
+        What is wrong whichever of them learns, with locations in the entry.
+    """
+    first, *others = [check_metrics(data, learns) for learns in candidates]
+    wrong = [{mistake.location for mistake in other} for other in others]
+    return [mistake for mistake in first if all(mistake.location in locations for locations in wrong)]
 
 
 def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Metric]) -> str:

@@ -917,6 +917,7 @@ SEVERAL = [
         [
             "spec.yaml:2:3: one.algoritm: unknown key 'algoritm'; did you mean 'algorithm'?",
             "spec.yaml:3:8: one.env.id: there is no env 'CartPole-v9'; did you mean 'CartPole-v1'?",
+            "spec.yaml:4:10: one.stop.steps: no metric 'steps' is reported; did you mean 'sgd_steps'?",
             "spec.yaml:9:11: two.seeds.0: must be a whole number >= 0, not -1",
             "spec.yaml:10:3: two.lr: 'lr' belongs under config",
             (

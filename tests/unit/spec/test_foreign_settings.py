@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_origin
 
 import pytest
 
+from rlrun.config import ConfigModel, is_config
 from rlrun.errors import SpecError
-from rlrun.foreign_settings import FOREIGN_SETTINGS
+from rlrun.foreign_settings import ABSENT_SETTINGS, FOREIGN_SETTINGS
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.learning import ENTRY_KEYS
@@ -28,15 +31,33 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
+def below(config: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
+    """Yields a config and all sections below it, those by key too."""
+    yield config
+    for field in config.model_fields.values():
+        section = get_args(field.annotation)[1] if get_origin(field.annotation) is dict else field.annotation
+        if is_config(section):
+            yield from below(section)
+
+
+SECTIONS = {section for config in CONFIGS.values() for section in below(config)}
+
+
 @pytest.mark.parametrize("foreign", FOREIGN_SETTINGS)
 def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
-    with_network = [config for config in CONFIGS.values() if "model" in config.model_fields]
-    sections = [*CONFIGS.values(), *(config.model_fields["model"].annotation for config in with_network)]
     for ours in FOREIGN_SETTINGS[foreign]:
         if ours.beside_config:
             assert ours.name.partition(".")[0] in ENTRY_KEYS
         else:
-            assert any(section.has_setting(ours.name) for section in sections)
+            assert any(section.has_setting(ours.name) for section in SECTIONS)
+
+
+@pytest.mark.parametrize("foreign", ABSENT_SETTINGS)
+def test_what_is_said_to_be_absent_is_no_setting_where_it_is_said(foreign: str) -> None:
+    for absent in ABSENT_SETTINGS[foreign]:
+        where = [config for config in CONFIGS.values() if not absent.needs or config.has_setting(absent.needs)]
+        assert where
+        assert not any(config.has_setting(foreign) for config in where)
 
 
 def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() -> None:
@@ -56,7 +77,36 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("a2c", "batch_size", "is 'train_batch_size' in a2c"),
         ("ppo", "num_env_runners", "is 'num_workers' in ppo"),
         ("sac", "buffer_size", "is 'replay.capacity' in sac"),
-        ("sac", "ent_coef", "is 'initial_alpha' in sac: with learn_alpha: true for 'auto'"),
+        ("sac", "ent_coef", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
+        ("sac", "alpha", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
+        ("dqn", "alpha", "is 'replay.priority_alpha' in dqn"),
+        ("dqn", "beta", "is 'replay.priority_beta' in dqn"),
+        ("dqn", "num_steps", "is 'rollout_fragment_length' in dqn: steps of each env"),
+        ("dqn", "target_network_update_freq", "is 'target_update_interval' in dqn: counted in minibatches: env steps"),
+        ("appo", "target_network_update_freq", "is 'target_update_interval' in appo: counted in batches"),
+        ("ppo", "vf_coef", "is 'vf_loss_coeff' in ppo: as in SB3; half of CleanRL's"),
+        ("ppo", "reward_normalization", "is 'normalize_rewards' in ppo"),
+        ("ppo", "vf_loss_clip", "is 'vf_clip_param' in ppo"),
+        ("ppo", "num_gpus_per_learner", "is 'num_gpus' in ppo: those of all learners together"),
+        ("ppo", "max_epoch", "is `stop.env_steps`, beside config, in ppo: epochs times the env steps of each"),
+        ("ppo", "frame_stack", "is 'model.views.obs' in ppo"),
+        ("ppo", "device", "is 'num_gpus' in ppo: 1 for 'cuda', 0 for 'cpu'"),
+        ("ppo", "policy", "is 'model' in ppo"),
+        ("ppo", "test_num", "is `evaluation.episodes`, beside config, in ppo"),
+        ("ppo", "conv_filters", "is 'model.conv' in ppo: 'nature' or 'impala'"),
+        ("ppo", "env_id", "is `env`, beside config, in ppo"),
+        ("ppo", "run", "is `algorithm`, beside config, in ppo"),
+        ("pg", "advantage_normalization", "is 'standardize_advantages' in pg"),
+        ("dqn", "final_epsilon", "is 'epsilon' in dqn"),
+        ("dqn", "sample_batch_size", "is 'rollout_fragment_length' in dqn"),
+        ("dqn", "prioritized_replay_eps", "is 'replay.priority_epsilon' in dqn"),
+        ("dqn", "store_buffer_in_checkpoints", "is 'replay.save_in_checkpoints' in dqn"),
+        ("sac", "entropy_learning_rate", "is 'alpha_lr' in sac"),
+        ("td3", "noise_type", "is 'exploration' in td3: gaussian for 'normal'"),
+        ("td3", "update_actor_freq", "is 'policy_delay' in td3"),
+        ("es", "noise_stdev", "is 'sigma' in es"),
+        ("es", "stepsize", "is 'lr' in es"),
+        ("es", "l2_coeff", "is 'weight_decay' in es"),
         ("ppo", "ent_coef", "is 'entropy_coeff' in ppo"),
         ("ppo", "sde_sample_freq", "is 'model.sde_sample_freq' in ppo: null instead of -1"),
         ("ppo", "log_std_init", "is 'model.log_std_init' in ppo: of half the action range"),
@@ -69,6 +119,50 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
     (problem,) = problems(text)
     assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: '{key}' {said}")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "said"),
+    [
+        ("ppo", "normalize_advantage", "there is no 'normalize_advantage' in ppo: advantages are always standardised"),
+        (
+            "ppo",
+            "kl_coeff",
+            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes",
+        ),
+        ("ppo", "compress_observations", "there is no 'compress_observations' in ppo"),
+        ("dqn", "eps_test", "there is no 'eps_test' in dqn: evaluations take the greedy action"),
+        ("sac", "n_critics", "there is no 'n_critics' in sac: there are always two Q functions"),
+        ("td3", "target_entropy", "there is no 'target_entropy' in td3: it is a setting of mbpo, sac"),
+        ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
+        ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
+        ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),
+        ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
+    ],
+)
+def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_and_no_guess(
+    algorithm: str, key: str, said: str
+) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
+    (problem,) = problems(text)
+    assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: {said}")
+    assert "did you mean" not in problem
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "section", "said"),
+    [
+        ("ppo", "model: {max_seq_len: 4}", "'max_seq_len' is `config.seq_len` in ppo"),
+        ("dqn", "replay: {alpha: 0.6}", "'alpha' is 'priority_alpha' in dqn"),
+        ("ppo", "model: {n_steps: 4}", "'n_steps' is `config.rollout_fragment_length` in ppo"),
+    ],
+)
+def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_config(
+    algorithm: str, section: str, said: str
+) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{section}}}\n"
+    (problem,) = problems(text)
+    assert said in problem
 
 
 @pytest.mark.parametrize(
@@ -116,11 +210,76 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
     assert experiment.algorithm == known
 
 
-def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_missing() -> None:
-    found = problems("try:\n  env: CartPole-v9\n  stop: {env_step: 9}\n  config: {gamma: 2, lr: fast, whatever: 1}\n")
-    assert [problem.split(": ")[1] for problem in found] == [
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("learning_rate", "'learning_rate' is `config.lr` here"),
+        ("n_envs", "'n_envs' is `config.num_envs_per_worker` here"),
+        ("net_arch", "'net_arch' is `config.model.hiddens` here"),
+        ("batch_size", "'batch_size' is `config.minibatch_size` here"),
+        ("clip_range", "'clip_range' is `config.clip_param` here"),
+        ("lr", "'lr' belongs under config"),
+        ("learning_rat", "unknown key 'learning_rat'; 'learning_rate' is `config.lr` here"),
+        ("explore", "there is no 'explore' here: training explores, and evaluations do not"),
+    ],
+)
+def test_a_setting_at_the_top_of_an_experiment_is_answered_with_its_place_in_config(key: str, said: str) -> None:
+    (problem,) = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
+    assert problem == f"spec.yaml:5:3: try.{key}: {said}"
+
+
+@pytest.mark.parametrize("algorithm", ["", "  algorithm: pppo\n", "  run: PPO\n"])
+def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(algorithm: str) -> None:
+    found = problems(
+        f"try:\n{algorithm}  env: CartPole-v9\n  stop: {{env_step: 9}}\n  learning_rate: 1\n  config:\n"
+        "    {gamma: 2, lr: fast, replay: {capacity: x}, n_steps: 4, num_env_runners: 2, whatever: 1, seeds: 2,\n"
+        "     model: {net_arch: [64], max_seq_len: 4, size: nano}}\n"
+    )
+    told = dict(problem.split(": ", 2)[1:] for problem in found)
+    assert told.keys() - {"try.run"} == {
         "try.algorithm",
         "try.env.id",
+        "try.stop.env_step",
+        "try.learning_rate",
         "try.config.gamma",
         "try.config.lr",
-    ]
+        "try.config.n_steps",
+        "try.config.num_env_runners",
+        "try.config.whatever",
+        "try.config.seeds",
+        "try.config.model.net_arch",
+        "try.config.model.max_seq_len",
+    }
+    assert told["try.stop.env_step"] == "no metric 'env_step' is reported; did you mean 'env_steps'?"
+    assert told["try.learning_rate"] == "'learning_rate' is `config.lr` here"
+    assert told["try.config.n_steps"] == "'n_steps' is 'rollout_fragment_length' or 'n_step' here, by algorithm"
+    assert told["try.config.num_env_runners"] == "'num_env_runners' is 'num_workers' here"
+    assert told["try.config.whatever"] == "unknown key 'whatever'"
+    assert told["try.config.model.net_arch"] == "'net_arch' is 'hiddens' here"
+    assert told["try.config.model.max_seq_len"] == "'max_seq_len' is `config.seq_len` here"
+    if "run" in algorithm:
+        assert told["try.run"] == "'run' is `algorithm`, beside config, here"
+
+
+def test_settings_of_an_algorithm_of_ones_own_that_is_not_found_are_not_called_unknown() -> None:
+    (problem,) = problems(
+        "try:\n  algorithm: my_lab:AWR\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {beta: 1, whatever: 2}\n"
+    )
+    assert problem.startswith("spec.yaml:2:14: try.algorithm: ")
+
+
+def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well() -> None:
+    found = problems(
+        "try:\n  env: {pettingzoo: mpe2.simple_spread_v3}\n  stop: {env_steps: 9}\n"
+        "  policies: {a: {algorithm: pppo, net_arch: [8], config: {learning_rate: 1, clip_param: 1, num_workers: 2}}}\n"
+    )
+    told = dict(problem.split(": ", 2)[1:] for problem in found if ": try.policies" in problem)
+    assert told.keys() == {
+        "try.policies.a.algorithm",
+        "try.policies.a.net_arch",
+        "try.policies.a.config.learning_rate",
+        "try.policies.a.config.num_workers",
+    }
+    assert told["try.policies.a.net_arch"] == "'net_arch' is `policies.a.config.model.hiddens` here"
+    assert told["try.policies.a.config.learning_rate"] == "'learning_rate' is 'lr' here"
+    assert told["try.policies.a.config.num_workers"].startswith("'num_workers' cannot be set here")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import model_validator
 
@@ -137,6 +138,9 @@ class WorldSamplingSettings(SamplingSettings):
 
 class AlgorithmConfig(SamplingSettings, LearningSettings):
     """Settings that every algorithm has; each algorithm adds its own."""
+
+    needed: ClassVar[Mapping[str, str]] = {}
+    """What a spec is told that leaves a setting null without which nothing can be trained, by its name."""
 
     @property
     def needs_ray(self) -> bool:

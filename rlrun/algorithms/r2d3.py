@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 from pydantic import model_validator
 
@@ -16,6 +18,10 @@ from rlrun.replay.replay import Experience
 
 class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
+
+    needed: ClassVar[Mapping[str, str]] = {
+        "demonstrations": "must name a file that `rlrun demonstrate` has written: r2d3 learns from it"
+    }
 
     demonstrations: str | None = None
     """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and beside

@@ -46,14 +46,16 @@ def init(env: str, algorithm: str) -> None:
     from rlrun.commented_yaml import setting_lines
     from rlrun.errors import UsageError
     from rlrun.launch.checks import check_envs
-    from rlrun.registry import algorithm_class, known_algorithm
+    from rlrun.registry import BUILT_IN, algorithm_class, known_algorithm
     from rlrun.spec.load import make_importable, parse_experiments, tuned_spec
 
     algorithm = known_algorithm(algorithm)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     make_importable(Path.cwd())
     written = env_named(env)
-    entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}}
+    needed = algorithm_class(algorithm).Config.needed if algorithm in BUILT_IN else {}
+    to_come = dict.fromkeys(needed, "to come")
+    entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}, "config": to_come}
     experiments = parse_experiments({name: entry})
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)
@@ -61,13 +63,9 @@ def init(env: str, algorithm: str) -> None:
         text = tuned.read_text()
     else:
         config = algorithm_class(algorithm).Config
-        if "demonstrations" in config.model_fields:
-            raise UsageError(
-                f"{algorithm} learns from demonstrations, a file of `rlrun demonstrate`, which this spec would lack: "
-                "begin with another algorithm, or with configs/mountaincar/r2d3.yaml"
-            )
         check_envs(experiments)
-        settings = "\n".join(setting_lines(config, [one for one in SETTINGS if one in config.model_fields], "    "))
+        named = [*(one for one in SETTINGS if one in config.model_fields), *needed]
+        settings = "\n".join(setting_lines(config, named, "    "))
         text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, settings=settings)
     try:
         with file.open("x") as stream:

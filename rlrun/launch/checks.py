@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.cluster.ray_session import belongs_to_ray, cluster_capacity, demand_cluster
 from rlrun.cluster.resources import TrialResources, check_fits, machine_capacity
-from rlrun.errors import RlrunError, UsageError
+from rlrun.errors import EnvironmentUnusable, Problem, RlrunError, SpecError, TrainingFailed, UsageError
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -62,10 +62,11 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
     """Makes each env once, and the policy that is to learn in it.
 
     Raises:
-        RlrunError: What is wrong with the only experiment that cannot run.
-        UsageError: What is wrong with each of several.
+        SpecError: What is wrong with each experiment that cannot run.
+        EnvironmentUnusable: If it is only one, whose env cannot be made here.
+        TrainingFailed: If it is only one, whose env's own code raised.
     """
-    wrong: list[tuple[str, RlrunError]] = []
+    wrong: list[tuple[Problem, RlrunError]] = []
     for experiment in experiments:
         trials = experiment.trials() or [experiment.first_trial()]
         for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
@@ -77,11 +78,14 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
                 if trial.evaluation is not None and trial.evaluation.against is not None:
                     training.check_sides()
             except RlrunError as error:
-                wrong.append((experiment.name, error))
+                wrong.append((Problem(experiment.name, str(error), experiment.origin), error))
     if len(wrong) == 1:
-        raise wrong[0][1]
+        problem, cause = wrong[0]
+        for kind in (EnvironmentUnusable, TrainingFailed):
+            if isinstance(cause, kind):
+                raise kind(str(problem)) from cause
     if wrong:
-        raise UsageError("\n".join(f"{name}: {error}" for name, error in wrong))
+        raise SpecError([problem for problem, _ in wrong])
 
 
 def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.env_model import finite_mdp
@@ -80,6 +80,7 @@ def check_entry(
         spaces = {**env.spaces, **learning.spaces}
         mistakes += _check_number(settings, spaces, max_trials)
         mistakes += check_tuning(settings, configs, spaces)
+    mistakes += _check_needed(configs)
     mistakes = _without_misspelt(mistakes, data)
     if settings is None or not sound or env.value is None or mistakes:
         return None, mistakes
@@ -177,6 +178,17 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
         message = next(filter(None, places), "") or (f"'{key}' belongs under {in_env}" if in_env else "")
         mistakes.append(Mistake((key,), message or unknown_key(str(key), known), at_key=True))
     return mistakes
+
+
+def _check_needed(configs: Mapping[Location, SamplingSettings]) -> list[Mistake]:
+    """Names settings that are null and without which nothing can be trained."""
+    return [
+        Mistake((*location, name), told)
+        for location, config in configs.items()
+        if isinstance(config, AlgorithmConfig)
+        for name, told in config.needed.items()
+        if getattr(config, name) is None
+    ]
 
 
 def _without_misspelt(mistakes: Sequence[Mistake], data: Mapping[str, Any]) -> list[Mistake]:

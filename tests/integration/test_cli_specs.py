@@ -108,7 +108,7 @@ def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str
     ("env", "algorithm", "reason"),
     [
         ("Pendulum-v1", "DQN", "Box"),
-        ("CartPole-v1", "r2d3", "r2d3 learns from demonstrations"),
+        ("Pendulum-v1", "r2d3", "Box"),
         ("mpe2.simple_spread_v3", "es", ""),
     ],
 )
@@ -122,6 +122,31 @@ def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reas
 def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
     assert rlrun("init", "FrozenLake-v1").exit_code == 0
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
+
+
+def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it() -> None:
+    assert rlrun("init", "CartPole-v1", "r2d3").exit_code == 0
+    lines = Path("cartpole-v1-r2d3.yaml").read_text().splitlines()
+    line = lines.index("    demonstrations: null") + 1
+    told = rlrun("validate", "cartpole-v1-r2d3.yaml")
+    assert told.exit_code == 2
+    assert told.output.startswith(
+        f"cartpole-v1-r2d3.yaml:{line}:21: cartpole-v1-r2d3.config.demonstrations: "
+        "must name a file that `rlrun demonstrate` has written"
+    )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_json: bool) -> None:
+    Path("swing.yaml").write_text("swing: {algorithm: dqn, env: Pendulum-v1, stop: {env_steps: 9}}\n")
+    told = rlrun("validate", "--env", "swing.yaml", *["--json"] * as_json)
+    why = "a Q policy chooses among a finite number of actions (Discrete), not in Box(-2.0, 2.0, (1,), float32)"
+    assert told.exit_code == 2
+    if as_json:
+        (problem,) = json.loads(told.stdout)["error"]["problems"]
+        assert problem == {"path": "swing", "message": why, "file": "swing.yaml", "line": 0, "column": 0}
+    else:
+        assert told.stderr.strip() == f"swing.yaml: swing: {why}"
 
 
 def test_init_writes_the_shipped_spec_where_there_is_one() -> None:

@@ -10,12 +10,18 @@ import pytest
 
 import rlrun
 from rlrun.cluster.ray_session import warn_if_open_to_everyone
-from rlrun.errors import CheckpointError, SpecError, UsageError
+from rlrun.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
 from rlrun.launch.checks import check_envs
 from rlrun.launch.parts import Part, is_left
 from rlrun.launch.run import resume, run
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
+
+
+def groundless() -> None:
+    """An env factory that raises."""
+    raise RuntimeError("no ground")
+
 
 SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
 
@@ -73,10 +79,16 @@ def test_what_cannot_learn_in_its_env_is_told_before_a_run() -> None:
     sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
     judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
     check_envs(sound)
-    with pytest.raises(UsageError, match=r"^a Q policy chooses among a finite number of actions"):
+    with pytest.raises(UsageError, match=r"^swing: a Q policy chooses among a finite number of actions"):
         check_envs([*sound, *swing])
     with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: its observations are"):
         check_envs([*swing, *parse_experiments({"judged": judged})])
+
+
+def test_the_only_experiment_that_cannot_run_is_named_and_keeps_its_exit_code() -> None:
+    with pytest.raises(TrainingFailed, match=r"(?s)^fails: .*no ground") as failed:
+        check_envs(parse_experiments({"fails": {**SPEC, "env": f"{__name__}:groundless"}}))
+    assert failed.value.exit_code == ExitCode.TRAINING_FAILED
 
 
 def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path) -> None:

@@ -466,6 +466,14 @@ ENTRIES = [
             )
         ],
     ),
+    Case(
+        "nothing to learn from",
+        algorithm("r2d3"),
+        [
+            "spec.yaml:1:1: try.config.demonstrations: must name a file that `rlrun demonstrate` has written: "
+            "r2d3 learns from it"
+        ],
+    ),
     Case("config key beside config", entry("lr: 1e-3"), ["spec.yaml:5:3: try.lr: 'lr' belongs under config"]),
     Case(
         "model key beside config",

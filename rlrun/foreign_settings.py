@@ -321,8 +321,9 @@ def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str 
     """
     if answer := _answer(name, configs, path):
         return answer
-    answered = [foreign for foreign in FOREIGN_NAMES if _answer(foreign, configs, path)]
-    near = difflib.get_close_matches(name, {*answered, *known}, n=1, cutoff=0.9)
+    ours = set(known)
+    answered = [foreign for foreign in FOREIGN_NAMES - ours if _answer(foreign, configs, path)]
+    near = difflib.get_close_matches(name, {*answered, *ours}, n=1, cutoff=0.9)
     if not near or near[0] not in answered:
         return ""
     return f"unknown key {name!r}; {_answer(near[0], configs, path)}"

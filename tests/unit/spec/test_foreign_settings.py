@@ -261,6 +261,11 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
         assert told["try.run"] == "'run' is `algorithm`, beside config, here"
 
 
+def test_without_an_algorithm_a_misspelt_setting_of_one_is_not_called_absent_because_another_lacks_it() -> None:
+    found = problems("try:\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {kl_coef: 1}\n")
+    assert found[-1] == "spec.yaml:4:12: try.config.kl_coef: unknown key 'kl_coef'; did you mean 'kl_coeff'?"
+
+
 def test_settings_of_an_algorithm_of_ones_own_that_is_not_found_are_not_called_unknown() -> None:
     (problem,) = problems(
         "try:\n  algorithm: my_lab:AWR\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {beta: 1, whatever: 2}\n"

@@ -48,21 +48,30 @@ class CompleteEpisodes(StatefulOperator):
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
         own = SampleBatch(item.steps(), final_values=np.where(cut_off, last_values, 0.0), ends=ends)
-        self._held.append(own)
-        held = sum(len(part["valid"]) for part in self._held)
-        end_if_wanted(held)
-        if held > LONGEST_EPISODE:
+        if not ends.any():  # nothing is joined yet, which would be done again and again for a long episode
+            self._hold([*self._held, _behind(own, _last_true(ends))])
+            return self._picked(own, np.zeros_like(ends))
+        steps = _joined([*self._held, own])
+        last_ends = _last_true(steps["ends"])
+        complete = steps["valid"] & (np.arange(len(steps["valid"]))[:, None] <= last_ends)
+        self._hold([_behind(steps, last_ends)])
+        return self._picked(steps, complete)
+
+    def _hold(self, parts: Sequence[SampleBatch]) -> None:
+        """Holds the steps of episodes that go on back.
+
+        Raises:
+            TrainingFailed: An episode takes too long.
+            KeyboardInterrupt: It takes long, and the user wants the run to end.
+        """
+        self._held = [part for part in parts if len(part["valid"])]
+        length = sum(len(part["valid"]) for part in self._held)
+        end_if_wanted(length)
+        if length > LONGEST_EPISODE:
             raise TrainingFailed(
                 f"an episode has not ended after {LONGEST_EPISODE:,} steps, and this algorithm learns from whole "
                 "episodes: set env.max_episode_steps, or take one that learns from parts of them, such as a2c or ppo"
             )
-        if not ends.any():
-            return self._picked(own, np.zeros_like(ends))
-        steps = _joined(self._held)
-        last_ends = _last_true(steps["ends"])
-        complete = steps["valid"] & (np.arange(held)[:, None] <= last_ends)
-        self._held = [_behind(steps, last_ends)]
-        return self._picked(steps, complete)
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
         """Returns the rows [T, B] that belong to complete episodes, with what they returned, as [1, N]."""

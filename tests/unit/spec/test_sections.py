@@ -1,6 +1,6 @@
 """A section says what differs from the algorithm's own default of it, in whatever way it is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,15 @@ OTHER_NETWORKS = ("apex", "apex_ddpg", "async_dqn", "ddpg", "dqn", "gorila", "qt
 """Algorithms whose default network is another than PPO's."""
 
 
-def entry(algorithm: str, **changes: Any) -> dict[str, Any]:
+def needed(algorithm: str) -> dict[str, Any]:
+    """Returns what a spec of the algorithm cannot do without."""
+    return dict.fromkeys(algorithm_class(algorithm).Config.needed, "some.npz")
+
+
+def entry(algorithm: str, config: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     env = "CartPole-v1" if algorithm in ("apex", "async_dqn", "dqn", "gorila", "r2d2", "r2d3") else "Pendulum-v1"
-    return {"algorithm": algorithm, "env": env, "stop": {"env_steps": 1e5}, **changes}
+    settings = {**needed(algorithm), **(config or {})}
+    return {"algorithm": algorithm, "env": env, "stop": {"env_steps": 1e5}, "config": settings, **changes}
 
 
 def from_file(algorithm: str, section: str, values: dict[str, Any], folder: Path) -> AlgorithmConfig:
@@ -55,12 +61,12 @@ def from_space_around(algorithm: str, section: str, values: dict[str, Any], fold
     space = {"grid_search": [{}, values]}
     (experiment,) = parse_experiments({"try": entry(algorithm, config={section: space})})
     default, changed = experiment.trials()
-    assert default.config == algorithm_class(algorithm).Config()
+    assert default.config == algorithm_class(algorithm).Config(**needed(algorithm))
     return changed.config
 
 
 def from_python(algorithm: str, section: str, values: dict[str, Any], folder: Path) -> AlgorithmConfig:
-    config: AlgorithmConfig = algorithm_class(algorithm).Config(**{section: values})
+    config: AlgorithmConfig = algorithm_class(algorithm).Config(**needed(algorithm), **{section: values})
     return config
 
 
@@ -71,7 +77,7 @@ Way = Callable[[str, str, dict[str, Any], Path], AlgorithmConfig]
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("algorithm", OTHER_NETWORKS)
 def test_other_widths_leave_the_rest_of_the_network_as_it_is(algorithm: str, way: Way, tmp_path: Path) -> None:
-    default = algorithm_class(algorithm).Config()
+    default = algorithm_class(algorithm).Config(**needed(algorithm))
     assert (default.model.activation, default.model.orthogonal_init) == ("relu", False)
     changed = way(algorithm, "model", {"hiddens": [256, 255]}, tmp_path)
     assert changed == default.replace(model=default.model.replace(hiddens=(256, 255)))

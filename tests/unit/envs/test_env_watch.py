@@ -65,7 +65,7 @@ def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew() -> N
         began = time.monotonic()
         with pytest.raises(StepTimeout, match=r"^outer: took no step within"):
             time.sleep(600)
-        assert time.monotonic() - began >= 0.5
+        assert time.monotonic() - began >= 0.4  # counted from a little before
 
 
 def test_a_signal_that_comes_when_the_code_has_ended_does_nothing() -> None:

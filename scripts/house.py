@@ -1,11 +1,14 @@
 """Measures how much one has to read: import closures, long classes and functions, cycles, inheritance, lines of code.
 
     python scripts/house.py                        # the files as they are
-    python scripts/house.py --against 6bb1e51      # beside a revision
+    python scripts/house.py --against 6bb1e51      # next to a revision
 
-Nothing is imported. A closure is every file of the package that a file imports, also inside functions and for type
-checkers only, and what these import in turn; packages' own files hold a docstring alone and are not counted. Code
-lines are those that are neither blank nor only a comment or part of a docstring.
+Nothing is imported. A closure is every file of the package that a file imports, and what these import in turn. It is
+printed three times: for imports that run when the module is imported, for those inside functions as well, and for
+those under `TYPE_CHECKING` as well. Importing a module imports the packages around it, so a facade in an `__init__.py`
+hides nothing; such a file is counted where it holds more than a docstring. The package's own `__init__.py`, which every
+import runs, is counted where a file imports from it by name. Code lines are those that are neither blank nor only a
+comment or part of a docstring.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "rlrun"
 ALGORITHMS = f"{PACKAGE}.algorithms"
-CLOSURES = ("ppo", "dqn", "sac", "apex", "r2d2")
+CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
+LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types"}
+"""Which imports a closure follows: each level those of the ones before it as well."""
 TRAINING_ROOMS = (
     "policy", "nn", "learner", "flow", "rollout",
     "algorithm", "training", "python_api", "off_policy", "learning_beside",
@@ -97,21 +102,43 @@ class House:
         Args:
             root: The folder that holds the package.
         """
-        self.modules = {
-            name: Module(name, path.read_text())
+        paths = {
+            ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
             for path in sorted((root / PACKAGE).rglob("*.py"))
-            if not (name := ".".join(path.relative_to(root).with_suffix("").parts)).endswith("__init__")
         }
-        self.imports = {name: frozenset(self._imported(module)) for name, module in self.modules.items()}
+        self.packages = {name for name, path in paths.items() if path.stem == "__init__"}
+        self.modules = {name: Module(name, path.read_text()) for name, path in paths.items()}
+        found = {name: [*self._imported(module)] for name, module in self.modules.items()}
+        order = list(LEVELS)
+        self.imports = {
+            level: {
+                name: {other for other, at in imported if order.index(at) <= order.index(level)}
+                for name, imported in found.items()
+            }
+            for level in LEVELS
+        }
+        """By level, what each module imports."""
 
-    def closure(self, start: str) -> set[str]:
-        """Returns the names of a module and of all that it reaches."""
+    def closure(self, start: str, level: str = "types") -> set[str]:
+        """Returns the names of a module and of all that it reaches.
+
+        Args:
+            start: The module.
+            level: Which imports count: a key of `LEVELS`.
+        """
         found, waiting = {start}, [start]
         while waiting:
-            new = self.imports[waiting.pop()] - found
+            new = self.imports[level][waiting.pop()] - found
             found |= new
             waiting += new
-        return found
+        return {name for name in found if self._is_counted(name)}
+
+    def files(self) -> list[Module]:
+        """Returns the modules, and the packages' own files that hold more than a docstring."""
+        return [module for name, module in self.modules.items() if self._is_counted(name)]
+
+    def _is_counted(self, name: str) -> bool:
+        return name not in self.packages or self.modules[name].num_code_lines > 0
 
     def cycles(self) -> list[list[str]]:
         """Returns the sets of modules that import each other, directly or not."""
@@ -139,26 +166,45 @@ class House:
     def inside(self, rooms: Iterable[str]) -> list[Module]:
         """Returns the modules of packages and the modules named."""
         heads = set(rooms)
-        return [module for name, module in self.modules.items() if name.split(".")[1] in heads]
+        return [module for module in self.files() if module.name.split(".")[1:2] and module.name.split(".")[1] in heads]
 
-    def _imported(self, module: Module) -> Iterator[str]:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names if alias.name in self.modules)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield from (name for name in [node.module] if name in self.modules)
-                inner = (f"{node.module}.{alias.name}" for alias in node.names)
-                yield from (name for name in inner if name in self.modules)
+    def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
+        """Yields what a module imports of the package, and at which level."""
+        for node, level in _imports_of(module.tree, "module"):
+            names = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+            for name in filter(self.modules.__contains__, names):
+                yield name, level
+                parts = name.split(".")
+                yield from ((".".join(parts[:length]), level) for length in range(2, len(parts)))
+
+
+def _imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    """Yields the imports inside a node, each with its level: those of functions, and those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, level
+        elif isinstance(child, ast.If) and _last_name(child.test) == "TYPE_CHECKING":
+            for statement in child.body:
+                yield from _imports_of(ast.Module([statement], []), "types")
+            for statement in child.orelse:
+                yield from _imports_of(ast.Module([statement], []), level)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports_of(child, "types" if level == "types" else "function")
+        else:
+            yield from _imports_of(child, level)
 
 
 def figures(house: House) -> dict[str, str]:
     """Returns what is printed, by what it is."""
     found = {}
     for algorithm in CLOSURES:
-        closure = [house.modules[name] for name in house.closure(f"{ALGORITHMS}.{algorithm}")]
-        lines = sum(module.num_lines for module in closure)
-        found[f"import closure of {algorithm}"] = f"{len(closure)} files, {lines} lines"
-    modules = house.modules.values()
+        for level, meaning in LEVELS.items():
+            closure = [house.modules[name] for name in house.closure(f"{ALGORITHMS}.{algorithm}", level)]
+            lines = sum(module.num_lines for module in closure)
+            found[f"closure of {algorithm}, {meaning}"] = f"{len(closure)} files, {lines} lines"
+    modules = house.files()
     found["longest file"] = _longest({module.name: module.num_lines for module in modules})
     for kind, types in (("class", ast.ClassDef), ("function", (ast.FunctionDef, ast.AsyncFunctionDef))):
         lengths = {
@@ -195,9 +241,9 @@ def main() -> int:
                 files.extractall(folder, filter="data")
             before = figures(House(Path(folder)))
     for name, figure in now.items():
-        print(f"{name + ':':<25} {figure}")
+        print(f"{name + ':':<37} {figure}")
         if before:
-            print(f"{'':>16} before: {before[name]}")
+            print(f"{'':>28} before: {before[name]}")
     return 0
 
 

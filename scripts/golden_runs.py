@@ -12,13 +12,15 @@ temporary folder, and run there by this Python. Records are kept by what `rlrun/
 documents or tests only is recorded already. Numbers differ between machines and between versions of torch, so that
 records of another machine are refused.
 
-A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold what is called what now.
+A later revision may have renamed settings, results and classes: `SETTINGS`, `RESULTS` and `OBJECTS` hold what is called
+what now.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import math
 import os
@@ -50,6 +52,11 @@ SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
 
 A revision that does not know the old one is given the new one.
 """
+OBJECTS: Mapping[str, str] = {}
+"""Former and present names `module:Class` of envs, worlds, wrappers, networks and whatever else a spec names so.
+
+A revision that does not have the former module is given the present one.
+"""
 RESULTS: Mapping[str, str] = {}
 """Former names of results and their present ones."""
 
@@ -68,7 +75,7 @@ def main() -> int:
     compare_parser.add_argument("before")
     compare_parser.add_argument("after")
     check_parser = commands.add_parser("check", help="record both what is checked out and its base, and compare")
-    check_parser.add_argument("--base", help="by default where the branch left main")
+    check_parser.add_argument("--base", help="by default where the branch left main; on main itself, say which")
     for command in (record_parser, compare_parser, check_parser):
         command.add_argument("--set", dest="which", choices=["small", "full"], default="small")
         command.add_argument("--only", action="append", metavar="RUN", help="this run; may be said again")
@@ -84,6 +91,8 @@ def main() -> int:
         before, after = asked.before, asked.after
     else:
         before, after = asked.base or git("merge-base", "HEAD", "main"), WORKING_TREE
+        if code_of(tree_of(before)) == code_of(tree_of(after)):
+            sys.exit(f"{before[:12]} holds the same rlrun/ as the files here: name an earlier revision by --base")
         failed = [record(revision, runs, asked.store / asked.which) for revision in (before, after)]
         if any(failed):
             return 1
@@ -230,7 +239,7 @@ def trained(name: str, spec: Record) -> list[Record]:
     end = entry["stop"]["env_steps"]
     if "halfway" in spec:
         entry["stop"] = {"env_steps": spec["halfway"]}
-    needs_ray = any(entry["config"].get(key) for key in ("num_workers", "num_learners"))
+    needs_ray = any(entry.get("config", {}).get(key) for key in ("num_workers", "num_learners"))
     executor = None if needs_ray else "local"
     found = rlrun.run({name: entry}, executor=executor)
     if "halfway" in spec:
@@ -248,9 +257,32 @@ def trained(name: str, spec: Record) -> list[Record]:
 
 def entry_here(spec: Record) -> Record:
     """Returns a run as an entry of a spec file, in the words of the rlrun that is imported here."""
-    entry = {key: value for key, value in spec.items() if key not in ("counts", "halfway")}
-    entry["config"] = renamed_settings(entry["algorithm"], entry["config"], known_settings(entry["algorithm"]))
-    return entry
+    entry = present_names({key: value for key, value in spec.items() if key not in ("counts", "halfway")})
+    for part in learning_parts(entry):
+        part["config"] = renamed_settings(part["algorithm"], part["config"], known_settings(part["algorithm"]))
+    return dict(entry)
+
+
+def learning_parts(entry: Record) -> list[Record]:
+    """Returns the parts of an entry that hold `algorithm` and `config`: each policy of a world, or the entry itself."""
+    return list(entry["policies"].values()) if "policies" in entry else [entry]
+
+
+def present_names(spec: Any) -> Any:
+    """Returns part of a spec with the objects it names called as the imported rlrun calls them."""
+    if isinstance(spec, dict):
+        return {key: present_names(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [present_names(value) for value in spec]
+    is_former = isinstance(spec, str) and spec in OBJECTS and not _exists(spec.partition(":")[0])
+    return OBJECTS[spec] if is_former else spec
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 @cache

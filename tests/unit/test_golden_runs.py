@@ -101,13 +101,32 @@ def test_a_setting_is_renamed_for_a_revision_that_does_not_know_its_old_name(
     }
 
 
+def test_an_object_is_called_as_the_imported_package_calls_it(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, kept = "rlrun.no_such_room.envs:Grid", "rlrun.envs.deep_sea:DeepSea"
+    monkeypatch.setattr(golden, "OBJECTS", {moved: "rlrun.toys.grid:Grid", kept: "rlrun.toys.deep_sea:DeepSea"})
+    env = {"id": kept, "wrappers": [{"id": moved, "kwargs": {"size": 2}}]}
+    assert golden.present_names({"env": env, "stop": 3}) == {
+        "env": {"id": kept, "wrappers": [{"id": "rlrun.toys.grid:Grid", "kwargs": {"size": 2}}]},
+        "stop": 3,
+    }
+
+
+def test_a_base_with_the_same_code_is_refused(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golden, "tree_of", lambda revision: "one tree")
+    monkeypatch.setattr(golden, "code_of", lambda tree: "one package")
+    monkeypatch.setattr("sys.argv", ["golden_runs.py", "check", "--base", "HEAD"])
+    with pytest.raises(SystemExit, match="HEAD holds the same rlrun/ as the files here"):
+        golden.main()
+
+
 def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be_run(
     golden: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # the runs name files of the repository
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
     no_env_step = {"value_iteration"}  # env steps end a run
-    assert {entry["algorithm"] for entry in small.values()} == set(BUILT_IN) - no_env_step
+    trained = {part["algorithm"] for entry in small.values() for part in golden.learning_parts(entry)}
+    assert trained == set(BUILT_IN) - no_env_step
     assert set(small) < set(full)
     entries = {name: golden.entry_here(spec) for name, spec in full.items()}
     assert [experiment.name for experiment in parse_experiments(entries)] == list(full)

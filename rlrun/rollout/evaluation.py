@@ -110,15 +110,18 @@ class EvaluationResult:
         return float(low), float(high)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of it as plain data."""
+        """Returns all of it as plain data; the statistics of a policy none of whose agents appeared are None."""
+        statistics = {
+            "mean": lambda: self.mean,
+            "std": lambda: self.std,
+            "ci95": lambda: list(self.ci95),
+            "min": lambda: self.min,
+            "max": lambda: self.max,
+            "len_mean": lambda: self.len_mean,
+        }
         return {
             "episodes": len(self.returns),
-            "mean": self.mean,
-            "std": self.std,
-            "ci95": list(self.ci95),
-            "min": self.min,
-            "max": self.max,
-            "len_mean": self.len_mean,
+            **{name: value() if self.returns else None for name, value in statistics.items()},
             "returns": list(self.returns),
             "lengths": list(self.lengths),
             **({"columns": dict(self.columns)} if self.columns else {}),

@@ -154,6 +154,12 @@ class AlwaysChanges(RemembersNothing):
         return np.ones(len(observations), np.int64)
 
 
+def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
+    world = EvaluationResult([1.0], [2], policies={"idle": EvaluationResult([], [])})
+    statistics = dict.fromkeys(("mean", "std", "ci95", "min", "max", "len_mean"))
+    assert world.to_dict()["policies"] == {"idle": {"episodes": 0, **statistics, "returns": [], "lengths": []}}
+
+
 def test_sums_of_the_columns_are_told_of_each_episode() -> None:
     two_lanes = EnvConfig(id="rlrun.envs.two_lanes:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
     result = evaluate(AlwaysChanges(), two_lanes, 5, seed=0, num_envs=2)

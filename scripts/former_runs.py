@@ -5,7 +5,7 @@
 
 The runs are those of former_runs.yaml. Each is kept as its run's directory, NAME, and NAME.json: what `rlrun evaluate`
 prints of its checkpoint, and the rows of two more iterations. `tests/integration/test_former_runs.py` evaluates and
-resumes them with the rlrun of today. A revision that changes what is saved records a folder of its own; older ones stay.
+resumes them with the rlrun of today. A revision that changes what is saved records a folder of its own next to it.
 """
 
 from __future__ import annotations

@@ -47,6 +47,10 @@ class ActsInEnv(Protocol):
         ...
 
 
+STATISTICS = ("mean", "std", "ci95", "min", "max", "len_mean")
+"""What is printed of an evaluation's episodes."""
+
+
 @dataclass(frozen=True)
 class EvaluationResult:
     """What the episodes of an evaluation gave, in their order.
@@ -109,19 +113,16 @@ class EvaluationResult:
         low, high = np.percentile(means, [2.5, 97.5])
         return float(low), float(high)
 
+    def _statistics(self) -> dict[str, Any]:
+        values = (self.mean, self.std, list(self.ci95), self.min, self.max, self.len_mean)
+        return dict(zip(STATISTICS, values, strict=True))
+
     def to_dict(self) -> dict[str, Any]:
         """Returns all of it as plain data; the statistics of a policy none of whose agents appeared are None."""
-        statistics = {
-            "mean": lambda: self.mean,
-            "std": lambda: self.std,
-            "ci95": lambda: list(self.ci95),
-            "min": lambda: self.min,
-            "max": lambda: self.max,
-            "len_mean": lambda: self.len_mean,
-        }
+        statistics = self._statistics() if self.returns else dict.fromkeys(STATISTICS)
         return {
             "episodes": len(self.returns),
-            **{name: value() if self.returns else None for name, value in statistics.items()},
+            **statistics,
             "returns": list(self.returns),
             "lengths": list(self.lengths),
             **({"columns": dict(self.columns)} if self.columns else {}),

@@ -18,7 +18,7 @@ from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
-from rlrun.spec.foreign_keys import ForeignKey, foreign_entry_keys, foreign_keys, in_our_keys
+from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
@@ -73,32 +73,9 @@ def check_entry(
     experiment, mistakes, learning = _check(name, entry, origin, max_trials)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): env_model(entry.get("env"))})
     if inside:
-        mistakes = _in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
-    mistakes = _unknown_keys(data, learning) + [_as_written(mistake, keys) for mistake in mistakes]
+        mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
+    mistakes = _unknown_keys(data, learning) + as_written(mistakes, keys)
     return (None if mistakes else experiment), mistakes
-
-
-def _in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Returns what is wrong with an entry, and what will be once it has the keys that there are here.
-
-    Nothing that a key of another library stands for is missing.
-
-    Args:
-        mistakes: What is wrong with the entry.
-        further: What is wrong with the entry in our keys.
-        keys: The keys of other libraries.
-    """
-    all_keys, converted = {key.ours for key in keys}, {key.ours for key in keys if key.converts}
-    found = [mistake for mistake in mistakes if mistake.location not in all_keys]
-    found += [_as_written(mistake, keys) for mistake in further if mistake.location not in converted]
-    return list(dict.fromkeys(found))
-
-
-def _as_written(mistake: Mistake, keys: Sequence[ForeignKey]) -> Mistake:
-    """Returns a mistake at the place where it is written in an entry with keys of other libraries."""
-    for key in keys:
-        mistake = key.as_written(mistake)
-    return mistake
 
 
 def _check(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from rlrun.config import ConfigModel, config_in
@@ -50,6 +51,27 @@ def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping
         if not key.converts:
             result = filled(result, {key.ours: value})
     return result
+
+
+def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
+    """Returns what is wrong with an entry, and what will be once it has the keys that there are here.
+
+    Nothing that a key of another library stands for is missing.
+
+    Args:
+        mistakes: What is wrong with the entry.
+        further: What is wrong with the entry in our keys.
+        keys: The keys of other libraries.
+    """
+    all_keys, converted = {key.ours for key in keys}, {key.ours for key in keys if key.converts}
+    found = [mistake for mistake in mistakes if mistake.location not in all_keys]
+    found += as_written([mistake for mistake in further if mistake.location not in converted], keys)
+    return list(dict.fromkeys(found))
+
+
+def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
+    """Returns mistakes at the places where they are written in an entry with keys of other libraries."""
+    return [reduce(lambda moved, key: key.as_written(moved), keys, mistake) for mistake in mistakes]
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:

@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 
 from rlrun.errors import SpecError
 from rlrun.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
-from rlrun.foreign_settings import ours_for
+from rlrun.foreign_names import ours_for, unknown_key
 from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
@@ -137,8 +137,11 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def _why_gone_at(cls, mistake: Mistake) -> str:
-        section = annotation_at(cls, mistake.location[:-1]) if mistake.at_key else None
-        return section.why_gone(str(mistake.location[-1])) if is_config(section) else ""
+        section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
+        if section is None:
+            return ""
+        name = str(mistake.location[-1])
+        return section.why_gone(name) or unknown_key(name, section.model_fields)
 
     @classmethod
     def why_gone(cls, name: str) -> str:
@@ -201,6 +204,12 @@ Model = TypeVar("Model", bound=ConfigModel)
 def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
     """Whether an annotation is a config class."""
     return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
+
+
+def config_in(annotation: Any) -> type[ConfigModel] | None:
+    """Returns the config class that an annotation is, or the first one of its union; None if there is none."""
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 
 
 def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:

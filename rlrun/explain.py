@@ -16,7 +16,6 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from rlrun.errors import Problem, did_you_mean
-from rlrun.foreign_settings import FOREIGN_NAMES
 
 Location = tuple[str | int, ...]
 """Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
@@ -116,18 +115,6 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
     return f"{what} {shown(name)}{hint}"
 
 
-def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Says that a config has no such key; none is guessed for one that is known to be another library's.
-
-    Examples:
-        >>> unknown_key("lrr", ["lr", "gamma"])
-        "unknown key 'lrr'; did you mean 'lr'?"
-        >>> unknown_key("n_envs", ["env", "config"])
-        "unknown key 'n_envs'; there are: config, env"
-    """
-    return unknown_name(key, allowed, "unknown key", guess=key not in FOREIGN_NAMES)
-
-
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     """Says what an annotation accepts, to stand after "must be".
 
@@ -207,7 +194,7 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
         names = list(annotation.model_fields) if is_model(annotation) else []
-        return Mistake((*location, *below), unknown_key(str(below[0]), names), at_key=True)
+        return Mistake((*location, *below), unknown_name(str(below[0]), names, "unknown key"), at_key=True)
     if kind == "missing" and is_model(annotation):
         return Mistake((*location, *below), "is missing")
     if kind in ("value_error", "assertion_error"):

@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from rlrun.errors import TrainingFailed, UsageError, did_you_mean
-from rlrun.explain import unknown_name
+from rlrun.foreign_names import other_algorithm
 
 BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
@@ -61,17 +61,6 @@ BUILT_IN = {
     "vdn": "rlrun.algorithms.vdn:VDN",
 }
 """Import paths of the algorithms that come with rlrun, by name."""
-
-SETTINGS_OF_ANOTHER = {
-    "apexdqn": ("apex", "configs/cartpole/apex.yaml"),
-    "c51": ("dqn", "configs/cartpole/dqn_c51.yaml"),
-    "ddqn": ("dqn", "configs/cartpole/dqn.yaml"),
-    "doubledqn": ("dqn", "configs/cartpole/dqn.yaml"),
-    "qrdqn": ("dqn", "configs/cartpole/dqn_quantile.yaml"),
-    "rainbow": ("dqn", "configs/cartpole/dqn_rainbow.yaml"),
-    "simpleq": ("dqn", "configs/cartpole/dqn_simple.yaml"),
-}
-"""What other libraries call an algorithm is settings of one here: which, and a spec that shows them."""
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """The group under which an installed package offers algorithms by name."""
@@ -135,6 +124,17 @@ def known_algorithm(name: str) -> str:
     return {_plain(known): known for known in algorithm_names()}.get(_plain(name), name)
 
 
+def meant_algorithm(name: str) -> str:
+    """Returns the installed algorithm whose settings are meant by an algorithm of another library, "" if none is.
+
+    Examples:
+        >>> meant_algorithm("Rainbow"), meant_algorithm("TRPO")
+        ('dqn', '')
+    """
+    other = other_algorithm(_plain(name))
+    return "" if other is None else other.ours
+
+
 def is_installed_algorithm(name: str) -> bool:
     """Whether an algorithm comes with rlrun or with an installed plugin, so that naming it runs no code from elsewhere.
 
@@ -158,11 +158,10 @@ def _algorithm_path(name: str) -> str:
         return _entry_points()[name].value
     if (known := known_algorithm(name)) != name:
         return _algorithm_path(known)
-    plain = _plain(name)
-    if plain in SETTINGS_OF_ANOTHER:
-        algorithm, spec = SETTINGS_OF_ANOTHER[plain]
-        raise UsageError(f"unknown algorithm '{name}': here it is '{algorithm}' with the settings of {spec}")
-    raise UsageError(unknown_name(name, algorithm_names(), "unknown algorithm"))
+    if (other := other_algorithm(_plain(name))) is not None:
+        raise UsageError(f"unknown algorithm '{name}': {other.told}")
+    near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists those that there are"
+    raise UsageError(f"unknown algorithm '{name}'{near}")
 
 
 def _plain(name: str) -> str:

@@ -64,7 +64,7 @@ NO_NUMBERS = {
     "runs",
     "errors.py",
     "explain.py",
-    "foreign_settings.py",
+    "foreign_names.py",
     "renamed_settings.py",
 }
 """What lies above the training of one trial, or only words messages: no number of a curve is made there."""

@@ -19,6 +19,7 @@ import click
 
 from rlrun import signals
 from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.settings_as_options import with_setting
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
 from rlrun.errors import (
@@ -55,9 +56,10 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
         yield
         sys.stdout.flush()  # here, and not at interpreter exit, a closed pipe can still be answered quietly
     except click.ClickException as error:
+        told = with_setting(error) if isinstance(error, click.NoSuchOption) else error
         if document is not None:
-            document.fail(error.format_message(), error.exit_code, [])
-        raise
+            document.fail(told.format_message(), told.exit_code, [])
+        raise told from None
     except click.exceptions.Exit:
         raise
     except BrokenPipeError:

@@ -31,7 +31,6 @@ class LiveView:
     def __init__(self, title: str, directory: str, run: RunProgress, stream: TextIO, *, uses_ray: bool) -> None:
         self._title = title
         self._directory = directory
-        self._uses_ray = uses_ray
         self._run = run
         self._start = time.monotonic()
         self._has_result = False
@@ -66,6 +65,6 @@ class LiveView:
         title = f"{self._title}: {whole_seconds(now - self._start)}"
         size = self._console.size
         drawn = drawn_run(self._run, title, self._directory, now, size.width, size.height, bar=self._bar)
-        if self._uses_ray and all(trial.status == "PENDING" for trial in list(self._run.trials.values())):
+        if self._run.starts_ray:
             return Group(drawn, Text("starting Ray", style="dim"))
         return drawn

@@ -81,7 +81,10 @@ class LazyGroup(click.Group):
         """Finds the command that the arguments name; a wrong name is answered with the nearest right one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command '{name}'{did_you_mean(name, COMMANDS)}")
+            from rlrun.foreign_names import other_command
+
+            told = other_command(name)
+            ctx.fail(f"No such command '{name}'{f'; {told}' if told else did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

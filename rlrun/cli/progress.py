@@ -218,12 +218,14 @@ class RunProgress:
         trials: Its trials by name.
         expected: How many trials there will be; more than `trials` while a searcher has not suggested all of them.
         resources: What the running trials have taken, None where that is unknown.
+        uses_ray: Whether Ray is started or joined first.
     """
 
     experiment: str
     trials: dict[str, TrialProgress]
     expected: int = 0
     resources: RunResources | None = None
+    uses_ray: bool = False
     _slots: int = 0
 
     def observe(self, event: TrialEvent, now: float) -> TrialProgress:
@@ -240,6 +242,12 @@ class RunProgress:
         trial.observe(event, now)
         self.count_slots()
         return trial
+
+    @property
+    def starts_ray(self) -> bool:
+        """Whether the run waits for Ray, which has neither told its resources nor started a trial."""
+        told = not self.uses_ray or self.resources is not None
+        return not told and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 
     def count_slots(self) -> None:
         """Takes note of how many trials run at once."""

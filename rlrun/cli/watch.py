@@ -76,7 +76,7 @@ class RunWatcher:
         match event:
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
-                self._run = RunProgress(event.experiment, trials, event.expected)
+                self._run = RunProgress(event.experiment, trials, event.expected, uses_ray=event.uses_ray)
                 self._view = self._view_of(event)
             case TrialAdded():
                 self._run.trials[event.trial.name] = TrialProgress.of(event.trial)
@@ -114,7 +114,8 @@ class RunWatcher:
     def _write_line(self, line: str) -> None:
         # A log that nobody reads any more (a closed pipe) is no reason to end a training run.
         with suppress(BrokenPipeError):
-            print(plain(line), file=self._stream, flush=True)
+            # In one piece: lines that are due by the clock come from a thread of their own.
+            print(f"{plain(line)}\n", end="", file=self._stream, flush=True)
 
     def _close_view(self) -> None:
         if self._view is not None:

@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.foreign_names import env_package, env_packages, is_world_module, moved_module
 from rlrun.registry import load_object
 
 _PACKAGES = {
@@ -43,12 +44,14 @@ def find_spec(env_id: str) -> EnvSpec:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
+        if "." not in module and not _is_installed(module) and module in env_packages():
+            raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
         load_object(f"{module}:__name__", "env package")  # imports it, with a clear message where that fails
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
         hint = nearest_id(name, gymnasium.registry) if colon else _unimported(name)
-        raise UsageError(f"there is no env '{env_id}'{hint or nearest_id(name, gymnasium.registry)}")
+        raise UsageError(f"there is no env '{env_id}'{hint or nearest_id(name, gymnasium.registry) or _other(env_id)}")
     spec: EnvSpec = gymnasium.registry[name]
     return spec
 
@@ -112,12 +115,24 @@ def _unimported(env_id: str) -> str:
 
     The package is the one that the id begins with, as MiniGrid-Empty-5x5-v0 does; "" if there is none.
     """
+    if package := env_package(env_id):
+        install = "" if _is_installed(package) else f"`pip install {package}` and "
+        return f" before its package is imported; {install}write {package}:{env_id}"
     package = re.split("[-/]", env_id)[0].lower()
     if not package.isidentifier() or package in sys.stdlib_module_names or package in sys.modules:
         return ""
     if not _is_installed(package):
         return ""
     return f" before its package is imported; write {package}:{env_id}"
+
+
+def _other(env_id: str) -> str:
+    """Says how an env is named that is no Gymnasium id but a dotted path; "" if it is neither."""
+    if is_world_module(env_id):
+        return f"; a world of many agents is env: {{pettingzoo: {moved_module(env_id) or env_id}}}"
+    if re.fullmatch(r"\w+(\.\w+)+", env_id):
+        return "; an env of your own is package.module:factory"
+    return ""
 
 
 def _parts(env_id: str) -> tuple[str, int]:

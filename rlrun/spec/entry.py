@@ -12,11 +12,13 @@ from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.env_model import finite_mdp
 from rlrun.envs.make import check_env
-from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
-from rlrun.explain import Location, Mistake, dotted, shown, unknown_key
+from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.explain import Location, Mistake, dotted, shown
+from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
@@ -28,6 +30,9 @@ from rlrun.training.policies import Policies
 from rlrun.worlds.any_env import env_model
 from rlrun.worlds.make import check_world
 from rlrun.worlds.world_config import WorldConfig
+
+NEEDED_KEYS = ("algorithm", "env", "stop")
+"""Keys of an entry without which it says nothing; a misspelt one is read as it is meant, besides being told."""
 
 MAX_TOLD = 5
 """After so many mistakes in drawn values the rest is left untold."""
@@ -63,9 +68,23 @@ def check_entry(
         ]
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
+    keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
+    entry = in_our_keys(data, keys)
+    experiment, mistakes, learning = _check(name, entry, origin, max_trials)
+    inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): env_model(entry.get("env"))})
+    if inside:
+        mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
+    mistakes = _unknown_keys(data, learning) + as_written(mistakes, keys)
+    return (None if mistakes else experiment), mistakes
+
+
+def _check(
+    name: str, data: Mapping[str, Any], origin: str, max_trials: int
+) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
+    """Checks an entry but for the names of its own keys."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
-    mistakes = [*_unknown_keys(data, learning), *wrong, *learning.mistakes]
+    mistakes = [*wrong, *learning.mistakes]
     data = learning.entry
     if learning.learns is not None:
         mistakes += check_metrics(data, learning.learns)
@@ -81,9 +100,8 @@ def check_entry(
         mistakes += _check_number(settings, spaces, max_trials)
         mistakes += check_tuning(settings, configs, spaces)
     mistakes += _check_needed(configs)
-    mistakes = _without_misspelt(mistakes, data)
     if settings is None or not sound or env.value is None or mistakes:
-        return None, mistakes
+        return None, mistakes, learning
     written = {key: data[key] for key in LEARNING_KEYS if key in data and key != "algorithm"}
     experiment = Experiment(
         name=name,
@@ -106,7 +124,7 @@ def check_entry(
             mistakes.append(Mistake(("env", "columns"), lacks))
     if isinstance(experiment.env, WorldConfig) and not mistakes:
         mistakes = opponent_mistakes(experiment.learns, experiment.env)
-    return (None if mistakes else experiment), mistakes
+    return (None if mistakes else experiment), mistakes, learning
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
@@ -191,13 +209,6 @@ def _check_needed(configs: Mapping[Location, SamplingSettings]) -> list[Mistake]
     ]
 
 
-def _without_misspelt(mistakes: Sequence[Mistake], data: Mapping[str, Any]) -> list[Mistake]:
-    """Leaves out that a key is missing where it is there, but misspelt."""
-    hints = "".join(did_you_mean(key, ENTRY_KEYS) for key in data if key not in ENTRY_KEYS)
-    misspelt = [(key,) for key in ("algorithm", "env", "stop") if key not in data and f"'{key}'" in hints]
-    return [mistake for mistake in mistakes if mistake.location not in misspelt]
-
-
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
     """Checks what an entry says besides algorithm, env and config."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
@@ -205,15 +216,9 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
     misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
     misplaced = [location for location in misplaced if not _is_mutation(location)]
-    if misplaced:
-        message = "a search space cannot stand here, only below config and env"
-        return None, [
-            Mistake(location, "write [low, high]" if location[: len(BOUNDS)] == BOUNDS else message)
-            for location in misplaced
-        ] + mutations
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
-    mistakes += in_evaluation
+    mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
     if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
         mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
     if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
@@ -226,6 +231,23 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
         )
     return settings, mistakes
+
+
+def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
+    """Says of search spaces that they cannot stand where they are, instead of what a field expects there.
+
+    Nothing is said of those under a key that is wrong itself.
+    """
+    unknown = [mistake.location for mistake in mistakes if mistake.at_key]
+    spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
+    message = "a search space cannot stand here, only below config and env, and in the mutations of pbt"
+    return [mistake for mistake in mistakes if not any(_overlap(mistake.location, space) for space in spaces)] + [
+        Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
+    ]
+
+
+def _overlap(one: Location, other: Location) -> bool:
+    return one[: len(other)] == other or one == other[: len(one)]
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:

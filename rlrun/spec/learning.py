@@ -14,9 +14,9 @@ from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSampl
 from rlrun.config import ConfigModel, fixed, is_config
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_key, unknown_name
-from rlrun.foreign_settings import ours_for
-from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm
+from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
+from rlrun.foreign_names import ours_for, setting_for, unknown_key
+from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
 from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.run_length import with_run_length
@@ -114,6 +114,21 @@ def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
     return f"'{key}' belongs under {holder}" if holder else ""
 
 
+def paths_of(key: str) -> list[str]:
+    """Returns the paths in an entry that a setting may have, by its name here or elsewhere; none if there is none.
+
+    Args:
+        key: The name.
+    """
+    if key in ("algorithm", "env", *RunSettings.model_fields):
+        return [key]
+    configs = [algorithm.Config for algorithm in _installed().values()]
+    if any(key in config.model_fields for config in configs):
+        return [f"config.{key}"]
+    found = dict.fromkeys(ours for config in configs if (ours := setting_for(key, config.has_setting)))
+    return list(dict.fromkeys(ours.name if ours.beside_config else f"config.{ours.name}" for ours in found))
+
+
 def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
     return ours_for(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
 
@@ -141,7 +156,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         models = [candidate.Config for candidate in candidates]
         mistakes += _check_without_algorithm(_stated(entry, "config"), AlgorithmConfig, models, ("config",))
         return CheckedLearning(entry, mistakes, candidates=candidates)
-    name, model = entry["algorithm"], algorithm.Config
+    name, model = known_algorithm(entry["algorithm"]), algorithm.Config
     written = _stated(entry, "config")
     wrong = _varies_too_much(entry.get("env"), written)
     mistakes += wrong
@@ -155,7 +170,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     part = ConfigPart(("config",), name, model, written, config.spaces, config.value)
     learns = Policies.alone(algorithm(config.value or model()))
     entry = {**entry, "config": written}
-    return CheckedLearning(entry, mistakes, known_algorithm(name), (part,), learns=learns)
+    return CheckedLearning(entry, mistakes, name, (part,), learns=learns)
 
 
 def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
@@ -197,11 +212,14 @@ def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
 
 
 def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Returns the algorithms that may be meant by a name that is none: all installed ones.
+    """Returns the algorithms that may be meant by a name that is none: all installed ones, or the one that is known.
 
     Not those where an import path is wrong: it means an algorithm of the user's own.
     """
-    return () if isinstance(name, str) and ":" in name else tuple(_installed().values())
+    if isinstance(name, str) and ":" in name:
+        return ()
+    meant = meant_algorithm(name) if isinstance(name, str) else ""
+    return (_installed()[meant],) if meant else tuple(_installed().values())
 
 
 def _installed() -> dict[str, type[Algorithm[Any]]]:
@@ -353,12 +371,12 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     config = check_section(model, written, where)
-    called = policy["algorithm"]
+    called = known_algorithm(policy["algorithm"])
     mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     part = ConfigPart(where, called, model, written, config.spaces, config.value)
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None
-    spec = PolicySpec(algorithm=known_algorithm(called), config=settings, slots=slots)
+    spec = PolicySpec(algorithm=called, config=settings, slots=slots)
     return _CheckedPolicy({**policy, "config": written}, mistakes, part, spec)
 
 

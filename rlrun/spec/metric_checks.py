@@ -8,6 +8,7 @@ from typing import Any
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
+from rlrun.foreign_names import other_metric
 from rlrun.metric import Metric
 from rlrun.spec.experiment import (
     AGAINST_METRICS,
@@ -22,12 +23,6 @@ from rlrun.training.training import Training
 from rlrun.worlds.any_env import env_model
 from rlrun.worlds.world_config import WorldConfig
 
-_OTHER_NAMES = {
-    "episode_reward": "episode_return_mean",
-    "timesteps_total": "env_steps",
-    "total_timesteps": "env_steps",
-    "timesteps": "env_steps",
-}
 ANY_ENV = EnvConfig(id="CartPole-v1")
 """What an algorithm reports does not depend on the env; nothing is made of it."""
 ANY_WORLD = WorldConfig(world="any")
@@ -116,7 +111,7 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
     names = [each.name for each in known if not each.is_pattern]
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
-    exact = _OTHER_NAMES.get(metric) or next(iter(alike), None)
+    exact = other_metric(metric) or next(iter(alike), None)
     hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
     return (
         f"no metric '{metric}' is reported{hint}"

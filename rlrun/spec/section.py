@@ -99,6 +99,8 @@ def _concerns(location: Location, others: Sequence[Location]) -> bool:
 def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
     """Moves a mistake in a space's value to where that value is written: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
+        if mistake.at_key and mistake.location == where:  # the space's own key, whatever its values are
+            return mistake
         if mistake.location[: len(where)] == where:
             rest = mistake.location[len(where) :]
             return replace(mistake, location=(*where, *inside, *rest))

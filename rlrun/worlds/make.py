@@ -19,6 +19,7 @@ from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import EpisodeSeeds, close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.foreign_names import moved_module
 from rlrun.planning.array_game import ArrayGame
 from rlrun.registry import UserCodeError, load_object
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
@@ -315,6 +316,8 @@ def _pettingzoo_factory(module_name: str) -> Callable[..., Any]:
             load_object(f"{module_name}:__name__", "PettingZoo env")
     except UserCodeError as error:
         if isinstance(error.__cause__, ImportError):
+            if moved := moved_module(module_name):
+                raise UsageError(f"{module_name} has moved to a package of its own: write {moved}") from None
             raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error
         raise
     factories = vars(importlib.import_module(module_name))

@@ -211,7 +211,7 @@ def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: P
     assert f"neither here ({tmp_path}) nor in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr
 
 
-def test_a_wheel_holds_the_shipped_specs(tmp_path: Path) -> None:
+def test_a_wheel_holds_the_shipped_specs_and_the_names_of_other_libraries(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -221,7 +221,9 @@ def test_a_wheel_holds_the_shipped_specs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), "."]
     subprocess.run(command, cwd=source, env=os.environ, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    held = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("rlrun/configs/")]
+    everything = zipfile.ZipFile(wheel).namelist()
+    held = [name for name in everything if name.startswith("rlrun/configs/")]
+    assert "rlrun/foreign_names.yaml" in everything
     assert {f"{path.parent.name}/{path.name}" for path in shipped_configs()} <= {
         name.removeprefix("rlrun/configs/") for name in held
     }

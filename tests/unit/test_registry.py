@@ -6,9 +6,9 @@ import pytest
 
 import rlrun
 from rlrun.errors import UsageError
+from rlrun.foreign_names import table
 from rlrun.registry import (
     BUILT_IN,
-    SETTINGS_OF_ANOTHER,
     UserCodeError,
     algorithm_class,
     algorithm_names,
@@ -119,10 +119,35 @@ def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_he
     message = "unknown algorithm 'QR-DQN': here it is 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
     with pytest.raises(UsageError, match=re.escape(message)):
         algorithm_class("QR-DQN")
+
+
+def test_what_is_said_of_algorithms_of_others_is_true() -> None:
     configs = Path(rlrun.__file__).parent.parent
-    for algorithm, spec in SETTINGS_OF_ANOTHER.values():
-        assert f"algorithm: {algorithm}\n" in (configs / spec).read_text()
-    assert not set(SETTINGS_OF_ANOTHER) & set(algorithm_names())
+    for name, other in table()["algorithms"].items():
+        assert name not in {known.replace("_", "") for known in algorithm_names()}
+        assert other.get("is", "ppo") in algorithm_names()
+        if spec := re.search(r"configs/\S+yaml", other["told"]):
+            assert f"algorithm: {other['is']}\n" in (configs / spec[0]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("TRPO", "it is not here yet"),
+        ("her", "it is not here yet"),
+        ("BC", "it is not here yet"),
+        ("cql", "it is not here yet"),
+        ("IQL", "it is not here yet"),
+        ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
+        ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),
+        ("MaskablePPO", "here it is 'ppo', which masks actions"),
+        ("rnd", "here it is 'ppo' with config: {curiosity: {kind: rnd}}"),
+        ("qwertz", "`rlrun algorithms` lists those that there are"),
+    ],
+)
+def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"unknown algorithm '{name}'") + "[:;] " + re.escape(told)):
+        algorithm_class(name)
 
 
 def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from rlrun import errors
 from rlrun.checkpoint.state_codec import decode
 from rlrun.cli.exits import explain, explained_errors
 from rlrun.cli.main import COMMANDS, cli
+from rlrun.foreign_names import table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -57,6 +59,37 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(cli, ["trian"])
     assert result.exit_code == 2
     assert "No such command 'trian'; did you mean 'train'?" in result.stderr
+
+
+@pytest.mark.parametrize("command", table()["commands"])
+def test_a_command_of_another_library_is_answered_with_what_is_here(command: str) -> None:
+    result = CliRunner().invoke(cli, [command])
+    assert result.exit_code == 2
+    assert f"No such command '{command}'; {table()['commands'][command]}" in result.stderr
+    assert command not in COMMANDS
+    typed = re.findall(r"`rlrun (\w+)", table()["commands"][command])
+    assert all(name in COMMANDS for name in typed)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--total-timesteps", "write --set stop.env_steps=VALUE"),
+        ("--seeds", "write --set seeds=VALUE"),
+        ("--lr", "write --set config.lr=VALUE"),
+        ("--learning-rate", "write --set config.lr=VALUE"),
+        ("--batch-size", "write --set config.train_batch_size=VALUE or --set config.minibatch_size=VALUE"),
+        ("--algo", "write --algorithm"),
+    ],
+)
+def test_an_option_that_is_a_setting_is_answered_with_how_it_is_set(option: str, said: str) -> None:
+    result = CliRunner().invoke(cli, ["train", "cartpole/ppo", option, "3"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: No such option '{option}'; {said}\n")
+
+
+def test_a_command_that_sets_nothing_names_no_setting_for_an_unknown_option() -> None:
+    assert "--set" not in CliRunner().invoke(cli, ["runs", "--seeds", "3"]).stderr
 
 
 def test_an_unknown_option_is_answered_with_the_nearest() -> None:

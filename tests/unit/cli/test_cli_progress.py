@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -129,12 +133,28 @@ def test_a_run_of_which_nothing_is_left_has_no_time_left() -> None:
     assert run.seconds_left(1.0) is None
 
 
-def plain_lines(run: RunProgress, every_s: float = 30.0, prefix: str = "") -> tuple[PlainLines, list[str]]:
-    written: list[str] = []
-    return PlainLines(run, written.append, every_s, prefix), written
+MakeLines = Callable[..., tuple[PlainLines, list[str]]]
 
 
-def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_result() -> None:
+@pytest.fixture
+def plain_lines() -> Iterator[MakeLines]:
+    made: list[PlainLines] = []
+
+    def make(run: RunProgress, prefix: str = "") -> tuple[PlainLines, list[str]]:
+        written: list[str] = []
+        made.append(PlainLines(run, written.append, prefix=prefix))
+        return made[-1], written
+
+    yield make
+    for lines in made:
+        lines.close()
+
+
+def after(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_result(plain_lines: MakeLines) -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     lines, written = plain_lines(run)
     for event in (
@@ -152,7 +172,7 @@ def test_plain_lines_of_a_lone_trial_show_its_start_its_first_and_its_last_resul
     ]
 
 
-def test_plain_lines_of_a_sweep_are_two_for_each_trial_and_say_whose_they_are() -> None:
+def test_plain_lines_of_a_sweep_are_two_for_each_trial_and_say_whose_they_are(plain_lines: MakeLines) -> None:
     run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
     lines, written = plain_lines(run, prefix="sweep: ")
     for event in (
@@ -173,12 +193,45 @@ def test_plain_lines_of_a_sweep_are_two_for_each_trial_and_say_whose_they_are() 
     ]
 
 
-def test_plain_lines_come_at_intervals() -> None:
+def test_plain_lines_come_at_intervals(plain_lines: MakeLines) -> None:
     run = run_of(TrialProgress("a", {}), TrialProgress("b", {}))
-    lines, written = plain_lines(run, every_s=0.0)
-    for _ in range(2):
-        lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
-    assert written == ["a: 10 env steps, return 2.0", "2 trials: 1 running, 1 pending; best return 2 (a)"]
+    lines, written = plain_lines(run)
+    lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
+    for seconds in (0, 100, 101, 200):
+        lines.tell_if_due(after(seconds))
+    summary = "2 trials: 1 running, 1 pending; best return 2 (a)"
+    assert written == ["a: 10 env steps, return 2.0", summary, summary]
+
+
+def test_plain_lines_name_the_phase_in_which_no_result_has_come_yet_and_how_long_it_takes(
+    plain_lines: MakeLines,
+) -> None:
+    run = run_of(TrialProgress("a", {}))
+    run.uses_ray = True
+    lines, written = plain_lines(run)
+    lines.tell_if_due(after(40))
+    run.resources = RunResources(0, 2, 0, 0)
+    lines.tell_if_due(after(80))
+    run.observe(TrialEvent("a", "RUNNING", place="here:7"), 0.0)
+    lines.tell_if_due(after(130))
+    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10}), 0.0)
+    lines.tell_if_due(after(170))
+    assert [re.sub(r", [^,]*so far", ", ... so far", line) for line in written] == [
+        "starting Ray, ... so far",
+        "1 trial: 1 pending; 0/2 CPUs in use",
+        "a: starts on here:7, ... so far",
+        "a: 10 env steps, return -",
+    ]
+
+
+def test_plain_lines_come_while_nothing_is_reported() -> None:
+    told = Event()
+    lines = PlainLines(run_of(TrialProgress("a", {}, status="RUNNING")), lambda line: told.set(), every_s=0.001)
+    assert told.wait(timeout=60)
+    lines.close()
+    told.clear()
+    lines.close()
+    assert not told.is_set()
 
 
 def test_of_a_result_only_what_is_shown_is_kept() -> None:

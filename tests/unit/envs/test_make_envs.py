@@ -59,6 +59,9 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("rlrun.envs.worlds:DictCartpole", "rlrun.envs.worlds has no 'DictCartpole'; did you mean 'DictCartPole'?"),
         ("rlrun.envs.world:DictCartPole", "there is no 'rlrun.envs.world'; did you mean 'worlds'?"),
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
+        ("MiniGrid-Empty-5x5-v0", "write minigrid:MiniGrid-Empty-5x5-v0"),
+        ("pettingzoo.mpe.simple_spread_v3", "a world of many agents is env: {pettingzoo: mpe2.simple_spread_v3}"),
+        ("ray.rllib.examples.MultiAgentCartPole", "an env of your own is package.module:factory"),
     ],
 )
 def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> None:

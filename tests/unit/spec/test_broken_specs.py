@@ -448,7 +448,10 @@ ENTRIES = [
     Case(
         "stop space",
         stop("{env_steps: {grid_search: [1, 2]}}"),
-        [("spec.yaml:4:21: try.stop.env_steps: a search space cannot stand here, only below config and env")],
+        [
+            "spec.yaml:4:21: try.stop.env_steps: a search space cannot stand here, only below config and env, and in "
+            "the mutations of pbt"
+        ],
     ),
     Case(
         "misspelt key",

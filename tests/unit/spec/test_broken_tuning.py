@@ -227,7 +227,8 @@ POPULATIONS = [
     (
         PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "{uniform: [1, 2]}"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: a search space cannot stand here, only below config and env",
+            "7:41: try.scheduler.pbt.interval_env_steps: a search space cannot stand here, only below config and env, "
+            "and in the mutations of pbt",
         ],
     ),
     (

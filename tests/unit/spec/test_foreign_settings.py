@@ -9,14 +9,18 @@ from typing import get_args, get_origin
 import pytest
 
 from rlrun.config import ConfigModel, is_config
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
-from rlrun.foreign_settings import ABSENT_SETTINGS, FOREIGN_SETTINGS
+from rlrun.foreign_names import Absent, Ours, settings, table
 from rlrun.registry import algorithm_class, algorithm_names
-from rlrun.spec.experiment import RunSettings
+from rlrun.spec.experiment import EvaluationConfig, RunSettings
 from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.spec.tuning import Pb2Config, PbtConfig
 
 CONFIGS = {name: algorithm_class(name).Config for name in algorithm_names()}
+BESIDE = (RunSettings, EvaluationConfig, PbtConfig, Pb2Config)
+FOREIGN_SETTINGS = {name for name, meanings in settings().items() if any(isinstance(each, Ours) for each in meanings)}
 
 
 def problems(text: str) -> list[str]:
@@ -40,31 +44,30 @@ def below(config: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
             yield from below(section)
 
 
-SECTIONS = {section for config in CONFIGS.values() for section in below(config)}
+SECTIONS = {section for config in (*CONFIGS.values(), *BESIDE) for section in below(config)}
 
 
-@pytest.mark.parametrize("foreign", FOREIGN_SETTINGS)
+@pytest.mark.parametrize("foreign", settings())
 def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
-    for ours in FOREIGN_SETTINGS[foreign]:
-        if ours.beside_config:
-            assert ours.name.partition(".")[0] in ENTRY_KEYS
-        else:
-            assert any(section.has_setting(ours.name) for section in SECTIONS)
-
-
-@pytest.mark.parametrize("foreign", ABSENT_SETTINGS)
-def test_what_is_said_to_be_absent_is_no_setting_where_it_is_said(foreign: str) -> None:
-    for absent in ABSENT_SETTINGS[foreign]:
-        where = [config for config in CONFIGS.values() if not absent.needs or config.has_setting(absent.needs)]
+    for meaning in settings()[foreign]:
+        where = [section for section in SECTIONS if not meaning.needs or section.has_setting(meaning.needs)]
         assert where
-        assert not any(config.has_setting(foreign) for config in where)
+        if isinstance(meaning, Absent):
+            assert not any(section.has_setting(foreign) for section in where)
+        elif meaning.beside_config:
+            key, _, rest = meaning.name.partition(".")
+            section = {"env": EnvConfig, "evaluation": EvaluationConfig, "stop": None}.get(key, RunSettings)
+            assert key in ENTRY_KEYS
+            assert not rest or section is None or section.has_setting(meaning.name if section is RunSettings else rest)
+        else:
+            assert any(section.has_setting(meaning.name) for section in where)
 
 
 def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() -> None:
     assert len(FOREIGN_SETTINGS) >= 80
     everywhere = set.intersection(*(set(config.model_fields) for config in CONFIGS.values()))
-    assert not everywhere & FOREIGN_SETTINGS.keys()
-    assert not FOREIGN_SETTINGS.keys() & {*RunSettings.model_fields, *ENTRY_KEYS} - {"seed"}
+    assert not everywhere & FOREIGN_SETTINGS
+    assert not settings().keys() & {*RunSettings.model_fields, *ENTRY_KEYS} - {"seed"}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
     algorithm: str, key: str, said: str
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
-    (problem,) = problems(text)
+    problem, *_ = problems(text)  # 4 may be wrong as well
     assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: '{key}' {said}")
 
 
@@ -224,11 +227,11 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
     ],
 )
 def test_a_setting_at_the_top_of_an_experiment_is_answered_with_its_place_in_config(key: str, said: str) -> None:
-    (problem,) = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
+    problem, *_ = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
     assert problem == f"spec.yaml:5:3: try.{key}: {said}"
 
 
-@pytest.mark.parametrize("algorithm", ["", "  algorithm: pppo\n", "  run: PPO\n"])
+@pytest.mark.parametrize("algorithm", ["", "  algorithm: pppo\n", "  run: PPPO\n"])
 def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(algorithm: str) -> None:
     found = problems(
         f"try:\n{algorithm}  env: CartPole-v9\n  stop: {{env_step: 9}}\n  learning_rate: 1\n  config:\n"
@@ -236,8 +239,8 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
         "     model: {net_arch: [64], max_seq_len: 4, size: nano}}\n"
     )
     told = dict(problem.split(": ", 2)[1:] for problem in found)
-    assert told.keys() - {"try.run"} == {
-        "try.algorithm",
+    assert told.keys() == {
+        "try.run" if "run" in algorithm else "try.algorithm",
         "try.env.id",
         "try.stop.env_step",
         "try.learning_rate",
@@ -257,8 +260,6 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
     assert told["try.config.whatever"] == "unknown key 'whatever'"
     assert told["try.config.model.net_arch"] == "'net_arch' is 'hiddens' here"
     assert told["try.config.model.max_seq_len"] == "'max_seq_len' is `config.seq_len` here"
-    if "run" in algorithm:
-        assert told["try.run"] == "'run' is `algorithm`, beside config, here"
 
 
 def test_without_an_algorithm_a_misspelt_setting_of_one_is_not_called_absent_because_another_lacks_it() -> None:
@@ -288,3 +289,111 @@ def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well() ->
     assert told["try.policies.a.net_arch"] == "'net_arch' is `policies.a.config.model.hiddens` here"
     assert told["try.policies.a.config.learning_rate"] == "'learning_rate' is 'lr' here"
     assert told["try.policies.a.config.num_workers"].startswith("'num_workers' cannot be set here")
+
+
+def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
+    settings.cache_clear()
+    table.cache_clear()
+    Path("lab_fields.py").write_text("import gymnasium\n\ndef make():\n    return gymnasium.make('CartPole-v1')\n")
+    parse_experiments({"a": {"algorithm": "PPO", "env": "lab_fields:make", "stop": {"env_steps": 9}}})
+    assert table.cache_info().currsize == 0
+
+
+def told_of(text: str) -> dict[str, list[str]]:
+    """Returns what is told of a spec, by path below the experiment."""
+    told: dict[str, list[str]] = {}
+    for problem in problems(text):
+        _, path, message = problem.split(": ", 2)
+        told.setdefault(path.partition(".")[2], []).append(message)
+    return told
+
+
+def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the_same_round() -> None:
+    told = told_of(
+        "cartpole-ppo:\n  env: CartPole-v1\n  run: PPO\n  stop: {training_iteration: 9}\n  checkpoint_freq: 3\n"
+        "  config:\n    {kl_coeff: 0.2, num_sgd_iter: {grid_search: [1, 0]}, eager: true, sgd_stepsize: fast,\n"
+        "     model: {fcnet_hiddens: [32], fcnet_activation: linear}}\n"
+    )
+    assert told == {
+        "run": ["'run' is `algorithm`, beside config, here"],
+        "stop.training_iteration": ["no metric 'training_iteration' is reported; did you mean 'iteration'?"],
+        "checkpoint_freq": ["'checkpoint_freq' is `checkpoint.every`, beside config, here: counted in iterations"],
+        "config.kl_coeff": [
+            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes"
+        ],
+        "config.num_sgd_iter": ["'num_sgd_iter' is 'num_epochs' in ppo"],
+        "config.num_sgd_iter.grid_search.1": ["must be a whole number > 0, not 0"],
+        "config.eager": ["there is no 'eager' in ppo: networks are torch's"],
+        "config.sgd_stepsize": [
+            "'sgd_stepsize' is 'lr' in ppo",
+            "must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'fast'",
+        ],
+        "config.model.fcnet_hiddens": ["'fcnet_hiddens' is 'hiddens' in ppo"],
+        "config.model.fcnet_activation": [
+            "'fcnet_activation' is 'activation' in ppo",
+            "must be 'tanh' or 'relu' or 'elu' or 'silu', not 'linear'",
+        ],
+    }
+
+
+@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("TRPO", "it is not here yet")])
+def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
+    told = told_of(f"try:\n  env: CartPole-v1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n")
+    assert told.keys() == {"run", "config.lr"}
+    assert said in told["run"][1]
+
+
+def test_two_keys_of_others_for_one_place_are_both_told_and_one_of_them_is_read() -> None:
+    told = told_of("try:\n  run: PPO\n  env_name: CartPole-v1\n  env_config: {a: 1}\n  n_timesteps: x\n  epoch: 5\n")
+    assert told == {
+        "run": ["'run' is `algorithm`, beside config, here"],
+        "env_name": ["'env_name' is `env`, beside config, here"],
+        "env_config": ["'env_config' is `env.kwargs`, beside config, here"],
+        "n_timesteps": ["'n_timesteps' is `stop.env_steps`, beside config, here", "must be a number, not 'x'"],
+        "epoch": ["'epoch' is `stop.env_steps`, beside config, here: epochs times the env steps of each"],
+    }
+
+
+def test_run_beside_algorithm_does_not_replace_it() -> None:
+    told = told_of("try:\n  algorithm: ppo\n  env: CartPole-v1\n  run: DQN\n  stop: {env_steps: 9}\n")
+    assert told == {"run": ["'run' is `algorithm`, beside config, here"]}
+
+
+def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_in_their_sections() -> None:
+    told = told_of(
+        "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n  num_samples: 4\n  local_dir: x\n"
+        "  scheduler:\n    pbt: {perturbation_interval: 5, hyperparam_mutations: {lr: [1], lambda: {choice: [1]}}}\n"
+        "  checkpoint: {frequency: 5, num_to_keep: 0}\n  evaluation: {interval: 5, duration: 3}\n"
+    )
+    mutations = "scheduler.pbt.hyperparam_mutations"
+    assert told == {
+        "local_dir": ["there is no 'local_dir' here: `rlrun train --runs-dir FOLDER` says where runs are kept"],
+        "scheduler.pbt.perturbation_interval": [
+            "'perturbation_interval' is 'interval_env_steps' here: counted in env steps"
+        ],
+        mutations: ["'hyperparam_mutations' is 'mutations' here"],
+        f"{mutations}.lr": ["must be a search space: write {choice: [...]} around the values"],
+        f"{mutations}.lambda": ["'lambda' is 'gae_lambda' in ppo"],
+        "checkpoint.frequency": ["'frequency' is 'every' here: counted in iterations"],
+        "checkpoint.num_to_keep": ["'num_to_keep' is 'keep' here", "must be a whole number > 0, not 0"],
+        "evaluation.interval": ["'interval' is 'every' here: counted in iterations"],
+        "evaluation.duration": ["'duration' is 'episodes' here"],
+    }
+
+
+def test_a_search_space_where_none_can_be_hides_no_other_mistake() -> None:
+    told = told_of(
+        "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: {grid_search: [1, 2]}}\n  num_samples: 0\n"
+    )
+    assert told == {
+        "stop.env_steps": ["a search space cannot stand here, only below config and env, and in the mutations of pbt"],
+        "num_samples": ["must be a whole number > 0, not 0"],
+    }
+
+
+@pytest.mark.parametrize("algorithm", ["qmix", "dreamer", "ddpg"])
+def test_no_name_is_guessed_for_widths_and_horizons_of_others(algorithm: str) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{%s: 4}}\n"
+    assert "mixer_hidden" not in " ".join(problems(text % "actor_hiddens"))
+    (problem,) = [told for told in problems(text % "soft_horizon") if "soft_horizon" in told]
+    assert problem.endswith("an episode that is cut off at env.max_episode_steps is followed by a reset")

@@ -124,6 +124,11 @@ def test_wrappers_go_around_the_world() -> None:
         ({"pettingzoo": "mpe3.simple_v3"}, EnvironmentUnusable, "needs mpe3, which is not installed: pip install 'rlr"),
         ({"pettingzoo": "mpe2.simple_spred_v3"}, UsageError, "did you mean 'simple_spread_v3'?"),
         ({"pettingzoo": "meadows"}, UsageError, "the module has neither parallel_env nor env"),
+        (
+            {"pettingzoo": "pettingzoo.mpe.simple_spread_v3"},
+            UsageError,
+            "package of its own: write mpe2.simple_spread_v3",
+        ),
         ({"pettingzoo": "lacks_package"}, EnvironmentUnusable, "No module named 'a_package_that_is_nowhere'"),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"cycles": 3}},

@@ -1,0 +1,24 @@
+"""Settings that are written as options, as other libraries have them: ``--total-timesteps 1e5``."""
+
+from __future__ import annotations
+
+import click
+
+
+def with_setting(error: click.NoSuchOption) -> click.UsageError:
+    """Returns what to write instead of an option that is a setting; the error itself where it is none.
+
+    Args:
+        error: There is no such option. Only of a command with ``--set`` it can be a setting.
+    """
+    command = None if error.ctx is None else error.ctx.command
+    options = set() if command is None else {name for parameter in command.params for name in parameter.opts}
+    if "--set" not in options:
+        return error
+    from rlrun.spec.learning import paths_of
+
+    paths = paths_of(error.option_name.lstrip("-").replace("-", "_"))
+    if not paths:
+        return error
+    ways = [f"--{path}" if f"--{path}" in options else f"--set {path}=VALUE" for path in paths]
+    return click.UsageError(f"No such option '{error.option_name}'; write {' or '.join(ways)}", error.ctx)

@@ -1,0 +1,153 @@
+"""Keys of other libraries in an entry, read as the keys that they are here, so that all mistakes are told at once.
+
+The entry is refused for its keys either way. What stands under them is checked as if they had been written as here, and
+told where it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from rlrun.config import ConfigModel, config_in
+from rlrun.errors import did_you_mean
+from rlrun.explain import Location, Mistake, annotation_at
+from rlrun.foreign_names import Ours, entry_key_for, is_foreign, setting_for
+from rlrun.spec.expansion import filled, is_stated, value_at
+from rlrun.spec.learning import LEARNING_KEYS
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """A key of another library, or a misspelt one.
+
+    Attributes:
+        written: Where it is.
+        ours: Where its value belongs.
+        converts: Whether the value is another one here, so that it cannot be read as it is.
+    """
+
+    written: Location
+    ours: Location
+    converts: bool = False
+
+    def as_written(self, mistake: Mistake) -> Mistake:
+        """Returns a mistake at the place where it is written, if it is in this key's value."""
+        if self.converts or mistake.location[: len(self.ours)] != self.ours:
+            return mistake
+        return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))
+
+
+def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
+    """Returns an entry with the keys that there are here, without those whose values are others here."""
+    if not keys:
+        return entry
+    result: dict[str, Any] = deepcopy(dict(entry))
+    for key in keys:
+        value = value_at(result, key.written[:-1]).pop(key.written[-1])
+        if not key.converts:
+            result = filled(result, {key.ours: value})
+    return result
+
+
+def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
+    """Returns what is wrong with an entry, and what will be once it has the keys that there are here.
+
+    Nothing that a key of another library stands for is missing.
+
+    Args:
+        mistakes: What is wrong with the entry.
+        further: What is wrong with the entry in our keys.
+        keys: The keys of other libraries.
+    """
+    all_keys, converted = {key.ours for key in keys}, {key.ours for key in keys if key.converts}
+    found = [mistake for mistake in mistakes if mistake.location not in all_keys]
+    found += as_written([mistake for mistake in further if mistake.location not in converted], keys)
+    return list(dict.fromkeys(found))
+
+
+def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
+    """Returns mistakes at the places where they are written in an entry with keys of other libraries."""
+    return [reduce(lambda moved, key: key.as_written(moved), keys, mistake) for mistake in mistakes]
+
+
+def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
+    """Finds the keys of an entry that stand for keys which are not there, such as `run` for `algorithm`.
+
+    Args:
+        entry: The entry.
+        known: The keys that there are.
+        needed: Those of them that a misspelt key may stand for as well.
+    """
+    known, needed = list(known), list(needed)
+    found: list[ForeignKey] = []
+    for key in [str(key) for key in entry if key not in known]:
+        hint = "" if is_foreign(key) else did_you_mean(key, known)
+        misspelt = next((name for name in needed if f"'{name}'" in hint), "")
+        ours = tuple((entry_key_for(key) or misspelt).split("."))
+        if ours != ("",) and _is_free(entry, ours, found):
+            found.append(ForeignKey((key,), ours))
+    return found
+
+
+def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[ConfigModel]]) -> list[ForeignKey]:
+    """Finds the keys of other libraries in the settings of an entry, whose settings here are not there.
+
+    Args:
+        entry: The entry.
+        models: Config classes by location in the entry.
+    """
+    found: list[ForeignKey] = []
+    for location, model in models.items():
+        data = value_at(entry, location) if is_stated(entry, location) else None
+        if not location:
+            data = {key: value for key, value in entry.items() if key not in LEARNING_KEYS}
+        whole = location or ("config",)
+        for key in _keys_below(data, model, location, (models.get(whole, model), whole)):
+            if _is_free(entry, key.ours, found):
+                found.append(key)
+    return found
+
+
+def _keys_below(
+    data: Any, model: type[ConfigModel], location: Location, whole: tuple[type[ConfigModel], Location]
+) -> Iterator[ForeignKey]:
+    """Yields the keys of other libraries in a config and its sections.
+
+    Args:
+        data: What is written.
+        model: The config's class.
+        location: Where it is in the entry.
+        whole: The class and location of the config that this is a section of; of the entry itself, those of its config.
+    """
+    for key, value in data.items() if isinstance(data, Mapping) else ():
+        if key in model.model_fields:
+            below = config_in(annotation_at(model, (key,)))
+            if below is not None:
+                yield from _keys_below(value, below, (*location, key), whole)
+            continue
+        for holder, place in ((model, location), whole):
+            ours = setting_for(str(key), holder.has_setting)
+            if ours is not None:
+                yield _key((*location, key), ours, place)
+                break
+
+
+def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
+    steps = tuple(ours.name.split("."))
+    return ForeignKey(written, steps if ours.beside_config else (*place, *steps), converts=bool(ours.conversion))
+
+
+def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:
+    """Whether nothing is written at a location or read there, and nothing but mappings on the way there."""
+    if any(location[: len(key.ours)] == key.ours[: len(location)] for key in taken):
+        return False
+    value: Any = entry
+    for step in location[:-1]:
+        value = value.get(step, {})
+        if not isinstance(value, Mapping):
+            return False
+    return location[-1] not in value

@@ -53,8 +53,8 @@ class Objective:
         loss: The loss function; None if gradients come from elsewhere, by `Learner.apply_gradients` alone.
         lr: Name of the scheduled setting that is its learning rate.
         parameters: Prefix of the names of the parameters it moves; they lie side by side. "" for all, None for none: it
-            only assigns. What a loss must know of a whole minibatch is assigned by such an objective before it, since
-            several learners, and several microbatches, add up an objective's parts before the next one begins.
+            only assigns. Such an objective may tell a later loss a number of the whole minibatch: its parts, of several
+            learners or microbatches, are added up before the next objective begins.
         every: It runs at every so many-th of the minibatches that it is asked about, from the first on.
         max_grad_norm: Bound of the gradient's norm, or None.
         optimizer: How the gradient moves the parameters.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 NO_BANDIT = (
-    "linear bandits learn what a pull pays at once, and here an episode was terminated after several steps, as where "
-    "each step changes what the next one meets: take q_learning, dqn or ppo for such an env. A bandit of several pulls "
-    "truncates its episodes, and does not terminate them"
+    "linear bandits learn what a pull pays at once, and here an episode was terminated after several steps: "
+    "take q_learning, dqn or ppo where a step changes what the next one meets. "
+    "A bandit of several pulls truncates its episodes, and does not terminate them"
 )
 """What is said of an env whose episodes have states."""
 

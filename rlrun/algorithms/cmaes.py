@@ -17,7 +17,7 @@ from rlrun.errors import UsageError
 from rlrun.evolution.candidates import ListedCandidates
 from rlrun.evolution.cma import CovarianceAdaptation
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.evolution.generations import MergeObservations, generations
+from rlrun.evolution.generations import MergeObservations, generations, ranks_within_bounds
 from rlrun.flow.flow import Flow, StatefulOperator
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
@@ -85,8 +85,12 @@ class CMAES(Algorithm[CMAESConfig]):
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
         """Returns what an evaluation worker is made from."""
-        candidates = ListedCandidates(self.config.population_size)
-        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+        return EvaluationConfig(
+            **vars(config),
+            candidates=ListedCandidates(self.config.population_size),
+            episodes=self.config.episodes_per_candidate,
+            measures_overshoots=True,
+        )
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns none: no gradient moves the parameters."""
@@ -118,7 +122,8 @@ class AdaptDistribution(StatefulOperator):
         learner = self.trainee.learner
         mean, *candidates = learner.flat().reshape(1 + size, -1)
         search = self._search = self._search or CovarianceAdaptation(mean, self.config.sigma, size)
-        search.update(np.stack(candidates), item.returns)
+        within = item.returns if item.overshoots is None else ranks_within_bounds(item.returns, item.overshoots)
+        search.update(np.stack(candidates), within)
         noise = candidate_noise(self.trainee.seed, item.generation + 1, size, len(mean))
         load_update(learner, np.append(search.mean.astype(np.float32), search.candidates(noise)))
         return item

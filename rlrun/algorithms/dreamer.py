@@ -278,7 +278,8 @@ class Dreamer(Algorithm[DreamerConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
         config = self.config
-        replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=config.gamma, is_recurrent=True)
+        # Imagination discounts; what comes out of the replay only tells where episodes end, also where gamma is 0.
+        replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)
         updates = (
             replay_minibatches(
                 replay,

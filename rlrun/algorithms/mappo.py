@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
@@ -14,6 +13,7 @@ from rlrun.config import PositiveFloat, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import SGD
 from rlrun.nn.model_config import StateValueModelConfig
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("values are normalised by the targets of whole minibatches", microbatch_size=None)
 @defaults(lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2)
 class MAPPOConfig(PPOConfig):
     """Settings of MAPPO; the defaults are those of the paper where they are the same in all its worlds.
@@ -114,19 +113,22 @@ class MAPPO(PPO):
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss, which also says how values are normalised from then on."""
+        """Returns what normalises values, and PPO's loss of values that are normalised by moments up to its rows."""
         from rlrun.policy.state_value import MOMENTS, NETWORKS
 
         bound = self.config.max_grad_norm
-        return [Objective("loss", self.loss, parameters=NETWORKS, max_grad_norm=bound, assigns=(MOMENTS,))]
+        return [
+            Objective("moments", self.moments, parameters=None, optimizer=SGD(), assigns=(MOMENTS,)),
+            Objective("loss", self.loss, parameters=NETWORKS, max_grad_norm=bound, is_main=True),
+        ]
 
-    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """PPO's loss over rows [S, L], with values that are normalised by moments up to these rows."""
+    def moments(self, parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Assigns the running moments of targets, those of the rows [S, L] among them; nothing is minimised."""
         from rlrun.policy.state_value import MOMENTS
         from rlrun.policy.value_norm import updated
 
-        moments = updated(outputs.moments, batch["value_targets"], batch["valid"].float())
-        return replace(super().loss(replace(outputs, moments=moments), batch, scheduled), assign={MOMENTS: moments})
+        moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())
+        return Loss(moments.new_zeros(()), {}, assign={MOMENTS: moments})
 
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
         """Huber loss of the normalised values' errors, bounded as the policy's change is if asked for, [S, L]."""

@@ -112,6 +112,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
             episodes=config.imagined_episodes,
             length=config.imagined_length,
             gamma=config.gamma,
+            clip_rewards=config.clip_rewards,
         )
         train_on = TrainOnTasks(
             trainee,

@@ -123,6 +123,7 @@ class MBPO(Algorithm[MBPOConfig]):
             actor_outputs,
             number=config.rollouts_per_env_step * dynamics.fit_interval,
             gamma=config.gamma,
+            clip_rewards=config.clip_rewards,
         )
         of_sac = ("critics", "actor", "alpha") if config.learn_alpha else ("critics", "actor")
         updates = (

@@ -36,6 +36,7 @@ class BranchRollouts(StatefulOperator):
         act: Returns the outputs [S, L, K] of what acts in a batch's `obs`; a function for `Learner.evaluate`.
         number: Rollouts in a round.
         gamma: Discount.
+        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
 
     Source:
         Janner et al., arXiv:1906.08253, algorithm 2.
@@ -50,6 +51,7 @@ class BranchRollouts(StatefulOperator):
         *,
         number: int,
         gamma: float,
+        clip_rewards: float | None,
     ) -> None:
         self.trainee = trainee
         self.fit = fit
@@ -57,6 +59,7 @@ class BranchRollouts(StatefulOperator):
         self.act = act
         self.number = number
         self.gamma = gamma
+        self.clip_rewards = clip_rewards
         self._rounds = 0
         self._generator = generator(trainee.seed, "branched rollouts")
         self._model_steps = 0
@@ -113,7 +116,7 @@ class BranchRollouts(StatefulOperator):
         outputs = trainee.learner.evaluate(self.act, SampleBatch(obs=seen, valid=valid))
         actions = space.sample(outputs, space.noise(self._generator, order.shape))
         form = transition_form(trainee.spaces, self.fit.config)
-        found = imagined_step(trainee, form, space, seen, actions, elites, self._generator)
+        found = imagined_step(trainee, form, space, seen, actions, elites, self._generator, self.clip_rewards)
         columns = SampleBatch(
             obs=seen,
             actions=actions,

@@ -41,6 +41,7 @@ def imagined_step(
     actions: NDArray[Any],
     members: NDArray[np.int64],
     generator: np.random.Generator,
+    clip_rewards: float | None,
 ) -> ImaginedStep:
     """Draws what follows on observations and actions, where the learner is; rules are asked here.
 
@@ -52,6 +53,7 @@ def imagined_step(
         actions: The policy's own actions in them, [R, L, (A)].
         members: Number of the member that each column is predicted by, [L].
         generator: What draws the noise of predictions.
+        clip_rewards: Bound of rewards by a rule, as of collected ones, which networks predict clipped; None for none.
     """
     from rlrun.dynamics.model_based_policy import drawn_transitions
 
@@ -70,6 +72,8 @@ def imagined_step(
         rewards = found["targets"][..., -1]
     else:
         rewards = by_rule("reward", form.reward, *transitions).astype(np.float32).reshape(shape)
+        if clip_rewards is not None:
+            rewards = rewards.clip(-clip_rewards, clip_rewards)
     if form.terminated is None:
         terminateds = found["end_logits"] > 0
     else:

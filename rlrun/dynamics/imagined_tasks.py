@@ -81,6 +81,7 @@ class ImagineTasks(StatefulOperator):
         episodes: Episodes in each phase of a task.
         length: T, the longest episode.
         gamma: Discount.
+        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
 
     Source:
         Clavera et al., "Model-based reinforcement learning via meta-policy optimization", arXiv:1809.05214, alg. 1.
@@ -96,6 +97,7 @@ class ImagineTasks(StatefulOperator):
         episodes: int,
         length: int,
         gamma: float,
+        clip_rewards: float | None,
     ) -> None:
         self.trainee = trainee
         self.fit = fit
@@ -104,6 +106,7 @@ class ImagineTasks(StatefulOperator):
         self.episodes = episodes
         self.length = length
         self.gamma = gamma
+        self.clip_rewards = clip_rewards
         self._generator = generator(trainee.seed, "imagined tasks")
         self._model_steps = 0
 
@@ -148,7 +151,7 @@ class ImagineTasks(StatefulOperator):
             outputs = np.stack(heads, axis=1)
             actions = space.sample(outputs, space.noise(self._generator, shape))
             members = np.arange(len(acting))
-            found = imagined_step(trainee, form, space, obs, actions, members, self._generator)
+            found = imagined_step(trainee, form, space, obs, actions, members, self._generator, self.clip_rewards)
             steps.append(
                 SampleBatch(
                     obs=obs,

@@ -19,10 +19,12 @@ class EvaluationConfig(WorkerConfig):
     Attributes:
         candidates: What it evaluates; None never stands where a worker is made.
         episodes: Episodes with each candidate.
+        measures_overshoots: Whether it also measures how far the actions of a Box lie beyond its bounds.
     """
 
     candidates: Candidates | None = None
     episodes: int = 1
+    measures_overshoots: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,12 @@ class Returns:
         candidates: Which candidates, [n].
         returns: Mean raw return of each, [n].
         seen: Sums of the raw observations that were acted on, by the names of the observation filter.
+        overshoots: How far the actions of each lay beyond the bounds of a Box, [n]: see `BoxMeanActions.overshoots`,
+            of which these are means over steps. None where it is not measured.
     """
 
     generation: int
     candidates: NDArray[np.int32]
     returns: NDArray[np.float64]
     seen: dict[str, ExactSums] = field(default_factory=dict)
+    overshoots: NDArray[np.float64] | None = None

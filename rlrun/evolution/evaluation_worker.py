@@ -18,6 +18,7 @@ from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed
+from rlrun.policy.action_spaces.box_mean import BoxMeanActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.endless_episodes import EPISODELESS_STEPS, end_if_wanted
@@ -51,6 +52,8 @@ class EvaluationWorker:
         assert isinstance(behavior, BehaviorPolicy)
         self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
         self.behavior, self.networks = behavior.with_networks(config.num_envs)
+        space = behavior.action_space
+        self.space = space if config.measures_overshoots and isinstance(space, BoxMeanActions) else None
         self._name = f"env {config.env.id}: worker {config.worker_index}"
         self._watched = Watched(self._name, self.env.places)
         self._has_begun = False
@@ -76,10 +79,13 @@ class EvaluationWorker:
             if not self._has_begun:
                 self.env.reset()
                 self._has_begun = True
-            episodes, seen = self._run([(candidate, i) for candidate in share for i in range(config.episodes)])
+            jobs = [(candidate, i) for candidate in share for i in range(config.episodes)]
+            overshoots = _Overshoots(self.space, len(jobs), config.num_envs)
+            episodes, seen = self._run(jobs, overshoots)
         returns = np.array([episode.episode_return for episode in episodes]).reshape(-1, config.episodes)
         self.generation += 1
-        found = Returns(self.generation - 1, np.array(share, np.int32), returns.mean(-1), seen)
+        beyond = None if self.space is None else overshoots.of_jobs.reshape(-1, config.episodes).mean(-1)
+        found = Returns(self.generation - 1, np.array(share, np.int32), returns.mean(-1), seen, beyond)
         return Rollout(
             worker_index=config.worker_index,
             fragment=self.generation - 1,
@@ -89,7 +95,7 @@ class EvaluationWorker:
             weights_versions={self.policy: self.weights.version},
         )
 
-    def _run(self, jobs: list[tuple[int, int]]) -> tuple[list[Episode], dict[str, ExactSums]]:
+    def _run(self, jobs: list[tuple[int, int]], overshoots: _Overshoots) -> tuple[list[Episode], dict[str, ExactSums]]:
         """Runs an episode for each pair of candidate and number, and returns them in this order."""
         slots = self.config.num_envs
         waiting = deque(range(len(jobs)))
@@ -115,7 +121,9 @@ class EvaluationWorker:
                 break
             refuse_bad_observations(self.env, observations, self._name)
             seen.add(observations, lives)
-            actions = self.behavior.actions(observations, None)
+            chosen = self.behavior.chosen(observations, None)
+            overshoots.add(chosen, lives)
+            actions = self.behavior.action_space.to_env(chosen)
             observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
             sums += np.where(lives, rewards, 0.0)
             steps += lives
@@ -135,6 +143,7 @@ class EvaluationWorker:
                 of_columns = {name: float(own[slot]) for name, own in columns.items()}
                 info = numbers_in(infos.get(slot, {}))
                 done[job[slot]] = Episode(float(sums[slot]), int(steps[slot]), info, columns=of_columns)
+                overshoots.end(slot, job[slot], int(steps[slot]))
                 job[slot], sums[slot], steps[slot] = -1, 0.0, 0
                 for own in columns.values():
                     own[slot] = 0.0
@@ -163,6 +172,34 @@ class EvaluationWorker:
     def close(self) -> None:
         """Frees the envs."""
         self.env.close()
+
+
+class _Overshoots:
+    """How far the actions of each job lie beyond their bounds, as means over its steps.
+
+    Args:
+        space: What measures it; None for nothing to measure.
+        jobs: How many episodes.
+        slots: How many env slots.
+
+    Attributes:
+        of_jobs: The mean of each, [jobs].
+    """
+
+    def __init__(self, space: BoxMeanActions | None, jobs: int, slots: int) -> None:
+        self.of_jobs = np.zeros(jobs)
+        self._space = space
+        self._sums = np.zeros(slots)
+
+    def add(self, chosen: Any, lives: NDArray[np.bool_]) -> None:
+        """Adds what the slots that live have chosen in a step, [B, D]."""
+        if self._space is not None:
+            self._sums += np.where(lives, self._space.overshoots(chosen), 0.0)
+
+    def end(self, slot: int, job: int, steps: int) -> None:
+        """Is told that a job's episode has ended in a slot."""
+        self.of_jobs[job] = self._sums[slot] / steps
+        self._sums[slot] = 0.0
 
 
 class _Seen:

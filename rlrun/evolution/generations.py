@@ -31,7 +31,9 @@ def joined_returns(shares: Sequence[Returns]) -> Returns:
         for name, sums in share.seen.items():
             seen[name] = seen[name].merged(sums) if name in seen else sums
     returns = np.concatenate([share.returns for share in shares])[order]
-    return replace(shares[0], candidates=candidates[order], returns=returns, seen=seen)
+    measured = [share.overshoots for share in shares if share.overshoots is not None]
+    overshoots = np.concatenate(measured)[order] if measured else None
+    return replace(shares[0], candidates=candidates[order], returns=returns, seen=seen, overshoots=overshoots)
 
 
 def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
@@ -78,6 +80,30 @@ class ReportReturns(Operator):
             "generation/return_mean": float(self._latest.mean()),
             "generation/return_max": float(self._latest.max()),
         }
+
+
+def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns ranks [n] of returns less a penalty for actions beyond their bounds, from 1 - n to 0.
+
+    Beyond the bounds actions are clipped, and returns say nothing of how far. So candidates would stay there for good.
+    The penalty is the overshoot over its standard deviation, times half the interquartile range of returns. So it
+    vanishes with that range, and where full force pays it is used. Of equal ones the lower overshoot comes first.
+
+    Args:
+        returns: Of each candidate, [n].
+        overshoots: How far their actions lay beyond the bounds, as mean squares, [n].
+
+    Source:
+        A penalty of squared distances, scaled by the interquartile range, is that of pycma's `BoundPenalty`: Hansen et
+        al., IEEE Transactions on Evolutionary Computation 13 (2009), addendum. There distances are those of parameters.
+        They are compared with the step size, and the weights adapt; here with their own spread, and the weight is 1/2.
+    """
+    spread = float(overshoots.std())
+    lowest, highest = np.percentile(returns, [25, 75])
+    penalties = (highest - lowest) / 2 * overshoots / spread if spread > 0 else np.zeros(len(returns))
+    ranks = np.empty(len(returns))
+    ranks[np.lexsort((overshoots, penalties - returns))] = -np.arange(len(returns))
+    return ranks
 
 
 def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:

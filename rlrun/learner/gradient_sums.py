@@ -174,6 +174,6 @@ def split_sums(
     present = [objective for objective in objectives if objective.name in statistics]
     sizes = []
     for objective in present:
-        _, size = policy.parameters.range_under(objective.parameters)
+        _, size = objective.range_in(policy.parameters)
         sizes.append(size + num_assigned(policy, objective) + len(statistics[objective.name]) + 1)
     return list(zip(present, torch.split(sums, sizes), strict=True))

@@ -32,6 +32,7 @@ from rlrun.learner.update import (
     apply_sum,
     computed_in,
     fresh_state,
+    measured_by,
 )
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.policy.policy import Policy
@@ -117,7 +118,7 @@ class LocalLearner:
         self._staging = Staging(self.device)
 
     def _fresh(self, objective: Objective) -> OptimizerState:
-        _, size = self.policy.parameters.range_under(objective.parameters)
+        _, size = objective.range_in(self.policy.parameters)
         return fresh_state(objective.optimizer, size, self.device)
 
     def learn(
@@ -266,7 +267,7 @@ class LocalLearner:
         measured = move(self.policy, objective, self._flat, self._states[objective.name], total, settings)
         is_alone = len(self.objectives) == 1
         self._totals.add(
-            tuple(objective.statistic(name, is_alone=is_alone) for name in (*statistics, "grad_norm")), measured
+            tuple(objective.statistic(name, is_alone=is_alone) for name in measured_by(objective, statistics)), measured
         )
 
     def _parameters(self) -> Parameters:
@@ -375,9 +376,9 @@ class LocalLearner:
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Adopts the counters of another learner's `state`; its own draws go on."""
         self.sgd_steps = as_count(state["sgd_steps"])
-        # Older checkpoints have no counts of objectives; all of them were asked about every minibatch.
+        # Older checkpoints have no counts of objectives, or not of all; these were asked about every minibatch.
         every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)
-        self._counts.load_state(state.get("objectives", every_one))
+        self._counts.load_state({**every_one, **state.get("objectives", {})})
 
     def close(self) -> None:
         """Ends nothing: it lives in this process."""

@@ -36,7 +36,10 @@ class Loss:
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
-"""From a policy's outputs, rows of experience [S, L] and the scheduled settings (each []) to a loss."""
+"""From a policy's outputs, rows of experience [S, L] and the scheduled settings (each []) to a loss.
+
+An objective that moves no parameters is given the parameters by name in place of the policy's outputs.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ class Objective:
         name: Name of the objective, unique in its learner.
         loss: The loss function; None if gradients come from elsewhere, by `Learner.apply_gradients` alone.
         lr: Name of the scheduled setting that is its learning rate.
-        parameters: Prefix of the names of the parameters it moves; they lie side by side. "" for all.
+        parameters: Prefix of the names of the parameters it moves; they lie side by side. "" for all, None for none: it
+            only assigns. Such an objective may tell a later loss a number of the whole minibatch: its parts, of several
+            learners or microbatches, are added up before the next objective begins.
         every: It runs at every so many-th of the minibatches that it is asked about, from the first on.
         max_grad_norm: Bound of the gradient's norm, or None.
         optimizer: How the gradient moves the parameters.
@@ -63,7 +68,7 @@ class Objective:
     name: str
     loss: LossFunction | None
     lr: str = "lr"
-    parameters: str = ""
+    parameters: str | None = ""
     every: int = 1
     max_grad_norm: float | None = None
     optimizer: Optimizer = field(default_factory=Adam)
@@ -80,6 +85,14 @@ class Objective:
         """
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
+    def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
+        """Returns where the parameters lie that it moves, as (offset, size); of none (0, 0).
+
+        Raises:
+            ValueError: There are none of that name, or others lie between them.
+        """
+        return (0, 0) if self.parameters is None else parameters.range_under(self.parameters)
+
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
     """Refuses objectives that do not fit together, or not a policy's parameters.
@@ -92,7 +105,7 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
     ranges, assigned = {}, {}
     for objective in objectives:
         try:
-            ranges[objective.name] = parameters.range_under(objective.parameters)
+            ranges[objective.name] = objective.range_in(parameters)
             assigned[objective.name] = [parameters.slot(name) for name in objective.assigns]
         except ValueError as error:
             raise ValueError(f"objective {objective.name}: {error}") from error

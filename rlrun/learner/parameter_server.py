@@ -89,7 +89,7 @@ def shard_configs(
         start, stop = min(number * each, size), min((number + 1) * each, size)
         parts = []
         for objective in objectives:
-            first, length = policy.parameters.range_under(objective.parameters)
+            first, length = objective.range_in(policy.parameters)
             low = max(start, first)
             high = max(low, min(stop, first + length))
             parts.append(
@@ -243,14 +243,14 @@ class ParameterServers:
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The mean statistics over all learners, and the norm of the mean gradient last.
+            The mean statistics over all learners, and the norm of the mean gradient last where parameters move.
         """
         number = self._indices[objective.name]
         parts = {
             index: shard.objectives[number]
             for index, shard in enumerate(self._shards)
             if shard.objectives[number].stop > shard.objectives[number].start
-        }
+        } or {0: self._shards[0].objectives[number]}  # which averages what is assigned
         size = sum(part.stop - part.start for part in parts.values())
         own = total.cpu().numpy()
         behind, steps = own[size:-1], float(own[-1])
@@ -274,7 +274,8 @@ class ParameterServers:
         if assigned:
             # The shards' own copies of these parameters are never read: no objective descends them.
             assign(policy, objective, flat, measured[:assigned])
-        return measured[assigned:]
+        measured = measured[assigned:]
+        return measured[:-1] if objective.parameters is None else measured
 
 
 def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:

@@ -43,7 +43,7 @@ class Reducer(Protocol):
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The mean statistics over all learners, and the norm of the mean gradient last.
+            The mean statistics over all learners, and the norm of the mean gradient last where parameters move.
         """
         ...
 

@@ -20,6 +20,9 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_once
 from rlrun.policy.policy import Policy
 
+GRAD_NORM = "grad_norm"
+"""Name of the statistic that is the norm of an objective's gradient, before it is clipped."""
+
 Precision = Literal["float32", "bfloat16"]
 """What a network's passes are computed in; parameters, losses and optimizers are float32 either way."""
 
@@ -125,19 +128,23 @@ class Update:
         for objective, state in zip(self.objectives, states, strict=True):
             seen = with_carried(batch, objective, carried)
             gradient, loss = gradient_of(self.policy, objective, parameters, seen, scheduled, self.precision)
-            norm = apply_gradient(self.policy, objective, parameters.flat, state, gradient, scheduled)
+            statistics = dict(loss.statistics)
+            if objective.parameters is not None:
+                statistics[GRAD_NORM] = apply_gradient(
+                    self.policy, objective, parameters.flat, state, gradient, scheduled
+                )
             values = assigned_values(objective, loss)
             if values:
                 present = present_values(self.policy, objective, parameters.flat)
                 known = torch.where(batch["valid"].any(), torch.cat(values), present)
                 assign(self.policy, objective, parameters.flat, known)
             carried |= carried_from(objective, loss)
-            for name, value in {**loss.statistics, "grad_norm": norm}.items():
+            for name, value in statistics.items():
                 measured[objective.statistic(name, is_alone=not self.names_objectives)] = value.detach()
             priorities += [] if loss.priorities is None else [loss.priorities.detach().float()]
         self.statistics = tuple(measured)
-        statistics = torch.stack([value.float() for value in measured.values()])
-        return [torch.cat([statistics, *priorities]) if priorities else statistics]
+        found = torch.stack([value.float() for value in measured.values()])
+        return [torch.cat([found, *priorities]) if priorities else found]
 
 
 def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
@@ -194,16 +201,24 @@ def apply_sum(
     """Moves the parameters by a sum of what `GradientSum` returned; `flat` and `state` change in place.
 
     Returns:
-        The mean statistics, and the norm of the mean gradient last, [number of statistics + 1].
+        The mean statistics, and the norm of the mean gradient last where parameters move, as `measured_by` names them.
     """
     mean = sum_as_means(total)[:-1]
-    _, size = policy.parameters.range_under(objective.parameters)
+    _, size = objective.range_in(policy.parameters)
     behind = size + num_assigned(policy, objective)
-    norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
+    measured = mean[behind:]
+    if objective.parameters is not None:
+        norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
+        measured = torch.cat([measured, norm.reshape(1)])
     if objective.assigns:
         present = present_values(policy, objective, flat)
         assign(policy, objective, flat, torch.where(total[-1] > 0, mean[size:behind], present))
-    return torch.cat([mean[behind:], norm.reshape(1)])
+    return measured
+
+
+def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of what a step of an objective measures: its loss's statistics, and its gradient's norm."""
+    return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
 def sum_as_means(total: Tensor) -> Tensor:
@@ -220,17 +235,30 @@ def gradient_of(
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
     """Returns the gradient of an objective's loss over its own parameters, [size], and the loss."""
-    start, size = policy.parameters.range_under(objective.parameters)
     assert objective.loss is not None
+    if objective.parameters is None:
+        views = policy.parameters.views(parameters.flat.detach())
+        return parameters.flat[:0], demand_loss(objective, objective.loss(views, batch, scheduled))
+    start, size = objective.range_in(policy.parameters)
     # Nothing is differentiated but these: an actor's loss costs no gradient of the critics that it is evaluated by.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
         loss = objective.loss(policy.outputs(views, batch, target_views(policy, parameters)), batch, scheduled)
-    if not isinstance(loss, Loss):
-        raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")
+    demand_loss(objective, loss)
     (gradient,) = torch.autograd.grad(loss.total, leaf)
     return gradient, loss
+
+
+def demand_loss(objective: Objective, loss: Any) -> Loss:
+    """Returns what the loss function of an objective returned.
+
+    Raises:
+        TrainingFailed: That is no `Loss`.
+    """
+    if not isinstance(loss, Loss):
+        raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")
+    return loss
 
 
 def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
@@ -255,7 +283,7 @@ def apply_gradient(
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
     """Moves an objective's parameters, in place, along a gradient that is clipped first; returns its norm before."""
-    start, size = policy.parameters.range_under(objective.parameters)
+    start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
         gradient = clipped(gradient, norm, objective.max_grad_norm)

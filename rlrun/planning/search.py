@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.errors import EnvironmentUnusable
 from rlrun.planning.array_game import ArrayGame, Flags, Floats, States
 from rlrun.planning.symmetries import Indices
 
@@ -269,6 +270,7 @@ class BatchedSearch:
         rows.worth[nodes] = outcomes
         live = nodes
         if ended.any():
+            _demand_results(outcomes[ended])
             live, states = nodes[~ended], states[~ended]
         if len(live):
             legal = self.game.legal(states)
@@ -311,3 +313,17 @@ class BatchedSearch:
         self._rows = _Rows(games * self._capacity, self.game.num_actions, rows.states)
         self._rows.copy(rows, kept, moved)
         self._roots = moved[self._roots]
+
+
+def _demand_results(outcomes: Floats) -> None:
+    """Refuses results that no value network, a tanh, can predict.
+
+    Raises:
+        EnvironmentUnusable: One lies outside of -1 to 1, or is no number.
+    """
+    outside = outcomes[~(np.abs(outcomes) <= 1)]
+    if len(outside):
+        raise EnvironmentUnusable(
+            f"a game has ended with the result {outside[0]:g}, and a search takes results from -1 to 1: have the game "
+            "return such results, or set config.ranked_returns, which ranks the returns of games of one player"
+        )

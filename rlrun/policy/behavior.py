@@ -293,7 +293,13 @@ class BehaviorPolicy:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the env, [B, ...]: explored with a generator, the likeliest ones without.
+        """Returns actions for the env, [B, ...]; see `chosen`."""
+        return self.action_space.to_env(self.chosen(observations, generator, acts))
+
+    def chosen(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns its own actions, [B, *action_shape]: explored with a generator, the likeliest ones without.
 
         Noise on parameters belongs to a worker's fragments and episodes.
 
@@ -311,7 +317,7 @@ class BehaviorPolicy:
             chosen = self.exploration.sample(heads, generator, mask)
         if self.views is not None:
             self.views.act(chosen, acts)
-        return self.action_space.to_env(chosen)
+        return chosen
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Returns what the network puts out for raw observations [B, ...], masked, [B, K].

@@ -195,8 +195,11 @@ class StateEntropy(Novelty):
     def _distances(self, features: Tensor, valid: Tensor) -> Tensor:
         """Returns the distances to the k-th nearest, 0 where there are fewer, [N].
 
-        Distances between all are compared squared, less what is the same for all neighbours of a row.
+        Distances between all are compared squared, less what is the same for all neighbours of a row. Features are
+        centred first: of large ones far from 0, float32 would keep no digit of a difference of squares.
         """
+        count = valid.sum().clamp(min=1)
+        features = features - features.masked_fill(~valid.unsqueeze(-1), 0.0).sum(0) / count
         squares = features.square().sum(-1)
         lengths = squares.masked_fill(~valid, torch.inf)
         compared = torch.addmm(lengths.expand(len(features), -1), features, features.T, alpha=-2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import field_validator
+
 from rlrun.config import ConfigModel, Fraction, NonNegativeFloat, PositiveInt
 
 CuriosityKind = Literal["rnd", "icm", "re3"]
@@ -20,7 +22,7 @@ class CuriosityConfig(ConfigModel):
     extrinsic_coeff: NonNegativeFloat = 2.0
     """Weight of the advantages of the env's own rewards."""
     gamma: Fraction = 0.99
-    """Discount of future intrinsic rewards."""
+    """Discount of future intrinsic rewards, below 1: their returns end with no episode."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
     hiddens: tuple[PositiveInt, ...] = (64,)
@@ -33,3 +35,10 @@ class CuriosityConfig(ConfigModel):
     """Of `icm`: the weight of the forward model's loss beside the inverse model's (eq. 7's beta)."""
     num_neighbours: PositiveInt = 3
     """Of `re3`: the distance to which of the nearest observations counts."""
+
+    @field_validator("gamma")
+    @classmethod
+    def _returns_are_bounded(cls, gamma: float) -> float:
+        if gamma == 1:
+            raise ValueError("it must be below 1: intrinsic returns never end, and without a discount grow for ever")
+        return gamma

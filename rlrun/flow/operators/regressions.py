@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
@@ -14,6 +16,14 @@ from rlrun.learner.learner import load_update
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.policy.linear_arms import LinearArms
+
+
+NO_BANDIT = (
+    "linear bandits learn what a pull pays at once, and here an episode was terminated after several steps: "
+    "take q_learning, dqn or ppo where a step changes what the next one meets. "
+    "A bandit of several pulls truncates its episodes, and does not terminate them"
+)
+"""What is said of an env whose episodes have states."""
 
 
 class RegressRewards(StatefulOperator):
@@ -32,13 +42,20 @@ class RegressRewards(StatefulOperator):
         self.trainee = trainee
         self.ridge = ridge
         self._regressions: RidgeRegressions | None = None
+        self._going_on: NDArray[np.bool_] | None = None
+        self._looks_for_states = True
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
         return {"ridge": self.ridge}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Learns from a batch [T, B], step by step; returns it as it is."""
+        """Learns from a batch [T, B], step by step; returns it as it is.
+
+        Whether the env is a bandit cannot be known before an episode has ended: it is warned of one that is none.
+        """
+        if self._looks_for_states:
+            self._look_for_states(item)
         learner, valid = self.trainee.learner, item["valid"]
         self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
         arms: LinearArms = self.trainee.policy.arms  # type: ignore[attr-defined]  # its family's own
@@ -56,6 +73,16 @@ class RegressRewards(StatefulOperator):
         flat = np.concatenate([self._regressions.coefficients().ravel(), self._regressions.roots.ravel()])
         load_update(learner, flat.astype(np.float32))
         return item
+
+    def _look_for_states(self, item: SampleBatch) -> None:
+        """Warns once of an episode that was terminated, and not with its first step."""
+        valid, terminateds = item["valid"], item["terminateds"]
+        going_on = valid & ~(terminateds | item["truncateds"])
+        before = np.zeros_like(going_on[0]) if self._going_on is None else self._going_on
+        if (valid & terminateds & np.concatenate([before[None], going_on[:-1]])).any():
+            self._looks_for_states = False
+            warnings.warn(NO_BANDIT, stacklevel=2)
+        self._going_on = going_on[-1]
 
     def state(self) -> dict[str, Any]:
         """Returns the regressions."""

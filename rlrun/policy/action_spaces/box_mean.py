@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.action_spaces.box_scale import BoxScale
@@ -29,6 +30,18 @@ class BoxMeanActions(ActionSpace):
     def to_env(self, actions: Actions) -> Actions:
         """Goes from units of the bounds to the env's own, and clips."""
         return self.scale.to_env(actions)
+
+    def overshoots(self, actions: Actions) -> NDArray[np.float64]:
+        """Returns how far actions [N, D] lie beyond the bounds: their mean squared distance, [N].
+
+        It counts in units of half a coordinate's range, as the actions do.
+        """
+        scale = self.scale
+        own = actions.astype(np.float64) * scale.half_range + scale.middle
+        beyond = own - np.clip(own, scale.low, scale.high)
+        units = np.divide(beyond, scale.half_range, out=np.zeros_like(own), where=scale.half_range > 0)
+        mean: NDArray[np.float64] = np.square(units).mean(-1)
+        return mean
 
     def from_env(self, actions: Actions) -> Actions:
         """Goes to units of the bounds."""

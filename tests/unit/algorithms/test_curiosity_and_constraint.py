@@ -12,6 +12,7 @@ import torch
 
 import rlrun
 from rlrun.algorithm import Algorithm
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.reward_streams import novelty_loss
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.two_lanes import TwoLanes
@@ -149,6 +150,13 @@ def test_algorithms_without_values_of_intrinsic_rewards_say_who_has_them(name: s
     algorithm: type[Algorithm[Any]] = algorithm_class(name)
     with pytest.raises(SpecError, match="ppo, a2c, impala and appo have values of intrinsic rewards"):
         algorithm.Config.parse({"curiosity": {}})
+
+
+def test_a_discount_of_1_is_refused_for_returns_that_never_end() -> None:
+    config: type[AlgorithmConfig] = algorithm_class("ppo").Config
+    with pytest.raises(SpecError, match=r"curiosity\.gamma: it must be below 1: intrinsic returns never end"):
+        config.parse({"curiosity": {"gamma": 1}})
+    assert config.parse({"curiosity": {"gamma": 0.9999}}).curiosity.gamma == 0.9999
 
 
 @pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])

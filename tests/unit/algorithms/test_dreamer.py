@@ -120,6 +120,50 @@ def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_b
     assert learner.last_statistics()["actor/return_range"] == pytest.approx(high - low, rel=1e-5)
 
 
+@pytest.mark.parametrize("range_before", [0.01, 50.0])
+def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_returns_down_alone(
+    range_before: float,
+) -> None:
+    """Sums over single steps, in double precision, against the loss (arXiv:2301.04104, eqs. 11 and 12)."""
+    algorithm = Dreamer(DreamerConfig.parse({**TINY, "gamma": 0.8, "horizon": 3}))
+    policy = algorithm.policy(NUMBERS, 0)
+    learner = LocalLearner(
+        policy, algorithm.objectives(policy), device="cpu", update_executor="eager", identity=None, seed=0
+    )
+    drawn = np.random.default_rng(1)
+    flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
+    views = policy.parameters.views(flat)
+    views["return_range"].copy_(torch.tensor([0.0, range_before]))
+    for head in ("world_model.reward", "critic"):  # rewards and values of about 0: the bins beside it are at 2.8
+        views[f"{head}.output.bias"].copy_(-3.0 * torch.arange(-15.0, 16.0).square())
+    batch = sequences(learner, rows=2, length=3)
+    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation behind it
+    batch |= policy.draws(drawn, 2, 3)
+    batch = batch.map(torch.from_numpy)
+    outputs = policy.outputs(views, batch)
+    carried = algorithm.world_model_loss(outputs, batch, {}).carry
+    batch |= {f"world_model/{name}": tensor for name, tensor in carried.items()}
+    loss = algorithm.actor_loss(outputs, batch, {"entropy_coeff": torch.tensor(0.3)})
+
+    alive = carried["alive"].flatten().double()
+    assert alive.tolist() == [1, 1, 0, 1, 1, 1, 1, 1]
+    noise = (batch[name].flatten(0, 1) for name in ("imagined_noise", "action_noise"))
+    imagined = outputs.imagine(carried["features"].flatten(0, 1), *noise)
+    values, described = outputs.values(imagined.features), outputs.actor_outputs(imagined.features[:, :3])
+    log_probs, entropy = outputs.actions.log_prob(described, imagined.actions), outputs.actions.entropy(described)
+    returns, moved = loss.carry["returns"], loss.assign["return_range"]
+    spread = float(moved[1] - moved[0])
+    assert (spread < 1) == (range_before < 1)
+    total, weights = 0.0, np.zeros((8, 3))
+    for n, t in np.ndindex(8, 3):
+        reached = np.prod([0.8 * float(imagined.continues[n, before]) for before in range(t)])
+        weights[n, t] = float(alive[n]) * reached / (7 * 3)
+        gain = float(log_probs[n, t]) * float(returns[n, t] - values[n, t]) / max(1.0, spread)
+        total -= weights[n, t] * (gain + 0.3 * float(entropy[n, t]))
+    np.testing.assert_allclose(loss.carry["weights"].detach(), weights, rtol=1e-5)
+    assert loss.total.item() == pytest.approx(total, rel=1e-4)
+
+
 def test_each_loss_moves_its_own_parameters_and_no_others() -> None:
     learner = learner_of()
     policy, before = learner.policy, learner.flat()
@@ -149,6 +193,19 @@ def test_imagined_steps_enter_no_count_of_real_ones() -> None:
         minibatches = algorithm.training.trainee.learner.sgd_steps
     assert result["env_steps"] == 128  # 8 fragments of 8 steps of 2 envs
     assert minibatches == int(0.05 * (result["env_steps"] - 40))
+
+
+def test_without_a_discount_no_step_is_taken_for_an_end() -> None:
+    with rlrun.Dreamer("Pendulum-v1", {**TINY, "gamma": 0.0}, seed=100) as algorithm:
+        algorithm.train()
+        learner = algorithm.training.trainee.learner
+        assert learner.last_batch is not None
+        batch = SampleBatch(learner.last_batch, **learner.policy.draws(np.random.default_rng(0), 4, 8))
+        assert learner.evaluate(continues, batch).min() == 1  # no episode of Pendulum terminates
+
+
+def continues(outputs: DreamerNetworks, batch: SampleBatch) -> Tensor:
+    return outputs.rows(batch).continues
 
 
 def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: Path) -> None:

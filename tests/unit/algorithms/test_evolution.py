@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -50,6 +51,31 @@ def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> N
         found.append(parameters(training, 3))
         training.close()
     assert found[0] == found[1] == found[2]
+
+
+class Quadratic(gymnasium.Env[Any, Any]):
+    """One step, which costs the squared distance of four actions from 0.9, near their bound of 1."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), -float(np.square(action - 0.9).sum()), True, False, {}
+
+
+def test_cmaes_comes_back_from_where_actions_are_clipped() -> None:
+    found = []
+    for num_envs in (3, 8):
+        training = training_of("cmaes", f"{__name__}:Quadratic", sigma=3.0, num_envs_per_worker=num_envs)
+        found.append(parameters(training, 5))
+        if num_envs == 8:
+            parameters(training, 150)
+            assert training.step()["generation/return_max"] > -1e-5
+        training.close()
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

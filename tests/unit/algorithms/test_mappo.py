@@ -1,5 +1,10 @@
 """MAPPO and IPPO: what the value sees, how it is normalised, and what its errors cost."""
 
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +18,9 @@ from rlrun.algorithms.mappo import MAPPO, MAPPOConfig
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.learner.local_learner import LocalLearner
+from rlrun.learner.parameter_server import ParameterServers, ParameterShard, shard_configs
+from rlrun.learner.reducer import GradientAllReduce
 from rlrun.policy.recordings import denormalized
 from rlrun.policy.state_value import MOMENTS
 from rlrun.policy.value_norm import DECAY, normalized, updated
@@ -91,10 +99,11 @@ def loss_of(**config: float | None) -> torch.Tensor:
     algorithm = MAPPO(MAPPOConfig(**config))
     policy = algorithm.policy_in_world(SPACES, WORLD, seed=0)
     flat = policy.parameters.gather(policy.module)
-    outputs = policy.outputs(policy.parameters.views(torch.zeros_like(flat)), batch_for(SPACES, torch.zeros(4, 1, 4)))
-    loss = algorithm.loss(outputs, batch_for(SPACES, torch.zeros(4, 1, 4)), SCHEDULED)
-    torch.testing.assert_close(loss.assign[MOMENTS], updated(torch.zeros(3), TARGETS, VALID))
-    return loss.statistics["value_loss"]
+    views, batch = policy.parameters.views(torch.zeros_like(flat)), batch_for(SPACES, torch.zeros(4, 1, 4))
+    assigned = algorithm.moments(views, batch, SCHEDULED).assign[MOMENTS]
+    torch.testing.assert_close(assigned, updated(torch.zeros(3), TARGETS, VALID))
+    views[MOMENTS].copy_(assigned)
+    return algorithm.loss(policy.outputs(views, batch), batch, SCHEDULED).statistics["value_loss"]
 
 
 def test_values_are_compared_with_normalised_targets_by_half_the_square() -> None:
@@ -122,6 +131,104 @@ def test_worlds_without_a_state_and_envs_are_told_what_to_use_instead() -> None:
         algorithm.policy_in_world(SPACES, WorldView(None, 2, "parallel"), seed=0)
     with pytest.raises(UsageError, match="use ppo"):
         algorithm.policy(SPACES, seed=0)
+
+
+def rows_of(number: int) -> SampleBatch:
+    """Rows whose targets differ ever more from one another, so that each share of them has moments of its own."""
+    draws = np.random.default_rng(4)
+    column, scale = (number, 1), np.linspace(1.0, 20.0, number)[:, None]
+    return SampleBatch(
+        obs=draws.normal(size=(*column, 2)).astype(np.float32),
+        actions=draws.integers(0, 3, column),
+        logp=np.full(column, np.log(1 / 3), np.float32),
+        advantages=draws.normal(size=column).astype(np.float32),
+        values=draws.normal(size=column).astype(np.float32),
+        value_targets=(scale * draws.normal(3.0, 1.0, column)).astype(np.float32),
+        valid=draws.random(column) < 0.7,
+        **{WORLD_STATE: draws.normal(size=(*column, 4)).astype(np.float32)},
+    ).zero_invalid()
+
+
+def learner_of(**more: Any) -> LocalLearner:
+    algorithm = MAPPO(MAPPOConfig())
+    policy = algorithm.policy_in_world(SPACES, WORLD, seed=0)
+    settings: dict[str, Any] = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    return LocalLearner(policy, algorithm.objectives(policy), **settings)
+
+
+def learned(learner: LocalLearner) -> tuple[np.ndarray, dict[str, float]]:
+    scheduled = {name: float(value) for name, value in SCHEDULED.items()}
+    learner.learn(rows_of(48), num_epochs=2, minibatch_size=16, scheduled=scheduled)
+    return learner.flat(), learner.take_statistics()
+
+
+class SumOfTwo:
+    """Adds tensors of two threads up, in the order of their ranks, as an all-reduce does those of two processes."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, torch.Tensor] = {}
+        self._meeting = threading.Barrier(2, timeout=60)
+
+    def of(self, rank: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def add_up(tensor: torch.Tensor) -> torch.Tensor:
+            self._given[rank] = tensor
+            self._meeting.wait()
+            total = self._given[0] + self._given[1]
+            self._meeting.wait()
+            return total
+
+        return add_up
+
+
+def assert_alike(found: tuple[np.ndarray, dict[str, float]], expected: tuple[np.ndarray, dict[str, float]]) -> None:
+    np.testing.assert_allclose(found[0], expected[0], atol=2e-6)
+    assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
+
+
+def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the_whole() -> None:
+    sums = SumOfTwo()
+    pair = [learner_of(share=(rank, 2), reducer=GradientAllReduce(sums.of(rank))) for rank in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(learned, pair)
+    np.testing.assert_array_equal(first[0], second[0])
+    assert_alike(first, alone := learned(learner_of()))
+    assert {"policy_loss", "value_loss", "grad_norm"} <= alone[1].keys()
+    assert not any(name.startswith("moments") for name in alone[1])
+
+
+def test_microbatches_are_normalised_by_the_targets_of_whole_minibatches() -> None:
+    assert_alike(learned(learner_of(microbatch_size=5)), learned(learner_of()))
+
+
+def test_parameter_servers_average_the_moments_of_all_learners() -> None:
+    alone, learners = learner_of(), range(2)
+    configs = shard_configs(alone.policy, alone.objectives, 2, 2, 60.0)
+    shards = [ParameterShard(config) for config in configs]
+    for shard in shards:
+        shard.load_flat(alone.flat())
+
+    def ask(method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        with ThreadPoolExecutor(len(arguments)) as threads:
+            calls = {index: threads.submit(getattr(shards[index], method), *own) for index, own in arguments.items()}
+            return {index: call.result() for index, call in calls.items()}
+
+    pair = [learner_of(share=(rank, 2), reducer=ParameterServers(configs, rank, ask)) for rank in learners]
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(learned, pair)
+    np.testing.assert_array_equal(first[0], second[0])
+    assert_alike(first, learned(alone))
+
+
+def test_a_checkpoint_from_before_moments_were_an_objective_of_their_own_is_gone_on_with() -> None:
+    one, other = learner_of(), learner_of()
+    learned(one)
+    state = one.state()
+    del state["objectives"]["moments"]
+    other.load_flat(one.flat())
+    other.load_state(state)
+    other.load_optimizer_state(one.optimizer_state())
+    assert {name.split("/")[0] for name in one.optimizer_state()} == {"loss"}
+    np.testing.assert_array_equal(learned(other)[0], learned(one)[0])
 
 
 GAME = WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame")

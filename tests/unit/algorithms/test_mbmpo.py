@@ -80,6 +80,7 @@ def imagination_of(algorithm: rlrun.MBMPO) -> ImagineTasks:
         episodes=4,
         length=6,
         gamma=0.9,
+        clip_rewards=algorithm.config.clip_rewards,
     )
 
 
@@ -116,6 +117,11 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
     assert not (valid[1:] & ~valid[:-1]).any()
     # Rows of a step are tasks within episodes: 12 of 3 tasks, of which each second ends at once, and all others never.
     assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
+
+
+def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
+    with made(dynamics={**DYNAMICS, "reward": "one_a_step"}, clip_rewards=0.5) as algorithm:
+        np.testing.assert_array_equal(imagination_of(algorithm)(0)["rewards"], 0.5)
 
 
 def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:

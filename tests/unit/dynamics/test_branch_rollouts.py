@@ -23,7 +23,8 @@ def branch_of(algorithm: rlrun.MBPO) -> BranchRollouts:
     config, trainee = algorithm.config, algorithm.training.trainee
     replay = ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
     fit = FitModel(trainee, replay, config.dynamics, learning_starts=0)
-    return BranchRollouts(trainee, fit, ModelReplay(2, seed=1), actor_outputs, number=6, gamma=0.9)
+    imagined, clip = ModelReplay(2, seed=1), config.clip_rewards
+    return BranchRollouts(trainee, fit, imagined, actor_outputs, number=6, gamma=0.9, clip_rewards=clip)
 
 
 def right_half_ends(obs: Any, actions: Any, next_obs: Any) -> Any:
@@ -63,6 +64,14 @@ def test_a_reward_by_rule_sees_the_actions_of_the_env(mbpo: Make) -> None:
     found = branch_of(mbpo({"reward": f"{__name__}:reward_by_hand"})).roll_out(np.ones((64, 3), np.float32), 1)
     by_hand = found["obs"][..., 0] + 20 * found["actions"][..., 0] + 100 * found["next_obs"][..., 0]
     np.testing.assert_allclose(found["rewards"], by_hand, rtol=1e-4)
+
+
+def test_a_reward_by_rule_is_clipped_as_collected_ones_are(mbpo: Make) -> None:
+    rule, starts = {"reward": f"{__name__}:reward_by_hand"}, np.ones((64, 3), np.float32)
+    raw = branch_of(mbpo(rule)).roll_out(starts, 1)["rewards"]
+    found = branch_of(mbpo(rule, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
+    np.testing.assert_array_equal(found, raw.clip(-20, 20))
+    assert raw.min() < -20 < 20 < raw.max()
 
 
 def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:

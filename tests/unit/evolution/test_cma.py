@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from rlrun.evolution.cma import CovarianceAdaptation
+from rlrun.evolution.generations import ranks_within_bounds
 
 Cost = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -48,6 +50,26 @@ def test_an_ellipsoid_is_solved_although_its_axes_differ_by_a_thousand() -> None
     assert evaluations(lambda x: (scales * np.square(x - 1)).sum(-1), 8, 10, 0, 8_000) <= 8_000
 
 
+@pytest.mark.parametrize(("optimum", "condition", "sigma"), [(0.9, 1.0, 0.5), (0.9, 1e3, 2.0), (0.5, 1.0, 5.0)])
+def test_a_quadratic_in_a_box_is_solved_although_it_is_flat_beyond_the_bounds(
+    optimum: float, condition: float, sigma: float
+) -> None:
+    """Parameters are clipped to [-1, 1] before they cost anything, as actions are on their way to an env."""
+    scales = condition ** (np.arange(10) / 9)
+    found = {}
+    for penalised in (True, False):
+        search, generator = CovarianceAdaptation(np.zeros(10), sigma, 16), np.random.default_rng(0)
+        for _ in range(250):
+            candidates = search.candidates(generator.standard_normal((16, 10)))
+            clipped = candidates.clip(-1, 1).astype(np.float64)
+            returns = -(scales * np.square(clipped - optimum)).sum(-1)
+            overshoots = np.square(candidates - clipped).mean(-1)
+            search.update(candidates, ranks_within_bounds(returns, overshoots) if penalised else returns)
+        found[penalised] = float((scales * np.square(search.mean.clip(-1, 1) - optimum)).sum())
+    assert found[True] < 1e-10
+    assert found[False] > 1e-2
+
+
 def test_only_ranks_of_returns_matter() -> None:
     first, second = (CovarianceAdaptation(np.zeros(4), 0.5, 8) for _ in range(2))
     generator = np.random.default_rng(0)
@@ -66,6 +88,52 @@ def test_the_first_step_goes_to_the_weighted_mean_of_the_better_half() -> None:
     search.update(candidates, np.array([0.0, 3.0, 1.0, 2.0]))
     raw = np.log(2.5) - np.log([1, 2])
     np.testing.assert_allclose(search.mean, (raw / raw.sum()) @ candidates[[1, 3]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("of_threshold", [0.99, 1.01])
+def test_the_path_stalls_and_the_covariance_keeps_what_it_lacks_where_the_step_size_path_is_long(
+    generation: int, of_threshold: float
+) -> None:
+    """Eqs. 45 and 47 of arXiv:1604.00772 written down once more, just below and above where h_sigma changes.
+
+    The better half of the candidates takes one step y, whose length brings the path of the step size to that place.
+    """
+    d, size, parents = 3, 6, 3
+    raw = np.log((size + 1) / 2) - np.log(np.arange(1, size + 1))
+    mass = raw[:parents].sum() ** 2 / (raw[:parents] ** 2).sum()
+    c_sigma, c_path = (mass + 2) / (d + mass + 5), (4 + mass / d) / (d + 4 + 2 * mass / d)
+    c_one = 2 / ((d + 1.3) ** 2 + mass)
+    c_mu = min(1 - c_one, 2 * (0.25 + mass + 1 / mass - 2) / ((d + 2) ** 2 + mass))
+    mass_of_worst = raw[parents:].sum() ** 2 / (raw[parents:] ** 2).sum()
+    most_negative = min(1 + c_one / c_mu, 1 + 2 * mass_of_worst / (mass + 2), (1 - c_one - c_mu) / (d * c_mu))
+    weights = np.where(raw >= 0, raw / raw[raw >= 0].sum(), -most_negative * raw / raw[raw < 0].sum())
+    search = CovarianceAdaptation(np.zeros(d), 0.5, size)
+    worst = np.array([[0.1, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 0.3]])
+    if generation == 2:
+        search.update(np.concatenate([np.full((parents, d), 0.2), 0.5 * worst]), -np.arange(size))
+    before = search.state()
+    variances, axes = np.linalg.eigh(before["covariance"])
+    expected_length = np.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d * d))
+    threshold = (1.4 + 2 / (d + 1)) * expected_length * np.sqrt(1 - (1 - c_sigma) ** (2 * generation))
+    along = np.ones(d) / np.sqrt(d)  # the direction of the path so far
+    missing = of_threshold * threshold - (1 - c_sigma) * np.linalg.norm(before["sigma_path"])
+    whitened = missing / np.sqrt(c_sigma * (2 - c_sigma) * mass) * along
+    step = axes @ (np.sqrt(variances) * (axes.T @ whitened))
+    steps = np.concatenate([np.tile(step, (parents, 1)), worst])
+    search.update(before["mean"] + before["sigma"] * steps, -np.arange(size))
+
+    after, h_sigma = search.state(), of_threshold < 1
+    assert np.linalg.norm(after["sigma_path"]) == pytest.approx(of_threshold * threshold)
+    path = (1 - c_path) * before["path"] + h_sigma * np.sqrt(c_path * (2 - c_path) * mass) * step
+    np.testing.assert_allclose(after["path"], path, rtol=1e-10, atol=1e-14)
+    lacking = (1 - h_sigma) * c_path * (2 - c_path)
+    covariance = (1 + c_one * lacking - c_one - c_mu * weights.sum()) * before["covariance"]
+    covariance += c_one * np.outer(path, path)
+    for weight, y in zip(weights, steps, strict=True):
+        length = np.sum((axes.T @ y) ** 2 / variances)
+        covariance += c_mu * (weight if weight >= 0 else weight * d / length) * np.outer(y, y)
+    np.testing.assert_allclose(after["covariance"], covariance, rtol=1e-10, atol=1e-14)
 
 
 def test_it_goes_on_from_its_state_bit_for_bit() -> None:

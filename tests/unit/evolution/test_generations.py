@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from rlrun.evolution.candidates import ListedCandidates, MirroredPairs, perturbation
 from rlrun.evolution.evaluation import Returns
-from rlrun.evolution.generations import centred_ranks, joined_returns
+from rlrun.evolution.generations import centred_ranks, joined_returns, ranks_within_bounds
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.policy.weights import Weights
@@ -47,12 +47,32 @@ def test_centred_ranks_average_ties_and_add_up_to_nothing(returns: list[int]) ->
     assert ranks.sum() == pytest.approx(0, abs=1e-9)
 
 
+def test_candidates_are_ranked_by_returns_less_half_their_range_for_each_deviation_of_overshoot() -> None:
+    returns, overshoots = np.array([10.0, 11.0, 12.0, 13.0, 14.0]), np.array([0.0, 0.0, 0.0, 1.0, 2.0])
+    # The range from 11 to 13 is 2, and the deviation is 0.8: of 13 and 14 remain 13 - 1 / 0.8 and 14 - 2 / 0.8.
+    np.testing.assert_allclose(overshoots.std(), 0.8)
+    assert (-ranks_within_bounds(returns, overshoots)).tolist() == [4, 3, 0, 1, 2]
+
+
+def test_equal_returns_are_ranked_by_the_lower_overshoot_and_then_in_their_order() -> None:
+    assert (-ranks_within_bounds(np.ones(5), np.array([3.0, 0.0, 2.0, 0.0, 1.0]))).tolist() == [4, 0, 3, 1, 2]
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
+def test_within_the_bounds_only_returns_count(returns: list[int]) -> None:
+    found = ranks_within_bounds(np.array(returns, np.float64), np.zeros(len(returns)))
+    assert np.argsort(-found).tolist() == np.argsort(-np.array(returns), kind="stable").tolist()
+
+
 def test_the_returns_of_all_workers_are_put_in_the_order_of_candidates() -> None:
-    first = Returns(4, np.array([0, 3], np.int32), np.array([10.0, 13.0]), {"a": ExactSums.of(np.ones((2, 1)))})
-    second = Returns(4, np.array([1, 2], np.int32), np.array([11.0, 12.0]), {"a": ExactSums.of(np.ones((3, 1)))})
-    idle = Returns(4, np.array([], np.int32), np.array([]))
+    seen = [{"a": ExactSums.of(np.ones((rows, 1)))} for rows in (2, 3)]
+    first = Returns(4, np.array([0, 3], np.int32), np.array([10.0, 13.0]), seen[0], np.array([0.0, 0.3]))
+    second = Returns(4, np.array([1, 2], np.int32), np.array([11.0, 12.0]), seen[1], np.array([0.1, 0.2]))
+    idle = Returns(4, np.array([], np.int32), np.array([]), overshoots=np.array([]))
     joined = joined_returns([first, idle, second])
     assert joined.returns.tolist() == [10, 11, 12, 13]
+    assert joined.overshoots is not None
+    assert joined.overshoots.tolist() == [0.0, 0.1, 0.2, 0.3]
     assert joined.seen["a"].moments().count == 5
 
 

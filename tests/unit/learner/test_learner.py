@@ -9,6 +9,7 @@ from rlrun.learner.compilation import compiler
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
+from rlrun.learner.update import clipped
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 
@@ -167,6 +168,18 @@ def test_a_gradient_above_its_bound_is_scaled_down_to_it():
     np.testing.assert_allclose(
         bounded.optimizer_state()[first] * 4, free.optimizer_state()[first], rtol=1e-3, atol=1e-9
     )
+
+
+def test_a_gradient_within_its_bound_stays_as_it_is():
+    free = learner_for(objectives=[Objective("loss", actor_critic_loss)])
+    learn(free, batch_of(16))
+    norm = free.take_statistics()["grad_norm"]
+    bounded = learner_for(objectives=[Objective("loss", actor_critic_loss, max_grad_norm=1.1 * norm)])
+    learn(bounded, batch_of(16))
+    np.testing.assert_array_equal(bounded.optimizer_state()["loss/first"], free.optimizer_state()["loss/first"])
+    one = torch.tensor([3.0, 4.0])
+    np.testing.assert_array_equal(clipped(one, one.norm(), 6.0), one)
+    np.testing.assert_allclose(clipped(one, one.norm(), 2.5), one / 2, rtol=1e-6)
 
 
 def test_objectives_move_only_their_own_parameters_and_only_when_they_are_due():

@@ -5,7 +5,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
 
 from rlrun.errors import UsageError
-from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.box_mean import BoxMeanActions
+from rlrun.policy.action_spaces.box_scale import BoxScale, bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
@@ -17,6 +18,7 @@ SPACES = [
     Box(np.array([-2.0, 0.0, -np.inf], np.float32), np.array([2.0, 10.0, np.inf], np.float32)),
 ]
 N = 200_000
+OF_SEVERAL_BOUNDS = Box(np.array([-2.0, 0.0, -1.0, 3.0], np.float32), np.array([2.0, 10.0, np.inf, 3.0], np.float32))
 
 
 def outputs_for(model, seed=0, rows=64):
@@ -179,3 +181,10 @@ def test_the_divergence_of_squashed_variables_is_that_of_the_normal_ones():
     normal = [torch.distributions.Normal(part[:, :3], part[:, 3:].exp()) for part in (first, second)]
     expected = torch.distributions.kl_divergence(*normal).sum(-1)
     torch.testing.assert_close(SquashedGaussian(first).kl(SquashedGaussian(second)), expected)
+
+
+def test_an_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_units_of_half_their_range():
+    model = BoxMeanActions(BoxScale(OF_SEVERAL_BOUNDS))
+    # The third number has one bound and counts as it is; the fourth has no choice.
+    actions = np.array([[0.9, -1.0, 7.0, 0.0], [1.5, -3.0, -2.0, 9.0]], np.float32)
+    np.testing.assert_allclose(model.overshoots(actions), [0, (0.5**2 + 2.0**2 + 1.0**2) / 4], atol=1e-12)

@@ -16,7 +16,7 @@ from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.curiosity import ACTOR_CRITIC, CuriousPolicy
+from rlrun.policy.curiosity import ACTOR_CRITIC, CuriousPolicy, StateEntropy
 from rlrun.policy.curiosity_config import CuriosityConfig
 from rlrun.policy.weights import Weights
 
@@ -117,6 +117,18 @@ def test_re3_pays_the_distance_to_a_neighbour_among_the_steps() -> None:
     for i in others:
         distances = sorted(np.linalg.norm(features[i] - features[j]) for j in others if j != i)
         assert float(found[i].detach()) == pytest.approx(np.log1p(distances[1]), rel=1e-4)
+
+
+def test_re3_tells_features_apart_that_are_large_and_close() -> None:
+    novelty = policy_for(kind="re3", num_neighbours=1).novelty
+    assert isinstance(novelty, StateEntropy)
+    features = torch.from_numpy(np.random.default_rng(0).normal(5000.0, 0.1, (6, 32)).astype(np.float32))
+    valid = torch.tensor([True, True, True, False, True, True])
+    features[3] = 1e9  # of an empty row
+    found = novelty._distances(features, valid)[valid].numpy()
+    own = features[valid].double().numpy()
+    distances = np.linalg.norm(own[:, None] - own, axis=-1)
+    np.testing.assert_allclose(found, np.sort(distances, axis=1)[:, 1], rtol=1e-4)
 
 
 def test_re3_pays_nothing_where_there_are_too_few_neighbours() -> None:

@@ -14,7 +14,7 @@ from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 
@@ -183,6 +183,19 @@ def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
     delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
     assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
+
+
+def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragment():
+    transform = RewardTransform(2, RewardSettings(0.5, scale=True))
+    rewards, valid = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[True, True], [True, True]])
+    ends = np.array([[False, False], [True, False]])  # of the first slot
+    transform(rewards, ends, valid)
+    assert transform.state()["returns"].tolist() == [0.0, 2.5]
+    valid[0, 0] = False  # the final observation's row
+    _, statistics = transform(rewards, np.zeros_like(ends), valid)
+    # The first slot's only step returns 2, the other's 1 + 2.5 / 2 and 2 + 2.25 / 2.
+    assert statistics["returns"].count == 3
+    assert statistics["returns"].mean == pytest.approx((2.0 + 2.25 + 3.125) / 3)
 
 
 def test_a_fragment_without_a_step_says_nothing_of_returns():

@@ -16,7 +16,7 @@ from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, dotted, shown, unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
-from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
@@ -211,6 +211,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(location, "write [low, high]" if location[: len(BOUNDS)] == BOUNDS else message)
             for location in misplaced
         ] + mutations
+    written = _with_best(written, data)
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes += in_evaluation
@@ -226,6 +227,17 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
         )
     return settings, mistakes
+
+
+def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings that name the metric of the best checkpoint, whose default depends on the rest of the entry.
+
+    So resolved specs name it, and a run keeps the one that it was begun with.
+    """
+    checkpoint = written.get("checkpoint", {})
+    if not isinstance(checkpoint, Mapping) or "best" in checkpoint:
+        return written
+    return {**written, "checkpoint": {**checkpoint, "best": judged_by(data)}}
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:

@@ -195,7 +195,7 @@ function curvesNote(featured) {
   if (DATA.groups.some((group) => !group.featured)) parts.push("The best ones by their ends are coloured.");
   if (DATA.runs.some((run) => run.families.length))
     parts.push("A population is shown by the best of its members at each point; single members are grey.");
-  parts.push("Values are as reported in training, not smoothed.");
+  parts.push("Values are as reported, not smoothed.");
   return parts.join(" ");
 }
 

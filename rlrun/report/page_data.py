@@ -243,7 +243,7 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
     found = reached_by(run, groups)
     return {
         "text": expectation_text(expect),
-        "rows": [{**asdict(reached), "passed": reached.passed} for reached in found],
+        "rows": [{**asdict(reached), "passed": reached.passed, "missed": reached.missed} for reached in found],
     }
 
 

@@ -145,10 +145,13 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
     start = max(min(xs[0] for xs, _ in points[group.label]) for group in groups)
     stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
-    if stop <= start:
+    if stop < CLEARLY * start:
         raise UsageError(
             f"the curves have no stretch of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
         )
+    if stop <= start:  # as where the only evaluation is that of the end
+        start = stop
+        notes.append(f"there is one value of {metric} to compare: the area under the curve is that of the end")
     notes += _notes(groups, points, stop)
     sides = [_side(group.label, courses[group.label], start, stop) for group in groups]
     sides.sort(key=lambda side: side.at_end["iqm"].value, reverse=mode == "max")
@@ -217,11 +220,15 @@ def _side(label: str, courses: list[list[Points]], start: float, stop: float) ->
 def mean_height(course: Points, start: float, stop: float) -> float:
     """Returns the area under a course from start to stop by its width; points are joined by straight lines.
 
+    Without any width it is the height there.
+
     Examples:
         >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # it keeps its last value
         0.75
     """
     xs, _ = course
+    if start == stop:
+        return float(np.interp(stop, *course))
     inside = np.concatenate([[start], xs[(xs > start) & (xs < stop)], [stop]])
     return float(np.trapezoid(np.interp(inside, *course), inside) / (stop - start))
 

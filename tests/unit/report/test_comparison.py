@@ -160,6 +160,15 @@ def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() ->
     assert called / 300 <= 0.05
 
 
+def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: [[None, 2]] * 2, 0.2: [[None, 3]] * 2}))
+    assert [(side.label, side.end, side.area) for side in found.sides] == [
+        ("lr=0.2", [3, 3], [3, 3]),
+        ("lr=0.1", [2, 2], [2, 2]),
+    ]
+    assert f"there is one value of {RETURN} to compare: the area under the curve is that of the end" in found.notes
+
+
 def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:
     with pytest.raises(UsageError, match="no stretch of env_steps in common: one begins at 300, another ends at 200"):
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))

@@ -5,6 +5,9 @@ tests; they hold the code to numbers that this script has recorded. It needs Num
 
     python -m venv /tmp/rliable && /tmp/rliable/bin/pip install rliable 'pandas<3'
     PYTHONPATH=. /tmp/rliable/bin/python scripts/check_statistics.py [--write tests/unit/report/rliable.json]
+
+With ``--coverage``, which needs no rliable, it measures in how many of 5,000 simulated comparisons the 95 % interval of
+`mean_difference` holds the true difference.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import importlib
 import json
 import logging
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,11 +25,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean, median, probability_of_improvement
+from rlrun.report.statistics import (
+    Estimate,
+    bootstrapped,
+    iqm,
+    mean,
+    mean_difference,
+    median,
+    probability_of_improvement,
+)
 
 SHAPES = ((3, 1), (5, 1), (10, 1), (50, 1), (7, 3), (10, 4))
 """Runs and tasks of the cases."""
 
+SIMULATIONS = 5_000
 RESAMPLES = 50_000
 TOLERANCE = 0.06
 """Part of an interval's width by which its ends may lie beside rliable's; both are drawn."""
@@ -77,11 +90,38 @@ def agrees(found: Estimate, value: float, low: float, high: float) -> bool:
     return abs(found.value - value) < 1e-9 and abs(found.low - low) <= slack and abs(found.high - high) <= slack
 
 
+def sources(draws: np.random.Generator) -> dict[str, Callable[[int], NDArray[np.float64]]]:
+    """Returns what draws scores of seeds, by what they look like."""
+    return {
+        "normal": lambda seeds: draws.normal(size=seeds),
+        "three times as wide": lambda seeds: 3 * draws.normal(size=seeds),
+        "skewed": lambda seeds: draws.lognormal(0.0, 0.5, seeds),
+        "with a ceiling": lambda seeds: np.minimum(500.0, 480 + 40 * draws.normal(size=seeds)),
+        "one in five fails": lambda seeds: 400.0 * (draws.uniform(size=seeds) < 0.8) + 20 * draws.normal(size=seeds),
+    }
+
+
+def coverage() -> None:
+    """Prints how often the interval of a difference holds the true one."""
+    draws = np.random.Generator(np.random.Philox(7))
+    for name, draw in sources(draws).items():
+        against = sources(draws)["normal" if name == "three times as wide" else name]
+        true = float(draw(2_000_000).mean() - against(2_000_000).mean())
+        for ours, theirs in ((2, 2), (3, 3), (5, 5), (10, 10), (3, 10)):
+            found = [mean_difference([draw(ours)], [against(theirs)]) for _ in range(SIMULATIONS)]
+            covered = np.mean([estimate.low <= true <= estimate.high for estimate in found])
+            print(f"{name:<20} {ours:>2} against {theirs:>2} seeds: {covered:.1%}")
+
+
 def main() -> int:
     """Compares, prints and, where asked, records what rliable says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="record rliable's numbers in this file")
+    parser.add_argument("--coverage", action="store_true", help="measure how often intervals hold the true difference")
     arguments = parser.parse_args()
+    if arguments.coverage:
+        coverage()
+        return 0
     logging.disable(logging.CRITICAL)
     recorded: list[dict[str, Any]] = []
     agreed = True

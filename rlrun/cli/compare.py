@@ -100,12 +100,13 @@ def _table(sides: list[tuple[Side, dict[str, Estimate]]]) -> str:
 
 
 def _pairs_table(comparison: Comparison) -> str:
+    single = {side.label for side in comparison.sides if side.samples < 2}
     rows = [
         [
             pair.ahead,
             pair.behind,
             f"{pair.probability.value:.0%}",
-            f"{pair.probability.low:.0%} to {pair.probability.high:.0%}",
+            "-" if pair.behind in single and pair.ahead in single else _share_interval(pair.probability),
             f"{pair.probability_of_area.value:.0%}",
             f"{pair.p_value:.2g}",
             "yes" if pair.settled else "no",
@@ -119,6 +120,10 @@ def _pairs_table(comparison: Comparison) -> str:
 
 def _interval(estimate: Estimate, samples: int) -> str:
     return "-" if samples < 2 else f"{cell_text(estimate.low)} to {cell_text(estimate.high)}"
+
+
+def _share_interval(estimate: Estimate) -> str:
+    return f"{estimate.low:.0%} to {estimate.high:.0%}"
 
 
 def _whole(number: float) -> float | int:

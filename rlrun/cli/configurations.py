@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlrun.cli.tables import cell_text, stdout_width, table
+from rlrun.cli.tables import cell_text, stdout_width, table, without_empty_columns
 
 if TYPE_CHECKING:
     from rlrun.report.summary import GroupSummary
@@ -36,12 +36,20 @@ def configurations_table(
             "-" if summary.mean is None else f"{cell_text(summary.mean.low)} to {cell_text(summary.mean.high)}",
             None if summary.iqm is None else summary.iqm.value,
             summary.best,
+            summary.counterpart,
         ]
         for summary in (summaries if whole else summaries[:MOST_ROWS])
     ]
-    headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best"]
+    other = counterpart_words(metric)
+    headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best", other]
+    headings, rows = without_empty_columns(headings, rows)
     listed = table(headings, rows, stdout_width(), ["status", "env steps"])
     return f"{metric} at the end, over seeds\n{listed}{left_out(len(summaries) - len(rows), more)}"
+
+
+def counterpart_words(metric: str) -> str:
+    """Returns the heading of the values that stand next to those of a metric: of evaluations, or of training."""
+    return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 
 def left_out(rows: int, more: str = "--all") -> str:

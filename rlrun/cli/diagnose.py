@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ENV_STEPS = 2_000
 NOT_PLAYED = "its env was not tried, as it is not in your own runs folder: --trust imports and steps it"
+NOT_PLAYED_AGAIN = "its env was not tried: a process of the run ended while it stepped it"
 
 
 @click.command()
@@ -58,15 +59,16 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     path = run_named(run, runs_dir)
     policies = _policies(read_run(path, ()).spec)
     view = read_run(path, [RETURN, *(column_of(metric, policy) for policy in policies for metric in METRICS)])
-    trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR"]
+    trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR" or trial.ended_in]
     if not trials:
         raise UsageError(f"{run} has no results yet: {_standing(view.trials)}")
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
     is_tried = trust or is_own(path, runs_dir)
     random: EvaluationResult | None = None
     env: list[EnvFinding] = []
+    crashed = any(trial.ended_in for trial in trials)
     played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
-    if is_tried and played:  # what raised in a trial would raise here
+    if is_tried and played and not crashed:  # what raised in a trial, or ended its process, would do so here
         follow_import_paths(view.table.import_paths)
         ends = any(trial.last_result.get(RETURN) is not None for trial in played)
         random, env = _played(specs[played[0].name], episodes if ends else 0)
@@ -83,6 +85,8 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
         echo(f"Go on with it: {resume_command(view.path)}")
     if not is_tried:
         echo(NOT_PLAYED, err=True)
+    elif crashed:
+        echo(NOT_PLAYED_AGAIN, err=True)
 
 
 def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
-from rlrun.cli.tables import duration, stdout_width, table
+from rlrun.cli.tables import cell_text, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
@@ -87,13 +87,15 @@ def results_table(trials: Sequence[TrialResult]) -> str:
                 trial.status.lower(),
                 trial.last_result.get("env_steps"),
                 trial.last_result.get("episode_return_mean"),
-                trial.best_return,
                 trial.last_result.get("evaluation/episode_return_mean"),
+                trial.best_score,
                 None if seconds is None else duration(seconds),
                 None if trial.checkpoint is None else int(trial.checkpoint.name.rpartition("_")[2]),
             ]
         )
-    headings = ["trial", "status", "env steps", "return", "best", "evaluation", "time", "checkpoint"]
+    judged = {trial.judged_by for trial in trials}
+    best = f"best {metric_words(judged.pop())}" if len(judged) == 1 else "best"
+    headings = ["trial", "status", "env steps", "return", "evaluation", best, "time", "checkpoint"]
     return table(headings, rows, stdout_width(), expendable=["checkpoint", "time", "evaluation"])
 
 
@@ -108,6 +110,9 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             leader = max(saved, key=_rank)
             target = run if len(mine) == 1 else leader.directory
             best = " --best" if leader.best_checkpoint is not None else ""
+            if leader.best_score is not None:
+                by = f" by {leader.name}" if len(mine) > 1 else ""
+                lines.append(f"Best {metric_words(leader.judged_by)}: {cell_text(leader.best_score)}{by}")
             lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best} --episodes 20")
         if not all(is_complete(trial.status) for trial in mine):
             failed = any(trial.status == "ERROR" for trial in mine)
@@ -124,6 +129,8 @@ def trial_data(trial: TrialResult) -> dict[str, Any]:
         "params": dict(trial.params),
         "directory": str(trial.directory),
         "last_result": dict(trial.last_result) or None,
+        "judged_by": trial.judged_by,
+        "best": trial.best_score,
         "checkpoint": None if trial.checkpoint is None else str(trial.checkpoint),
         "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
         "error": trial.error,
@@ -135,4 +142,4 @@ def _show_all(run: Path) -> str:
 
 
 def _rank(trial: TrialResult) -> float:
-    return -math.inf if trial.best_return is None else trial.best_return
+    return -math.inf if trial.best_score is None else trial.best_score

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from rlrun.cli.tables import cell_text, counted, duration
+from rlrun.cli.tables import cell_text, counted, duration, metric_words
 
 if TYPE_CHECKING:
     from rlrun.runs.events import RunResources, TrialEvent
@@ -42,7 +42,8 @@ class TrialProgress:
         status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it.
         place: Where it runs, as host:pid; "" where that is unknown.
         result: What is shown of the newest result, or None.
-        best: The best `episode_return_mean` so far, or None.
+        best: The best value so far of what it is judged by, or None.
+        judged_by: The metric that says how good it is.
         ended_at: When it ended, None before.
     """
 
@@ -55,6 +56,7 @@ class TrialProgress:
     place: str = ""
     result: Result | None = None
     best: float | None = None
+    judged_by: str = "episode_return_mean"
     ended_at: float | None = None
     _began: float | None = None
     _num_results: int = 0
@@ -67,7 +69,7 @@ class TrialProgress:
         """Returns the progress of a trial that has not begun."""
         seed = trial.seed if trial.population is None else trial.population
         group = trial.configuration if trial.population is None else None
-        return cls(trial.name, trial.stop, trial.params, seed, group)
+        return cls(trial.name, trial.stop, trial.params, seed, group, judged_by=trial.judged_by)
 
     def observe(self, event: TrialEvent, now: float) -> None:
         """Takes in what the run tells about the trial.
@@ -90,9 +92,9 @@ class TrialProgress:
         self.result = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
         if self._num_results <= ITERATIONS_TO_START:
             self._base_share, self._base_time = self.share, now
-        mean = event.result.get("episode_return_mean")
-        if mean is not None and (self.best is None or mean > self.best):
-            self.best = mean
+        value = event.result.get(self.judged_by)  # None where an iteration has no evaluation
+        if value is not None and (self.best is None or value > self.best):
+            self.best = value
 
     def read(self, result: Result | None, changed: float) -> None:
         """Takes in what the trial's files say, instead of what a run tells.
@@ -198,15 +200,17 @@ class Leader:
     """The configuration that is best so far.
 
     Attributes:
-        value: Its best mean return, averaged over its seeds.
+        metric: What the trials are judged by.
+        value: The best values of its seeds, averaged.
         what: What it is, and of how many seeds the mean is, in words; "" in a run of one trial.
     """
 
+    metric: str
     value: float
     what: str
 
     def __str__(self) -> str:
-        return f"best return {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
+        return f"best {metric_words(self.metric)} {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
 
 
 @dataclass
@@ -285,7 +289,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> Leader | None:
-        """Returns the configuration with the highest mean over its seeds of their best returns, None before any."""
+        """Returns the configuration with the highest mean over its seeds of their best values, None before any."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
@@ -302,7 +306,7 @@ class RunProgress:
         settings = {} if group[0].group is None else group[0].params  # in a population they are not what made it good
         words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
         what = [words or group[0].name] if len(groups) > 1 else []
-        return Leader(value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
+        return Leader(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
 
     def counts_text(self) -> str:
         """Returns how many trials there are of each status, in words."""

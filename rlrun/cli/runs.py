@@ -12,14 +12,14 @@ import click
 
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.tables import counted, duration, stdout_width, table
+from rlrun.cli.tables import counted, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo, plain
 
 if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState
 
 
-SORT_KEYS = {"age": "age_s", "name": "name", "best": "best_return", "steps": "env_steps"}
+SORT_KEYS = {"age": "age_s", "name": "name", "best": "best", "steps": "env_steps"}
 """What runs can be sorted by, and the key of their data; all but the name from the newest, best or longest on."""
 
 MOST_STRANGE = 5
@@ -37,7 +37,11 @@ MOST_STRANGE = 5
 def runs(
     sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path, as_json: bool
 ) -> None:
-    """List the runs: status, trials, best return, env steps, age."""
+    """List the runs: status, trials, best value, env steps, age.
+
+    Where a run evaluates, its best is that of its evaluations; "by" says what a
+    run goes by.
+    """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
         if as_json:
@@ -64,13 +68,15 @@ def runs(
             run["name"],
             _status_text(run),
             len(run["trials"]),
-            run["best_return"],
+            run["best"],
+            None if run["best"] is None else metric_words(run["judged_by"]),
             run["env_steps"],
             f"{duration(run['age_s'])} ago",
         ]
         for run in found
     ]
-    echo(table(["run", "status", "trials", "best", "env steps", "last change"], rows, stdout_width(), ["trials"]))
+    headings = ["run", "status", "trials", "best", "by", "env steps", "last change"]
+    echo(table(headings, rows, stdout_width(), ["trials"]))
     for run in found:
         for problem in _problems(run):
             echo(f"{run['name']}: {problem}", err=True)
@@ -149,15 +155,19 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
             "status": trial.status,
             "env_steps": trial.env_steps,
             "best_return": trial.best_return,
+            "best": trial.best_score,
             "problem": trial.error if trial.is_damaged else "",
         }
         for trial in run.trials
     ]
-    best = [trial.best_return for trial in run.trials if trial.best_return is not None]
+    returns = [trial.best_return for trial in run.trials if trial.best_return is not None]
+    scored = [trial for trial in run.trials if trial.best_score is not None]
     return {
         "name": directory.name,
         "directory": str(directory),
-        "best_return": max(best, default=None),
+        "best_return": max(returns, default=None),
+        "best": max((trial.best_score for trial in scored if trial.best_score is not None), default=None),
+        "judged_by": next((trial.judged_by for trial in [*scored, *run.trials]), None),  # all have the same
         "env_steps": sum(trial.env_steps for trial in run.trials),
         "age_s": max(0.0, time.time() - run.changed),
         "trials": trials,

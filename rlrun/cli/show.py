@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
+from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
@@ -100,6 +100,9 @@ def _network(run: RunView) -> list[str]:
 
 
 def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
+    from rlrun.report.reading import DEFAULT_METRIC, counterpart
+
+    other = counterpart(metric)
     ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
     shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
@@ -110,16 +113,19 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
             trial.last_result.get("env_steps"),
             trial.final(metric),
             trial.best(metric, mode),
-            trial.last_result.get("evaluation/episode_return_mean"),
+            None if other is None else trial.final(other),
             None if (seconds := trial.last_result.get("time_total_s")) is None else duration(seconds),
             trial.stop_reason if trial.stop_reason and differ else None,
         ]
         for trial in shown
     ]
+    beside = counterpart_words(metric)
     headings, rows = without_empty_columns(
-        ["trial", "status", "env steps", "last", "best", "evaluation", "time", "stopped by"], rows
+        ["trial", "status", "env steps", "last", "best", beside, "time", "stopped by"], rows
     )
-    listed = table(headings, rows, stdout_width(), ["stopped by", "time", "evaluation"])
+    listed = table(headings, rows, stdout_width(), ["stopped by", "time", beside])
+    if metric != DEFAULT_METRIC:
+        listed = f"{metric}, last and best\n{listed}"
     return listed + left_out(len(ordered) - len(shown))
 
 

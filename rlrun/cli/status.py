@@ -70,7 +70,8 @@ def progress_of(state: RunState) -> RunProgress:
             group=trial.configuration if trial.population is None else None,
             status=trial.status,
             place=trial.place if trial.status == "RUNNING" else "",
-            best=trial.best_return,
+            best=trial.best_score,
+            judged_by=trial.judged_by,
         )
         progress.read(trial.last_result or None, trial.changed)
     run.count_slots()
@@ -89,7 +90,7 @@ def run_data(state: RunState) -> dict[str, Any]:
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
         "seconds_left": run.seconds_left(time.time()) if state.driver is not None else None,
-        "best": None if leader is None else {"return": leader.value, "what": leader.what},
+        "best": None if leader is None else {"metric": leader.metric, "value": leader.value, "what": leader.what},
         "trials": [
             {
                 "name": trial.name,
@@ -102,6 +103,8 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "env_steps_per_s": trial.last_result.get("env_steps_per_s"),
                 "return": trial.last_result.get("episode_return_mean"),
                 "best_return": trial.best_return,
+                "judged_by": trial.judged_by,
+                "best": trial.best_score,
                 "error": trial.error,
                 "ended_in": trial.ended_in,
                 "problems": trial.problems,

@@ -67,6 +67,16 @@ def without_empty_columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]
     return [headings[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
+def metric_words(metric: str) -> str:
+    """Returns what a metric by which trials are judged is called in a table or a sentence.
+
+    Examples:
+        >>> [metric_words(f"{where}episode_return_mean") for where in ("", "evaluation/", "policies/left/")]
+        ['return', 'evaluation', 'policies/left/episode_return_mean']
+    """
+    return {"episode_return_mean": "return", "evaluation/episode_return_mean": "evaluation"}.get(metric, metric)
+
+
 def cell_text(cell: Any) -> str:
     """Returns how a value is shown in a table.
 

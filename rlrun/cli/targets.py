@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
 KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json")
-DEFAULT_BEST = "episode_return_mean"
 
 
 def run_named(target: str, runs_dir: Path) -> Path:
@@ -216,12 +215,13 @@ def _of_trial(trial: Path, *, best: bool) -> Path:
 
     read = read_trial(trial, "", has_driver=False)
     if best:
-        metric = read.best_metric or DEFAULT_BEST
+        metric = read.best_metric or read.judged_by
         found = read.best_checkpoint_by(metric)
         if found is None:
             raise CheckpointError(
                 f"{trial} has no checkpoint with a value of {metric}; leave --best out for its newest"
             )
+        echo(f"the best checkpoint of {trial.name} by {metric}: {found.name}", err=True)
         return found
     scan = read.checkpoints
     if scan.newest is None:

@@ -43,6 +43,8 @@ CLEARLY = 0.98
 """Trials of the same length end apart by less than this: their last batches overshoot a little."""
 
 MOST_NAMED = 3
+MOST_BEATEN = 10
+"""Groups that a verdict names for being worse beyond doubt."""
 
 FEW = 5
 """Seeds below which a bootstrap interval is told to be a hint only."""
@@ -104,6 +106,7 @@ class Comparison:
         stop: Where it ends.
         sides: The groups, best interquartile mean at the end first.
         pairs: Which of them were set against each other.
+        worst: The groups that are worse than all others taken together, of three or more, beyond what chance may do.
         notes: What a reader should know about the numbers.
         verdict: What may be said in the end.
     """
@@ -115,6 +118,7 @@ class Comparison:
     stop: float
     sides: tuple[Side, ...]
     pairs: tuple[Pair, ...]
+    worst: tuple[str, ...]
     notes: tuple[str, ...]
     verdict: str
 
@@ -132,19 +136,22 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
         UsageError: If fewer than two have values, or they have no stretch of x in common.
     """
     courses = {group.label: _courses(group, metric, axis, mode) for group in groups}
-    notes = _gathered(
-        f"{{}}: no value of {metric} yet, left out", [label for label, found in courses.items() if not found]
-    )
+    valueless = [label for label, found in courses.items() if not found]
+    notes = _gathered(f"{{}}: no value of {metric} yet, left out", valueless)
     groups = [group for group in groups if courses[group.label]]
     if len(groups) < 2:
-        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}")
+        told = "".join(f"; {text}" for text in _gathered("{}: none yet", valueless))
+        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}{told}")
     points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
     start = max(min(xs[0] for xs, _ in points[group.label]) for group in groups)
     stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
-    if stop <= start:
+    if stop < CLEARLY * start:
         raise UsageError(
             f"the curves have no stretch of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
         )
+    if stop <= start:  # as where the only evaluation is that of the end
+        start = stop
+        notes.append(f"there is one value of {metric} to compare: the area under the curve is that of the end")
     notes += _notes(groups, points, stop)
     sides = [_side(group.label, courses[group.label], start, stop) for group in groups]
     sides.sort(key=lambda side: side.at_end["iqm"].value, reverse=mode == "max")
@@ -152,7 +159,9 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     fewest = min(side.samples for side in sides)
     if 1 < fewest < FEW:
         notes.append(f"intervals from {fewest} seeds come out too narrow; the p values allow for that")
-    return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(notes), _verdict(sides, pairs))
+    worst = _worse_than_the_others(sides, mode)
+    verdict = _verdict(sides, pairs, worst)
+    return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(worst), tuple(notes), verdict)
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
@@ -211,11 +220,15 @@ def _side(label: str, courses: list[list[Points]], start: float, stop: float) ->
 def mean_height(course: Points, start: float, stop: float) -> float:
     """Returns the area under a course from start to stop by its width; points are joined by straight lines.
 
+    Without any width it is the height there.
+
     Examples:
         >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # it keeps its last value
         0.75
     """
     xs, _ = course
+    if start == stop:
+        return float(np.interp(stop, *course))
     inside = np.concatenate([[start], xs[(xs > start) & (xs < stop)], [stop]])
     return float(np.trapezoid(np.interp(inside, *course), inside) / (stop - start))
 
@@ -258,28 +271,66 @@ def _pair_verdict(
     share = f"{probability.value:.0%} of pairs"
     if settled:
         return f"{ahead.label} is better than {behind.label}: it wins in {share} (p = {p_value:.2g})"
+    if ahead.samples == behind.samples == 1:
+        return (
+            f"nothing can be said from one seed each: {ahead.label} came out ahead of {behind.label}, and another seed "
+            f"may turn it round; {_enough(tests)} on each side can settle it"
+        )
     if probability.value == 0.5:
         return f"{ahead.label} and {behind.label} cannot be told apart: each wins as often as the other"
     if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
-        enough = next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
         return (
             f"{ahead.label} is ahead of {behind.label} (it wins in {share}), which so few seeds cannot settle; "
-            f"{enough} on each side can"
+            f"{_enough(tests)} on each side can"
         )
     names = f"{ahead.label} and {behind.label}"
     return f"no difference between {names} can be shown: the first wins in {share} (p = {p_value:.2g})"
 
 
-def _verdict(sides: Sequence[Side], pairs: Sequence[Pair]) -> str:
-    """Returns what may be said of the leader in one sentence."""
+def _enough(tests: int) -> int:
+    """Returns how many seeds on each side a rank test takes to settle anything, where it is one of so many tests."""
+    return next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
+
+
+def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
+    """Returns the groups that are worse than all others taken together, by rank tests that Holm adjusts.
+
+    Of many groups with few seeds each no pair can be settled, as there are many pairs. One group against the seeds of
+    all others is one test for each group, and has many values on one side.
+    """
+    if len(sides) < 3:
+        return []
+    rests = [np.concatenate([other.end for other in sides if other is not side]) for side in sides]
+    adjusted = holm([rank_test(side.end, rest) for side, rest in zip(sides, rests, strict=True)])
+    sign = 1.0 if mode == "max" else -1.0
+    return [
+        side.label
+        for side, rest, p in zip(sides, rests, adjusted, strict=True)
+        if p <= SIGNIFICANT and sign * np.sign(np.subtract.outer(side.end, rest)).sum() < 0
+    ]
+
+
+def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str]) -> str:
+    """Returns what may be said of the leader, and of who is worse beyond doubt, in one sentence."""
     if len(pairs) == 1:
         return pairs[0].verdict
+    if max(side.samples for side in sides) == 1:
+        tests = len(sides) * (len(sides) - 1) // 2
+        return f"nothing can be said from one seed each; {_enough(tests)} of each can settle who is better"
     leader = sides[0].label
-    beaten = {pair.behind for pair in pairs if pair.ahead == leader and pair.settled}
+    beaten = [pair.behind for pair in pairs if pair.ahead == leader and pair.settled]
+    of_the_rest = [label for label in worst if label not in beaten]
+    together = f"; worse than the others taken together: {_named(of_the_rest)}" if of_the_rest else ""
     open_ones = [side.label for side in sides[1:] if side.label not in beaten]
     if not open_ones:
         return f"{leader} is better than each of the other {len(sides) - 1}"
     if not beaten:
-        return f"{leader} leads, but its lead over any of the other {len(sides) - 1} may be chance"
-    named = ", ".join(open_ones) if len(open_ones) <= 3 else f"{len(open_ones)} others"
-    return f"{leader} leads and is better than {len(beaten)} of {len(sides) - 1}; its lead over {named} may be chance"
+        return f"{leader} leads, but its lead over any single one of the other {len(sides) - 1} may be chance{together}"
+    chance = ", ".join(open_ones) if len(open_ones) <= MOST_NAMED else f"{len(open_ones)} others"
+    return f"{leader} leads and is better than {_named(beaten)}; its lead over {chance} may be chance{together}"
+
+
+def _named(labels: Sequence[str]) -> str:
+    """Returns labels as words; in a large sweep not all of them."""
+    more = len(labels) - MOST_BEATEN
+    return ", ".join(labels) if more <= 0 else f"{', '.join(labels[:MOST_BEATEN])} and {more} more"

@@ -208,12 +208,19 @@ def column_of(metric: str, policy: str) -> str:
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Returns with which errors trials have failed; those that diverged are told as one."""
+    """Returns with which errors trials have failed, and where processes ended; those that diverged are told as one."""
     groups: dict[str, list[Evidence]] = {}
     for one in evidence:
         if one.trial.status == "ERROR":
             groups.setdefault(DIVERGED if has_diverged(one.trial) else one.trial.short_error, []).append(one)
-    return [replace(_failed(group[0]), trials=tuple(one.trial.name for one in group)) for group in groups.values()]
+    failed = [replace(_failed(group[0]), trials=tuple(one.trial.name for one in group)) for group in groups.values()]
+    return failed + [_ended(one.trial) for one in evidence if one.trial.ended_in]
+
+
+def _ended(trial: TrialResult) -> Finding:
+    reason = "nothing was raised: native code crashed, or the process was killed from outside, as where memory ran out"
+    advice = f"the env alone, by `rlrun env check`, then: {resume_command(trial.directory.parent)}"
+    return Finding("process ended", trial.ended_in, reason, advice, (trial.name,))
 
 
 def _failed(one: Evidence) -> Finding:

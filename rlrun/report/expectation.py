@@ -15,6 +15,7 @@ from rlrun.errors import SpecError
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
 from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_complete
 from rlrun.spec.experiment import ExpectConfig
 
 
@@ -28,6 +29,8 @@ class Reached:
         seeds: Of so many.
         needed: So many must.
         when: Env steps at which each of those did, ascending.
+        under_way: Env steps of each that has not and still may, ascending: it was stopped before its budget ended.
+        budget: Env steps within which it may; None where nothing says how many.
     """
 
     label: str
@@ -35,11 +38,18 @@ class Reached:
     seeds: int
     needed: int
     when: list[float]
+    under_way: list[int]
+    budget: int | None
 
     @property
     def passed(self) -> bool:
         """Whether enough of them have."""
         return self.reached >= self.needed
+
+    @property
+    def missed(self) -> bool:
+        """Whether too few of them have, and those under way are too few as well."""
+        return self.reached + len(self.under_way) < self.needed
 
 
 def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
@@ -56,12 +66,36 @@ def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
     expect = expectation_of(run.spec)
     if expect is None:
         return []
-    found = []
-    for group in groups:
-        firsts = [min((_first(trial, expect) for trial in sample), default=np.inf) for sample in group.samples]
-        when = sorted(first for first in firsts if np.isfinite(first))
-        found.append(Reached(group.label, len(when), len(firsts), expect.needed_passes(len(firsts)), when))
-    return found
+    return [_reached(group, expect, _budget(run, expect)) for group in groups]
+
+
+def _reached(group: Group, expect: ExpectConfig, budget: int | None) -> Reached:
+    when, under_way = [], []
+    for sample in group.samples:
+        first = min((_first(trial, expect) for trial in sample), default=np.inf)
+        if np.isfinite(first):
+            when.append(float(first))
+        elif any(_is_under_way(trial, expect) for trial in sample):
+            under_way.append(max(trial.env_steps for trial in sample))
+    seeds = len(group.samples)
+    needed = expect.needed_passes(seeds)
+    return Reached(group.label, len(when), seeds, needed, sorted(when), sorted(under_way), budget)
+
+
+def _budget(run: RunView, expect: ExpectConfig) -> int | None:
+    stop = run.spec.get("stop")
+    own = stop.get("env_steps") if isinstance(stop, dict) else None
+    return expect.within_env_steps or (int(own) if isinstance(own, int | float) else None)
+
+
+def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
+    """Whether a trial may still reach it, which takes what is left of its budget."""
+    seconds = trial.last_result.get("time_total_s")
+    if expect.within_seconds is not None and seconds is not None and seconds >= expect.within_seconds:
+        return False
+    if expect.within_env_steps is not None:
+        return trial.env_steps < expect.within_env_steps
+    return not is_complete(trial.status)
 
 
 def expectation_text(expect: ExpectConfig) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlrun.report.page_data import USUAL_METRICS, page_data
+from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
 from rlrun.report.reading import chosen_goal, read_runs, require_reported
 from rlrun.spec.tuning import Mode
 
@@ -39,9 +39,10 @@ def write_report(
     runs = read_runs(paths, [*metrics, *USUAL_METRICS])
     require_reported(runs, metrics)
     metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
-    if any(run.goal[0] != metric for run in runs):
-        runs = read_runs(paths, [metric, *metrics, *USUAL_METRICS])
-    data = page_data(runs, metric, mode, [*metrics, *USUAL_METRICS])
+    of_worlds = world_metrics(runs)
+    if of_worlds or any(run.goal[0] != metric for run in runs):
+        runs = read_runs(paths, [metric, *metrics, *USUAL_METRICS, *of_worlds])
+    data = page_data(runs, metric, mode, [*metrics, *USUAL_METRICS, *of_worlds])
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page_of(data), encoding="utf-8")
     return [problem for run in data["runs"] for problem in run["problems"]]

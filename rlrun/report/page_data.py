@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
-from rlrun.report.reading import AXES, DEFAULT_METRIC, RunView
+from rlrun.report.reading import AXES, DEFAULT_METRIC, EVALUATION_METRIC, RunView, counterpart
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
@@ -46,9 +47,13 @@ smallest."""
 MOST_CHOICES = 6
 """A number with so many values at most, as in a grid, is drawn as choices."""
 
-EVALUATION_METRIC = "evaluation/episode_return_mean"
 USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, "episode_len_mean")
 """What curves are shown of, besides what a user names, where a run reports it."""
+WORLD_METRICS = re.compile(
+    r"(evaluation/)?policies/[^/]+/episode_return_mean|league/(elo|win_rate)_.+"
+    r"|evaluation/against/((first|second)/)?(win|unbeaten)_rate"
+)
+"""What curves are shown of besides in a world: how each policy does, and how games end."""
 
 
 def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str]) -> dict[str, Any]:
@@ -73,6 +78,7 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
         "rlrun": rlrun_version(),
         "metric": metric,
         "mode": mode,
+        "counterpart": counterpart(metric),
         "metrics": shown,
         "groups": [_group_data(group, shown, mode, featured=ranking[group.label] < FEATURED) for group in groups]
         + [_group_data(group, shown, mode, featured=False) for group in members],
@@ -81,6 +87,12 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
         "trials": [_trial_data(run, trial, metric, mode) for run in runs for trial in run.trials],
         "runs": [_run_data(run, metric, mode) for run in runs],
     }
+
+
+def world_metrics(runs: Sequence[RunView]) -> list[str]:
+    """Returns the names of the metrics that runs report of a world's policies and games."""
+    names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
+    return sorted(filter(WORLD_METRICS.fullmatch, names))
 
 
 def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
@@ -144,6 +156,7 @@ def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> li
             "mean": None if summary.mean is None else asdict(summary.mean),
             "iqm": None if summary.iqm is None else asdict(summary.iqm),
             "best": summary.best,
+            "counterpart": summary.counterpart,
         }
         for summary in summarise(groups, metric, mode)
     ]
@@ -163,6 +176,7 @@ def _comparison_data(
 
 
 def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> dict[str, Any]:
+    other = counterpart(metric)
     return {
         "name": trial.name,
         "run": run.name,
@@ -172,7 +186,7 @@ def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> di
         "env_steps": trial.last_result.get("env_steps"),
         "last": trial.final(metric),
         "best": trial.best(metric, mode),
-        "evaluation": trial.last_result.get(EVALUATION_METRIC),
+        "counterpart": None if other is None else trial.final(other),
         "seconds": trial.last_result.get("time_total_s"),
         "stopped": trial.stop_reason,
         "error": trial.error,
@@ -229,7 +243,7 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
     found = reached_by(run, groups)
     return {
         "text": expectation_text(expect),
-        "rows": [{**asdict(reached), "passed": reached.passed} for reached in found],
+        "rows": [{**asdict(reached), "passed": reached.passed, "missed": reached.missed} for reached in found],
     }
 
 

@@ -19,10 +19,12 @@ from rlrun.runs.run_state import read_run_state
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
+from rlrun.spec.experiment import judged_by
 from rlrun.spec.titles import algorithm_title, env_title
 from rlrun.spec.tuning import Mode
 
 DEFAULT_METRIC = "episode_return_mean"
+EVALUATION_METRIC = "evaluation/episode_return_mean"
 AXES = {"env_steps": "env_steps", "time": "time_total_s"}
 """What curves are drawn over, as the command line says it -> the column of result.json."""
 
@@ -77,15 +79,31 @@ class RunView:
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
     """Returns the metric that an experiment is about, and whether more or less of it is better.
 
-    It is what its scheduler or searcher goes by, else what its best checkpoints are chosen by.
+    It is what its scheduler or searcher was told to go by, else what its best checkpoints are chosen by. The return in
+    training is what schedulers and searchers go by untold: that does not keep evaluation from coming first.
     """
     for key in ("scheduler", "searcher"):
         settings = _only_value(spec.get(key))
-        if isinstance(settings.get("metric"), str):
-            return settings["metric"], "min" if settings.get("mode") == "min" else "max"
-    checkpoint = spec.get("checkpoint")
-    best = checkpoint.get("best") if isinstance(checkpoint, dict) else None
-    return (best if isinstance(best, str) else DEFAULT_METRIC), "max"
+        goal: tuple[Any, Mode] = settings.get("metric"), "min" if settings.get("mode") == "min" else "max"
+        if isinstance(goal[0], str) and goal != (DEFAULT_METRIC, "max"):
+            return goal
+    return judged_by(spec), "max"
+
+
+def counterpart(metric: str) -> str | None:
+    """Returns what evaluations say of a metric of training, or training of one of evaluations; None if neither does.
+
+    A policy's return has that of the same policy: the world's own is another thing.
+
+    Examples:
+        >>> counterpart("episode_return_mean"), counterpart("evaluation/policies/left/episode_return_mean")
+        ('evaluation/episode_return_mean', 'policies/left/episode_return_mean')
+        >>> counterpart("league/elo_main") is None
+        True
+    """
+    if metric.rpartition("/")[2] != DEFAULT_METRIC:
+        return None
+    return metric.removeprefix("evaluation/") if metric.startswith("evaluation/") else f"evaluation/{metric}"
 
 
 def read_runs(paths: Sequence[Path], metrics: Iterable[str] = ()) -> list[RunView]:
@@ -112,7 +130,8 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
 
     Args:
         path: Its directory.
-        metrics: Columns of the results that are wanted, besides those of its goal, of what it expects, and of `AXES`.
+        metrics: Columns of the results that are wanted, besides its goal, the counterparts of all of these, what it
+            expects, and `AXES`.
         name: What to call it, None for the name of its directory.
 
     Raises:
@@ -121,7 +140,9 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     run = RunDirectory.open(path)
     problems: list[str] = []
     spec, text = _read_spec(run, problems)
-    wanted = tuple(dict.fromkeys([goal_of(spec)[0], *metrics, *_expected(spec), *AXES.values()]))
+    shown = [goal_of(spec)[0], *metrics]
+    beside = [other for metric in shown if (other := counterpart(metric)) is not None]
+    wanted = tuple(dict.fromkeys([*shown, *beside, *_expected(spec), *AXES.values()]))
     states = read_run_state(run.path).trials
     trials = tuple(replace(state, metrics=wanted) for state in states)
     problems += [problem for trial in trials for problem in trial.problems]
@@ -139,10 +160,21 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
 
 
 def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
-    """Returns what runs are looked at by: what the user said, else the goal of the first of them."""
+    """Returns what runs are looked at by: what the user said, else the first goal of theirs that all of them report.
+
+    Where there is none, as of a run that evaluates next to one that does not, it is the return in training.
+    """
     goals = dict(run.goal for run in reversed(runs))
-    chosen = metric or runs[0].goal[0]
+    chosen = metric or _common_goal(runs)
     return chosen, mode or goals.get(chosen, "max")
+
+
+def _common_goal(runs: Sequence[RunView]) -> str:
+    goals = list(dict.fromkeys(run.goal[0] for run in runs))
+    if len(goals) == 1:
+        return goals[0]
+    reported = [set(run.reported) for run in runs if run.reported]
+    return next((goal for goal in [*goals, DEFAULT_METRIC] if all(goal in names for names in reported)), goals[0])
 
 
 def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +28,8 @@ EXACT_COST = 100_000_000
 
 _SEED = 0
 _RESAMPLED_AT_ONCE = 2_000_000
+_ANGLES = 4001
+"""Points of an integral over a quarter of a circle."""
 
 
 @dataclass(frozen=True)
@@ -121,42 +122,46 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
 
 
 def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Returns how far the mean of ours lies above that of theirs, averaged over the strata; both sides are resampled.
+    """Returns how far the mean of ours lies above that of theirs, averaged over the strata, with Welch's t interval.
 
-    With few scores a bootstrap's plain percentiles are too narrow: with three on each side they set one in ten groups
-    that are equal above zero, and one in ten below. So the ends are moved outwards as far as Student's t lies outside
-    the normal distribution, which leaves one in twenty. (Hesterberg 2015, doi:10.1080/00031305.2015.1089789: expanded
-    percentile interval)
+    The two sides need not vary alike; the degrees of freedom are Satterthwaite's. Of three scores against three the
+    widest interval of a bootstrap covers the difference in 89 of 100 cases, as it never leaves the scores' range. This
+    one covers it in 94 to 99 where both sides have as many, and in 90 to 94 with 3 against 10
+    (`scripts/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
 
     Args:
         ours: One array of scores per stratum, 2 or more in each.
         theirs: As many, of the same tasks in the same order.
     """
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
-    fewest = min(min(len(x), len(y)) for x, y in pairs)
-    if fewest < 2:
+    sides = [scores for pair in pairs for scores in pair]
+    if min(map(len, sides)) < 2:
         raise ValueError("an interval takes two scores or more on both sides")
-    draws = np.random.Generator(np.random.Philox(_SEED))
-    drawn = np.mean([_resampled_means(x, draws) - _resampled_means(y, draws) for x, y in pairs], axis=0)
-    quantile = t_quantile(sum(len(x) + len(y) - 2 for x, y in pairs))
-    tail = NormalDist().cdf(-math.sqrt(fewest / (fewest - 1)) * quantile)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Estimate(float(np.mean([x.mean() - y.mean() for x, y in pairs])), float(low), float(high))
+    difference = float(np.mean([x.mean() - y.mean() for x, y in pairs]))
+    variances = np.array([scores.var(ddof=1) / len(scores) for scores in sides])  # of each side's mean
+    total = float(variances.sum())
+    if total == 0:
+        return Estimate(difference, difference, difference)
+    shares = variances / total
+    degrees = 1 / float(np.sum(shares**2 / [len(scores) - 1 for scores in sides]))
+    half = t_quantile(degrees) * math.sqrt(total) / len(pairs)
+    return Estimate(difference, difference - half, difference + half)
 
 
-def t_quantile(degrees: int) -> float:
-    """Returns the 97.5 % quantile of Student's t by its expansion around the normal one; at 2 degrees 1 % too low.
+def t_quantile(degrees: float) -> float:
+    """Returns the 97.5 % quantile of Student's t, by integrating its density over the angle arctan(t / sqrt(degrees)).
+
+    Args:
+        degrees: Degrees of freedom, at least 1; they need not be whole.
 
     Examples:
-        >>> [round(t_quantile(degrees), 2) for degrees in (4, 8, 18, 1000)]
-        [2.78, 2.31, 2.1, 1.96]
+        >>> [round(t_quantile(degrees), 3) for degrees in (1, 2, 4, 8, 18, 1000)]
+        [12.706, 4.303, 2.776, 2.306, 2.101, 1.962]
     """
-    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    fourth = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160
-    return z + first / degrees + second / degrees**2 + third / degrees**3 + fourth / degrees**4
+    angles = np.linspace(0, np.pi / 2, _ANGLES)
+    density = np.cos(angles) ** (degrees - 1)
+    below = np.concatenate([[0], np.cumsum(density[1:] + density[:-1])])
+    return math.sqrt(degrees) * math.tan(np.interp(CONFIDENCE * below[-1], below, angles))
 
 
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
@@ -231,10 +236,6 @@ def _interval(drawn: Floats) -> tuple[float, float]:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return float(low), float(high)
-
-
-def _resampled_means(values: Floats, draws: np.random.Generator) -> Floats:
-    return np.asarray(values[draws.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1))
 
 
 def _share_of_wins(x: Floats, y: Floats) -> float:

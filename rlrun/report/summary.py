@@ -14,7 +14,7 @@ from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.errors import CheckpointError
 from rlrun.report.configurations import Group, groups_of, value_text
 from rlrun.report.curves import sample_points
-from rlrun.report.reading import AXES, RunView
+from rlrun.report.reading import AXES, RunView, counterpart
 from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
@@ -36,6 +36,8 @@ class GroupSummary:
         mean: Mean of the last values of the metric with its interval, None if there are none.
         iqm: Their interquartile mean.
         best: The best value that any of them has reported at any time.
+        counterpart: Mean over its trials of the last values of the metric's counterpart: of evaluations where the
+            metric is one of training, and the other way round. None if there are none.
     """
 
     label: str
@@ -46,6 +48,7 @@ class GroupSummary:
     mean: Estimate | None
     iqm: Estimate | None
     best: float | None
+    counterpart: float | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
     ]
     ends = [kept for stratum in strata if (kept := np.array([value for value in stratum if value is not None])).size]
     bests = [best for trial in group.trials if (best := trial.best(metric, mode)) is not None]
+    other = counterpart(metric)
+    others = [] if other is None else [last for trial in group.trials if (last := trial.final(other)) is not None]
     return GroupSummary(
         label=group.label,
         params=group.params,
@@ -148,6 +153,7 @@ def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
         mean=bootstrapped(mean, ends) if ends else None,
         iqm=bootstrapped(iqm, ends) if ends else None,
         best=None if not bests else max(bests) if mode == "max" else min(bests),
+        counterpart=float(np.mean(others)) if others else None,
     )
 
 

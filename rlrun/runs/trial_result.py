@@ -28,6 +28,7 @@ from rlrun.trial.results import (
     CheckedResults,
     Row,
     best_return,
+    best_value,
     check_results,
     read_last_row,
     read_results,
@@ -84,6 +85,8 @@ class TrialResult:
         env_steps: Env steps it has taken.
         best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
             the newest if that is better.
+        judged_by: The metric that says how good it is.
+        best_score: Its best value of that metric, None before any, as `best_return` while it runs.
         last_result: Its newest row, {} before the first.
         changed: When its files were last written, in seconds since 1970; 0 if there are none.
         metrics: The metrics that are kept of its rows once they are read.
@@ -105,6 +108,8 @@ class TrialResult:
     place: str = ""
     env_steps: int = 0
     best_return: float | None = None
+    judged_by: str = RETURN
+    best_score: float | None = None
     last_result: Row = field(default_factory=dict)
     changed: float = 0.0
     metrics: tuple[str, ...] = ()
@@ -260,6 +265,8 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             place=f"{record.host}:{record.pid}" if record.pid is not None else "",
             env_steps=int(row.get("env_steps") or record.env_steps),
             best_return=_best_return(path, record, row),
+            judged_by=record.judged_by,
+            best_score=_best_score(path, record, row),
             last_result=row,
             changed=changed,
             record=record,
@@ -283,10 +290,20 @@ def _check(record: TrialRecord, path: Path) -> None:
     Raises:
         RunDamaged: If a field has a value that it cannot have.
     """
-    kinds = {"seed": int, "params": dict, "iteration": int, "env_steps": int, "error": str, "network": list}
+    kinds = {
+        "seed": int,
+        "params": dict,
+        "iteration": int,
+        "env_steps": int,
+        "error": str,
+        "network": list,
+        "judged_by": str,
+    }
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
     if not isinstance(record.best_return, int | float | None):
         wrong.append("best_return")
+    if not isinstance(record.best_score, int | float | None):
+        wrong.append("best_score")
     if record.status not in get_args(TrialStatus):
         wrong.append("status")
     if wrong:
@@ -314,6 +331,15 @@ def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:
     rows = read_results(path) if is_short else [row]
     later = [row for row in rows if isinstance(row.get("iteration"), int) and row["iteration"] > record.iteration]
     return best_return([{RETURN: record.best_return}, *later])
+
+
+def _best_score(path: Path, record: TrialRecord, row: Row) -> float | None:
+    """Returns the best value of what the trial is judged by; a record that names no such metric goes by the return."""
+    if record.judged_by == RETURN:
+        return _best_return(path, record, row)
+    is_short = record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES
+    later = read_results(path) if is_short else [row]
+    return best_value([{record.judged_by: record.best_score}, *later], record.judged_by)
 
 
 def _numbers(path: Path) -> dict[str, int]:

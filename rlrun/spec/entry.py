@@ -17,7 +17,7 @@ from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.spec.expansion import count, filled, value_at
-from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings
+from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
@@ -216,6 +216,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
     misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
     misplaced = [location for location in misplaced if not _is_mutation(location)]
+    written = _with_best(written, data)
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
@@ -248,6 +249,17 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
 
 def _overlap(one: Location, other: Location) -> bool:
     return one[: len(other)] == other or one == other[: len(one)]
+
+
+def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings that name the metric of the best checkpoint, whose default depends on the rest of the entry.
+
+    So resolved specs name it, and a run keeps the one that it was begun with.
+    """
+    checkpoint = written.get("checkpoint", {})
+    if not isinstance(checkpoint, Mapping) or "best" in checkpoint:
+        return written
+    return {**written, "checkpoint": {**checkpoint, "best": judged_by(data)}}
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:

@@ -81,6 +81,35 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 """What an evaluation reports, each name after ``evaluation/``."""
 
 
+def judged_by(spec: Mapping[str, Any]) -> str:
+    """Returns the metric that says which checkpoint, trial or configuration is the best.
+
+    It is ``checkpoint.best`` where that names one. Otherwise evaluation comes first where there is any. The return of a
+    game sums that of both sides, so there it is the share of games not lost, or the rating in the league.
+
+    Args:
+        spec: An entry of a spec file or a trial, as plain data; it need not be right.
+
+    Examples:
+        >>> judged_by({}), judged_by({"evaluation": {"every": 10}})
+        ('episode_return_mean', 'evaluation/episode_return_mean')
+        >>> judged_by({"evaluation": {"against": "minimax"}})
+        'evaluation/against/unbeaten_rate'
+        >>> judged_by({"policies": {"main": {}}, "seats": {"rival": {"plays_against": "main"}}})
+        'league/elo_main'
+    """
+    checkpoint, evaluation = spec.get("checkpoint"), spec.get("evaluation")
+    best = checkpoint.get("best") if isinstance(checkpoint, Mapping) else None
+    if isinstance(best, str):
+        return best
+    if isinstance(evaluation, Mapping) and evaluation.get("against") is not None:
+        return "evaluation/against/unbeaten_rate"
+    learners = [*(spec.get("train") or ()), *(spec.get("policies") or ())]
+    if spec.get("seats") and learners:
+        return f"league/elo_{learners[0]}"
+    return "episode_return_mean" if evaluation is None else "evaluation/episode_return_mean"
+
+
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
     """Returns what an evaluation of a world reports besides, of each of its policies."""
     return tuple(
@@ -140,7 +169,9 @@ class CheckpointConfig(ConfigModel):
     keep: PositiveInt = 3
     """How many of the newest are kept."""
     best: str | None = "episode_return_mean"
-    """Metric by which the best one so far is kept besides; null for none."""
+    """Metric by which the best one so far is kept besides; null for none. Where a spec evaluates, the default is
+    evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without one the
+    Elo of the first policy."""
 
 
 class EvaluationConfig(ConfigModel):
@@ -332,6 +363,19 @@ class TrialSpec(Learning):
     trials_sharing_update: PositiveInt = 1
     """How many trials of the experiment, itself included, differ by nothing but seeds and scheduled settings: one
     compiled update serves them all, which `compile: auto` counts on."""
+
+    @property
+    def judged_by(self) -> str:
+        """The metric that says how good it is, and which of its checkpoints is the best."""
+        return judged_by(
+            {
+                "checkpoint": {"best": self.checkpoint.best},
+                "evaluation": None if self.evaluation is None else {"against": self.evaluation.against},
+                "train": self.train,
+                "policies": self.policies,
+                "seats": self.seats,
+            }
+        )
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:

@@ -92,7 +92,15 @@ def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
         >>> best_return([{"episode_return_mean": None}, {"episode_return_mean": 3.0}, {"episode_return_mean": -1.0}])
         3.0
     """
-    return max((row[RETURN] for row in rows if isinstance(row.get(RETURN), int | float)), default=None)
+    return best_value(rows, RETURN)
+
+
+def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
+    """Returns the highest value of a metric that rows report, None if none does.
+
+    Rows without a value are not compared, as those of iterations without an evaluation.
+    """
+    return max((row[metric] for row in rows if isinstance(row.get(metric), int | float)), default=None)
 
 
 @dataclass(frozen=True)

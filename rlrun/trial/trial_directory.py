@@ -26,6 +26,7 @@ from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import RunDamaged, UsageError
+from rlrun.trial.results import RETURN
 
 TrialStatus = Literal["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR", "INTERRUPTED"]
 
@@ -57,6 +58,9 @@ class TrialRecord:
         iteration: The last iteration that had its row when this was written.
         env_steps: Env steps taken when this was written.
         best_return: The highest mean return when this was written, None if there was none.
+        judged_by: The metric that says how good it is: the return, as in records that do not name one, or what
+            evaluations measure.
+        best_score: The highest value of that metric when this was written, None if there was none.
         stop_reason: Why it is done, "" before.
         error: What went wrong in one message; the traceback is in error.txt.
         exact_resume: Whether every resume so far went on bit for bit, None if there was none. False too from where a
@@ -75,6 +79,8 @@ class TrialRecord:
     iteration: int = 0
     env_steps: int = 0
     best_return: float | None = None
+    judged_by: str = RETURN
+    best_score: float | None = None
     stop_reason: str = ""
     error: str = ""
     exact_resume: bool | None = None

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from rlrun.training.training import Training
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
-from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
+from rlrun.trial.results import RETURN, ResultWriter, Row, best_value, json_row, read_results, truncate_results
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
@@ -93,7 +93,7 @@ class TrialLoop:
             self.directory, {"algorithm": trial.algorithm, "env": trial.env.id, **trial.params}
         )
         self._spec = trial.to_data()
-        self._best_return: float | None = None
+        self._best: Row = dict.fromkeys([RETURN, trial.judged_by])
         self._checkpoint_s = 0.0
         self._since_last_s = 0.0
         self._is_between_iterations = True
@@ -104,7 +104,13 @@ class TrialLoop:
         self._files.claim()
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, self.directory, announce)
         self._record = TrialRecord(
-            trial.name, "RUNNING", trial.seed, dict(trial.params), pid=os.getpid(), host=platform.node()
+            trial.name,
+            "RUNNING",
+            trial.seed,
+            dict(trial.params),
+            judged_by=trial.judged_by,
+            pid=os.getpid(),
+            host=platform.node(),
         )
         try:
             with exits_as_failures():
@@ -289,7 +295,7 @@ class TrialLoop:
         for sentence in point.ended_schedules(self.trial):
             self._note(sentence)
         self.last_result = json_row(point.result)
-        self._best_return = best_return(read_results(self.directory))
+        self._note_best(read_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
@@ -312,7 +318,7 @@ class TrialLoop:
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
-        self._best_return = best_return([{"episode_return_mean": self._best_return}, self.last_result])
+        self._note_best([self._best, self.last_result])
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
@@ -349,6 +355,9 @@ class TrialLoop:
             seconds = time.perf_counter() - began
             self._checkpoint_s += seconds
             self._since_last_s += seconds
+
+    def _note_best(self, rows: Sequence[Row]) -> None:
+        self._best = {metric: best_value(rows, metric) for metric in self._best}
 
     def _note_stop(self, row: Row) -> None:
         reason = stop_reached(self.trial.stop, row)
@@ -401,7 +410,8 @@ class TrialLoop:
             status=status,
             iteration=int(self.last_result.get("iteration") or 0),
             env_steps=int(self.last_result.get("env_steps") or 0),
-            best_return=self._best_return,
+            best_return=self._best[RETURN],
+            best_score=self._best[self._record.judged_by],
             stop_reason=self.stop_reason,
             pid=os.getpid() if status == "RUNNING" else None,
             host=platform.node() if status == "RUNNING" else "",

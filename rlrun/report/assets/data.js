@@ -6,6 +6,8 @@ const COLORS = 8;
 const AXIS_NAMES = { env_steps: "env steps", time: "s of training" };
 const main = document.getElementById("report");
 
+const COUNTERPART = DATA.counterpart?.startsWith("evaluation/") ? "evaluation" : "in training";
+
 const plural = (count, noun) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
 const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
 const listed = (words) =>

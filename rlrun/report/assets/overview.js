@@ -53,18 +53,31 @@ function expectation(run) {
   const rows = run.expect.rows;
   const verdict = (row) => {
     const which = rows.length > 1 ? `${row.label}: ` : "";
-    const said = `${which}${row.passed ? "reached" : "missed"}: ${run.expect.text}`;
+    const said = `${which}${row.passed ? "reached" : row.missed ? "missed" : "not reached yet"}: ${run.expect.text}`;
     const seeds = `in training by ${row.reached} of ${plural(row.seeds, "seed")} (${row.needed} must)`;
     const when = row.when.length ? `, after ${listed(row.when.map((at) => number(Math.round(at))))} env steps` : "";
-    return el("p", { class: `verdict ${row.passed ? "good" : "bad"}`, text: `${said}, ${seeds}${when}` });
+    const left = row.passed || row.missed ? "" : `; ${underWay(row)}`;
+    const look = row.passed ? "good" : row.missed ? "bad" : "";
+    return el("p", { class: `verdict ${look}`.trim(), text: `${said}, ${seeds}${when}${left}` });
   };
   if (rows.length <= 3) return rows.map(verdict);
   const passed = rows.filter((row) => row.passed).length;
+  const open = rows.filter((row) => !row.passed && !row.missed).length;
   const text = `${passed} of ${plural(rows.length, "configuration")} reached in training: ${run.expect.text}`;
   return [
-    el("p", { class: `verdict ${passed ? "good" : "bad"}`, text }),
+    el("p", {
+      class: `verdict ${passed ? "good" : open ? "" : "bad"}`.trim(),
+      text: open ? `${text}; ${open} not yet` : text,
+    }),
     el("details", {}, el("summary", { text: "Each configuration" }), rows.map(verdict)),
   ];
+}
+
+/** How far the seeds are that may still reach what is expected: "913 of 3,000 env steps". */
+function underWay(row) {
+  const ends = [row.under_way[0], row.under_way[row.under_way.length - 1]].map(number);
+  const steps = ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
+  return `${steps}${row.budget === null ? "" : ` of ${number(row.budget)}`} env steps`;
 }
 
 function learningCurves() {
@@ -195,7 +208,7 @@ function curvesNote(featured) {
   if (DATA.groups.some((group) => !group.featured)) parts.push("The best ones by their ends are coloured.");
   if (DATA.runs.some((run) => run.families.length))
     parts.push("A population is shown by the best of its members at each point; single members are grey.");
-  parts.push("Values are as reported in training, not smoothed.");
+  parts.push("Values are as reported, not smoothed.");
   return parts.join(" ");
 }
 

@@ -120,7 +120,12 @@ function configurations(emphasise) {
     { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
     { name: "IQM and interval", value: (row) => row.iqm && row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
     { name: "best", value: (row) => row.best, number: true },
-  ];
+    rows.some((row) => row.counterpart !== null) && {
+      name: COUNTERPART,
+      value: (row) => row.counterpart,
+      number: true,
+    },
+  ].filter(Boolean);
   const comparison = DATA.comparison;
   const said = comparison
     ? [
@@ -134,10 +139,14 @@ function configurations(emphasise) {
     ...sortable(columns, rows, { onHover: (row) => emphasise(row && row.label), filter: true }),
     el("p", {
       class: "soft small",
-      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time.`,
+      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time.${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
     }),
     ...(comparison && comparison.sides.length ? [comparisonTables(comparison)] : []),
   );
+}
+
+function counterpartNote() {
+  return `${COUNTERPART[0].toUpperCase()}${COUNTERPART.slice(1)}: the last ${DATA.counterpart}.`;
 }
 
 function comparisonTables(comparison) {
@@ -228,7 +237,7 @@ function trials() {
     { name: "env steps", value: (trial) => trial.env_steps, number: true },
     { name: "last", value: (trial) => trial.last, number: true },
     { name: "best", value: (trial) => trial.best, number: true },
-    has("evaluation") && { name: "evaluation", value: (trial) => trial.evaluation, number: true },
+    has("counterpart") && { name: COUNTERPART, value: (trial) => trial.counterpart, number: true },
     { name: "seconds", value: (trial) => trial.seconds && Math.round(trial.seconds * 10) / 10, number: true },
     differ && {
       name: "stopped by",
@@ -242,7 +251,7 @@ function trials() {
     ...sortable(columns, DATA.trials, { filter: true }),
     el("p", {
       class: "soft small",
-      text: `last and best: ${DATA.metric}${has("evaluation") ? "; evaluation: the newest evaluation/episode_return_mean" : ""}.${DATA.runs.some((run) => run.families.length) ? " Settings are the newest ones." : ""}`,
+      text: `Last and best: ${DATA.metric}.${has("counterpart") ? ` ${counterpartNote()}` : ""}${DATA.runs.some((run) => run.families.length) ? " Settings are the newest ones." : ""}`,
     }),
   );
   const failed = DATA.trials.filter((trial) => trial.error);

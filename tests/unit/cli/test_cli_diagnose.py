@@ -9,7 +9,10 @@ from click.testing import CliRunner, Result
 
 import rlrun
 from rlrun.cli.main import cli
+from rlrun.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import TrainingFailed
+from rlrun.runs.trial_result import read_trial
 
 
 def invoke(*words: object) -> Result:
@@ -139,3 +142,27 @@ def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path) -> Non
         path.unlink()
     without = invoke("diagnose", "still", "--runs-dir", tmp_path)
     assert (without.exit_code, without.stderr) == (2, "Error: still has no results yet: 2 trials (2 interrupted)\n")
+
+
+def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "still", tmp_path / "still")
+    (first, other) = sorted((tmp_path / "still").glob("*/trial.json"))
+    record = json.loads(first.read_text())
+    first.write_text(json.dumps(record | {"status": "RUNNING", "stop_reason": "", "pid": 1}))
+    begin_marks(first.parent)
+    try:
+        StepMarks("lab:Torn", EpisodeSeeds(run_seed=7, worker_index=0), 1).begin(0, 3, 11)
+        done = invoke("diagnose", "still", "--runs-dir", tmp_path)
+        (first.parent / "result.json").unlink()
+        (other.parent / "result.json").unlink()
+        without = invoke("diagnose", "still", "--runs-dir", tmp_path)
+        known = read_trial(first.parent, "still", has_driver=False).ended_in
+    finally:
+        end_marks()
+    lines = done.stdout.splitlines()
+    assert lines[0] == "still: ppo on CartPole-v1, 2 trials (1 killed)"
+    assert known.startswith("its process ended in env lab:Torn (env 0, episode 3 with seed 11)")
+    assert lines[3] == f"1. process ended: {known} (1 of 2 trials)"
+    assert "a random policy reaches" not in done.stdout
+    assert done.stderr == "its env was not tried: a process of the run ended while it stepped it\n"
+    assert f"1. process ended: {known}" in without.stdout

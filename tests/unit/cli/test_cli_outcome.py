@@ -68,7 +68,7 @@ def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
     for number in range(25):
         status = "ERROR" if number == 3 else "TERMINATED"
         directory = tmp_path / f"runs/many/{number:03d}"
-        trials.append(TrialResult(directory.name, directory, "many", status, best_return=float(number)))
+        trials.append(TrialResult(directory.name, directory, "many", status, best_score=float(number)))
     lines = few_trials(trials)[0].splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == [f"{n:03d}" for n in (*range(24, 14, -1), 3)]
     assert lines[-1] == "14 more: rlrun show runs/many --all"

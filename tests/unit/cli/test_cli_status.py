@@ -88,7 +88,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory) -
     assert data["resume"] is None
     assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]
     assert data["trials"][0]["return"] == 10.0
-    assert data["best"] == {"return": 10.0, "what": "mean of 1 of 3 seeds"}
+    assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": "mean of 1 of 3 seeds"}
 
 
 def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

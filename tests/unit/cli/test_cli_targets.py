@@ -21,19 +21,29 @@ from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 
 
-def make_trial(run: Path, name: str, returns: list[float], status: TrialStatus = "TERMINATED") -> Path:
-    """Writes a trial with one row and one checkpoint per return, 100 env steps each."""
+def make_trial(
+    run: Path,
+    name: str,
+    returns: list[float],
+    status: TrialStatus = "TERMINATED",
+    evaluations: dict[int, float] | None = None,
+) -> Path:
+    """Writes a trial with one row and one checkpoint per return, 100 env steps each; evaluations by iteration."""
     run.mkdir(parents=True, exist_ok=True)
     names = (*sorted(path.parent.name for path in run.glob("*/trial.json")), name)
     table = RunTable("pole", "2026-01-01T00:00:00+00:00", "rlrun train", "local", (), {}, names)
     (run / "run.json").write_text(json.dumps(asdict(table)))
     trial = TrialDirectory(run / name)
-    trial.write_record(TrialRecord(name, status, seed=0))
-    trial.write_spec({"checkpoint": {"best": "episode_return_mean"}})
+    metric = "evaluation/episode_return_mean" if evaluations else "episode_return_mean"
+    best = max(evaluations.values(), default=None) if evaluations else None
+    trial.write_record(TrialRecord(name, status, seed=0, judged_by=metric, best_score=best))
+    trial.write_spec({"checkpoint": {"best": metric}})
     writer = ResultWriter(trial.path)
     store = CheckpointStore(trial.checkpoints, keep=9)
     for iteration, mean in enumerate(returns, start=1):
-        result = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
+        result: dict[str, object] = {"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean}
+        if evaluations:
+            result["evaluation/episode_return_mean"] = evaluations.get(iteration)
         writer.write(result)
         store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result))
     writer.close()
@@ -212,7 +222,7 @@ def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -
     ]
     assert [trial["status"] for trial in found[0]["trials"]] == ["TERMINATED", "INTERRUPTED"]
     lines = rlrun("runs", "--runs-dir", tmp_path).stdout.splitlines()
-    assert lines[0].split() == ["run", "status", "trials", "best", "env", "steps", "last", "change"]
+    assert lines[0].split() == ["run", "status", "trials", "best", "by", "env", "steps", "last", "change"]
     assert "1 terminated, 1 interrupted" in lines[1]
     assert lines[2].startswith("old  terminated")
 
@@ -285,3 +295,20 @@ def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "rlrun train" in result.stdout
     assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == []
+
+
+def test_the_best_is_that_of_evaluations_where_there_are_any_and_commands_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [174.7, 90.0, 80.0], evaluations={2: 500.0, 3: 454.0})
+    assert checkpoint_named("pole", tmp_path, best=True) == trial / "checkpoints/iteration_000002"
+    said = "the best checkpoint of 000 by evaluation/episode_return_mean: iteration_000002"
+    assert capsys.readouterr().err == f"{said}\n"
+    make_trial(tmp_path / "older", "000", [174.7, 90.0])
+    lines = rlrun("runs", "--runs-dir", tmp_path, "--sort", "best").stdout.splitlines()
+    assert [line.split()[:5] for line in lines[1:]] == [
+        ["pole", "terminated", "1", "500.0", "evaluation"],
+        ["older", "terminated", "1", "174.7", "return"],
+    ]
+    (found,) = [run for run in json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout) if run["best"] == 500]
+    assert (found["judged_by"], found["best_return"]) == ("evaluation/episode_return_mean", 174.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,22 @@ def test_the_leader_of_several_trials_is_to_be_evaluated(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     means = [None, 20.5, 11.0]
     trials = [trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean) for number, mean in enumerate(means)]
-    assert next_steps(trials)[1] == "  rlrun evaluate runs/pole/001 --best --episodes 20"
-    assert [line.split()[4] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
+    assert next_steps(trials)[1:3] == [
+        "Best return: 20.5 by 001",
+        "  rlrun evaluate runs/pole/001 --best --episodes 20",
+    ]
+    assert [line.split()[5] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
 
 
 def test_json_never_holds_nan(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": [float("nan"), 1.5], "b": (float("inf"), None)})
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [None, None]}
+
+
+def test_a_run_that_evaluates_ends_with_its_best_evaluation(tmp_path: Path) -> None:
+    found = []
+    for number, (mean, score) in enumerate([(174.7, 454.0), (90.0, 500.0)]):
+        one = trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean)
+        found.append(replace(one, judged_by="evaluation/episode_return_mean", best_score=score))
+    assert next_steps(found)[1] == "Best evaluation: 500.0 by 001"
+    assert "evaluation  best evaluation" in results_table(found).splitlines()[0]

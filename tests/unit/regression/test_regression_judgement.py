@@ -13,7 +13,8 @@ def test_numbers_that_lie_apart_are_worse_or_better() -> None:
     assert (worse.judgement, worse.before, worse.now, worse.change) == ("worse", 21.0, 11.0, -10.0)
     assert worse.low is not None
     assert worse.high is not None
-    assert -12.0 <= worse.low < -10.0 < worse.high <= -8.0  # no resample has means farther apart than the extremes
+    half = 2.7764 * (2 / 3) ** 0.5  # Student's t of 4 degrees
+    assert (worse.low, worse.high) == pytest.approx((-10 - half, -10 + half), abs=1e-3)
     assert compare_differences(high, low).judgement == "better"
 
 

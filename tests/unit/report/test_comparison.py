@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlrun.cli.compare import comparison_text
 from rlrun.errors import UsageError
-from rlrun.report.comparison import Comparison, compare, mean_height
+from rlrun.report.comparison import Comparison, Side, _worse_than_the_others, compare, mean_height
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import Mode, read_run
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
@@ -77,14 +78,17 @@ def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(
     ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
     assert found.pairs[0].p_value == pytest.approx(15 * 2 / 252)
-    assert found.verdict == "lr=6 leads, but its lead over any of the other 5 may be chance"
+    assert found.verdict == (
+        "lr=6 leads, but its lead over any single one of the other 5 may be chance; "
+        "worse than the others taken together: lr=1"
+    )
 
 
 def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert len(found.pairs) == 3
-    assert found.verdict == "lr=0.3 leads and is better than 1 of 2; its lead over lr=0.2 may be chance"
+    assert found.verdict == "lr=0.3 leads and is better than lr=0.1; its lead over lr=0.2 may be chance"
 
 
 def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun) -> None:
@@ -119,9 +123,50 @@ def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, ma
     assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
 
-def test_one_group_is_nothing_to_compare(make_sweep: MakeRun) -> None:
-    with pytest.raises(UsageError, match="a comparison takes two runs, trials or configurations with values of"):
+def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(make_sweep: MakeRun) -> None:
+    with pytest.raises(UsageError) as caught:
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[]]}))
+    assert str(caught.value) == (
+        f"a comparison takes two runs, trials or configurations with values of {RETURN}; lr=0.2: none yet"
+    )
+
+
+def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: straight([1]), 0.2: straight([6])}))
+    assert found.verdict == (
+        "nothing can be said from one seed each: lr=0.2 came out ahead of lr=0.1, and another seed may turn it round; "
+        "4 on each side can settle it"
+    )
+    many = compared(make_sweep({lr: straight([lr]) for lr in (1.0, 2.0, 3.0)}, name="many"))
+    assert many.verdict == "nothing can be said from one seed each; 5 of each can settle who is better"
+    pairs = comparison_text(found).split("\n\n")[2].splitlines()
+    assert pairs[1].split()[:4] == ["lr=0.2", "lr=0.1", "100%", "-"]
+
+
+def test_of_six_configurations_with_three_seeds_the_one_that_does_not_learn_is_named(make_sweep: MakeRun) -> None:
+    ends = {lr: [495.0 + 0.1 * lr, 470 + lr, 480 - lr] for lr in (1.0, 2.0, 3.0, 4.0, 5.0)}
+    ends[6.0] = [9.0, 10.0, 11.0]
+    found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
+    assert (found.worst, [pair.settled for pair in found.pairs]) == (("lr=6",), [False] * 5)
+    assert found.verdict.endswith("may be chance; worse than the others taken together: lr=6")
+
+
+def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() -> None:
+    draws = np.random.default_rng(0)
+    called = 0
+    for _ in range(300):
+        sides = [Side(str(n), 3, list(draws.normal(size=3)), [], {}, {}) for n in range(6)]
+        called += bool(_worse_than_the_others(sides, "max"))
+    assert called / 300 <= 0.05
+
+
+def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -> None:
+    found = compared(make_sweep({0.1: [[None, 2]] * 2, 0.2: [[None, 3]] * 2}))
+    assert [(side.label, side.end, side.area) for side in found.sides] == [
+        ("lr=0.2", [3, 3], [3, 3]),
+        ("lr=0.1", [2, 2], [2, 2]),
+    ]
+    assert f"there is one value of {RETURN} to compare: the area under the curve is that of the end" in found.notes
 
 
 def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:

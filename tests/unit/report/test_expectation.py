@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,34 @@ def test_seeds_are_counted_that_have_reached_it_in_time(
     run = read_run(make_sweep({0.1: [[1, 9, 2], [1, 2, 5], [None, 1, 2]]}, spec={"expect": expect}))
     (found,) = reached_by(run, groups_of(run))
     assert (found.reached, found.seeds, found.when, found.passed) == (reached, 3, when, passed)
+
+
+@pytest.mark.parametrize(
+    ("expect", "status", "under_way", "budget", "missed"),
+    [
+        ({"within_env_steps": 3000}, "INTERRUPTED", [300], 3000, False),
+        ({"within_env_steps": 3000}, "TERMINATED", [300], 3000, False),  # its own stop came first
+        ({"within_env_steps": 300}, "INTERRUPTED", [], 300, True),
+        ({"within_env_steps": 3000, "within_seconds": 6}, "INTERRUPTED", [], 3000, True),
+        ({}, "KILLED", [300], 1000, False),
+        ({}, "TERMINATED", [], 1000, True),
+    ],
+)
+def test_a_run_that_was_stopped_before_its_budget_ended_has_not_missed(
+    make_sweep: MakeRun, expect: dict[str, Any], status: Any, under_way: list[int], budget: int, missed: bool
+) -> None:
+    run = read_run(make_sweep({0.1: [[1, 2, 3]]}, spec={"expect": {"episode_return_mean": 5, **expect}}))
+    run = replace(run, trials=tuple(replace(trial, status=status) for trial in run.trials))
+    (found,) = reached_by(run, groups_of(run))
+    assert (found.passed, found.missed, found.under_way, found.budget) == (False, missed, under_way, budget)
+
+
+def test_enough_seeds_that_missed_are_a_miss_whatever_the_others_do(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[1], [1], [1]]}, spec={"expect": {"episode_return_mean": 5}}))
+    first, *others = run.trials
+    run = replace(run, trials=(replace(first, status="INTERRUPTED"), *others))
+    (found,) = reached_by(run, groups_of(run))
+    assert (found.needed, found.under_way, found.missed) == (2, [100], True)
 
 
 def test_without_an_expectation_there_is_no_verdict(make_sweep: MakeRun) -> None:

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from rlrun.report.statistics import mean_difference, t_quantile
 
 
-@pytest.mark.parametrize(("degrees", "exact"), [(3, 3.1824), (4, 2.7764), (8, 2.3060), (18, 2.1009), (100, 1.9840)])
-def test_the_quantile_of_t_is_near_the_exact_one(degrees: int, exact: float) -> None:
-    assert t_quantile(degrees) == pytest.approx(exact, rel=2e-3)
+@pytest.mark.parametrize(
+    ("degrees", "exact"),
+    [
+        (1, 12.70620),
+        (2, 4.30265),
+        (3, 3.18245),
+        (4, 2.77645),
+        (8, 2.30600),
+        (18, 2.10092),
+        (100, 1.98397),
+    ],
+)
+def test_the_quantile_of_t_is_the_exact_one(degrees: float, exact: float) -> None:
+    assert t_quantile(degrees) == pytest.approx(exact, rel=1e-4)
 
 
+def test_the_interval_is_welch_s() -> None:
+    found = mean_difference([[1.0, 2.0, 3.0]], [[2.0, 6.0]])
+    degrees = (1 / 3 + 4) ** 2 / ((1 / 3) ** 2 / 2 + 4**2 / 1)
+    half = t_quantile(degrees) * math.sqrt(1 / 3 + 4)
+    assert (found.value, found.low, found.high) == pytest.approx((-2, -2 - half, -2 + half))
+
+
+def test_the_degrees_of_freedom_of_sides_that_vary_alike_add_up() -> None:
+    sides = [[0.0, 1.0, 2.0]] * 2
+    half = t_quantile(8) * math.sqrt(4 / 3) / 2  # four sides of two degrees each, over two strata
+    assert mean_difference(sides, sides).high == pytest.approx(half)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_equal_groups_are_seldom_set_below(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.report.statistics.RESAMPLES", 500)
+def test_an_interval_of_95_percent_covers_the_difference_so_often(seeds: int, scale: float) -> None:
     draws = np.random.default_rng(0)
-    found = [mean_difference([draws.normal(size=seeds)], [draws.normal(size=seeds)]) for _ in range(600)]
-    assert np.mean([difference.high < 0 for difference in found]) < 0.07  # plain percentiles: 0.095 with three seeds
+    found = [mean_difference([scale * draws.normal(size=seeds)], [draws.normal(size=seeds)]) for _ in range(1500)]
+    covered = np.mean([difference.low <= 0 <= difference.high for difference in found])
+    assert 0.935 < covered < 0.98  # a percentile bootstrap of three seeds: 0.89, however far its ends are moved
 
 
 def test_a_large_difference_is_found_with_three_scores() -> None:
     draws = np.random.default_rng(0)
-    found = [mean_difference([draws.normal(size=3) - 4.0], [draws.normal(size=3)]) for _ in range(100)]
+    found = [mean_difference([draws.normal(size=3) - 5.0], [draws.normal(size=3)]) for _ in range(100)]
     assert np.mean([difference.high < 0 for difference in found]) > 0.9
-
-
-def test_the_interval_lies_within_the_extremes_and_around_the_difference() -> None:
-    found = mean_difference([[10.0, 11.0, 12.0]], [[20.0, 21.0, 22.0]])
-    assert found.value == -10.0
-    assert -12.0 <= found.low < -10.0 < found.high <= -8.0
 
 
 def test_strata_have_the_same_weight_whatever_their_size() -> None:

@@ -170,3 +170,35 @@ def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tm
     assert data["configurations"][0]["label"] == "lr=0.1"
     with pytest.raises(UsageError, match="did you mean 'iteration'"):
         report(tmp_path, path, metrics=["iterations"])
+
+
+def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_curves(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
+    right = "policies/right/episode_return_mean"
+    run = make_sweep({0.1: [[150]]}, spec={"checkpoint": {"best": right}})
+    world = {
+        right: 50.0,
+        "policies/left/episode_return_mean": 100.0,
+        "evaluation/episode_return_mean": 188.7,
+        f"evaluation/{right}": 95.0,
+        "evaluation/against/first/win_rate": 0.5,
+        "league/elo_right": 12.0,
+        "policies/right/kl": 0.1,
+    }
+    (rows,) = run.glob("*/result.json")
+    rows.write_text(json.dumps({**json.loads(rows.read_text()), **world}) + "\n")
+    data, _ = report(tmp_path, run)
+    (trial,) = data["trials"]
+    assert (data["metric"], trial["last"], trial["best"]) == (right, 50, 50)
+    assert (data["counterpart"], trial["counterpart"]) == (f"evaluation/{right}", 95)
+    assert data["metrics"] == [
+        right,
+        "episode_return_mean",
+        "evaluation/episode_return_mean",
+        "evaluation/against/first/win_rate",
+        f"evaluation/{right}",
+        "league/elo_right",
+        "policies/left/episode_return_mean",
+    ]
+    assert data["groups"][0]["curves"]["league/elo_right"]["env_steps"]["mean"][-1] == 12

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlrun.errors import UsageError
-from rlrun.report.reading import chosen_goal, read_run, read_runs, require_reported
+from rlrun.report.reading import chosen_goal, counterpart, read_run, read_runs, require_reported
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
@@ -112,6 +112,15 @@ def test_runs_are_read_once_and_told_apart_where_they_share_a_name(make_sweep: M
         ({"scheduler": {"asha": {"metric": "info/cost", "mode": "min"}}}, ("info/cost", "min")),
         ({"scheduler": "median", "searcher": {"optuna": {"metric": "a", "mode": "max"}}}, ("a", "max")),
         ({"checkpoint": {"best": None}, "scheduler": None}, ("episode_return_mean", "max")),
+        ({"checkpoint": {"best": None}, "evaluation": {"every": 5}}, ("evaluation/episode_return_mean", "max")),
+        ({"checkpoint": {"best": "episode_return_mean"}, "evaluation": {}}, ("episode_return_mean", "max")),
+        (
+            {
+                "checkpoint": {"best": "evaluation/episode_return_mean"},
+                "scheduler": {"asha": {"metric": "episode_return_mean", "mode": "max"}},
+            },
+            ("evaluation/episode_return_mean", "max"),
+        ),
     ],
 )
 def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
@@ -140,3 +149,28 @@ def test_what_a_scheduler_stopped_is_read(make_sweep: MakeRun) -> None:
     (path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"tri')
     (stop,) = read_run(path).stops
     assert (stop.trial, stop.time, stop.score, stop.reason) == ("000-lr=0.1-seed=0", 100.0, None, "asha: last")
+
+
+def test_runs_are_looked_at_by_a_goal_that_all_of_them_report(make_sweep: MakeRun) -> None:
+    best = {"checkpoint": {"best": "evaluation/episode_return_mean"}}
+    evaluates = read_run(make_sweep({0.1: [[1]]}, name="evaluates", spec=best))
+    for path in evaluates.path.glob("*/result.json"):
+        row = {**json.loads(path.read_text()), "evaluation/episode_return_mean": 2.0}
+        path.write_text(json.dumps(row) + "\n")
+    trains = read_run(make_sweep({0.1: [[1]]}, name="trains"))
+    assert chosen_goal([evaluates], None, None) == ("evaluation/episode_return_mean", "max")
+    assert chosen_goal([evaluates, trains], None, None) == ("episode_return_mean", "max")
+
+
+@pytest.mark.parametrize(
+    ("metric", "other"),
+    [
+        ("episode_return_mean", "evaluation/episode_return_mean"),
+        ("evaluation/episode_return_mean", "episode_return_mean"),
+        ("policies/left/episode_return_mean", "evaluation/policies/left/episode_return_mean"),
+        ("info/score", None),
+        ("evaluation/against/win_rate", None),
+    ],
+)
+def test_next_to_a_metric_of_training_is_its_own_evaluation(metric: str, other: str | None) -> None:
+    assert counterpart(metric) == other

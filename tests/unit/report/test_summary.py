@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,27 @@ def test_configurations_are_summarised_over_their_seeds_the_best_first(make_swee
     assert (summaries[0].mean.low, summaries[0].mean.high) == (5, 7)
     assert summaries[0].env_steps == 250
     assert [s.label for s in summarise(groups_of(run), RETURN, "min")] == ["lr=0.1", "lr=0.2", "lr=0.3"]
+
+
+def test_a_configuration_that_trains_better_is_not_better_than_one_that_evaluates_better(make_sweep: MakeRun) -> None:
+    metric = f"evaluation/{RETURN}"
+    path = make_sweep({0.1: [[174.7, 174.7]], 0.2: [[90, 90]]}, spec={"checkpoint": {"best": metric}})
+    for trial, measured in (("000-lr=0.1-seed=0", 454.0), ("001-lr=0.2-seed=0", 500.0)):
+        lines = (path / trial / "result.json").read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        rows[0][metric] = measured  # none at the second iteration
+        (path / trial / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = read_run(path)
+    judged, mode = run.goal
+    found = summarise(groups_of(run), judged, mode)
+    assert [(one.label, one.mean and one.mean.value, one.counterpart) for one in found] == [
+        ("lr=0.2", 500.0, 90.0),
+        ("lr=0.1", 454.0, 174.7),
+    ]
+    assert [one.counterpart for one in summarise(groups_of(run), RETURN, "max")] == [454.0, 500.0]
+    best, _ = best_trial(run, judged, mode)
+    assert best is not None
+    assert best.trial == "001-lr=0.2-seed=0"
 
 
 def test_the_best_trial_comes_with_its_best_checkpoint(make_sweep: MakeRun) -> None:

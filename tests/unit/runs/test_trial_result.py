@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -126,3 +127,28 @@ def test_a_best_return_that_is_no_number_is_damage(trial: TrialResult) -> None:
     file.write_text(file.read_text().replace('"best_return": 9.0', '"best_return": "nine"'))
     read = read_trial(trial.directory, "pole", has_driver=False)
     assert read.problems == (f"{file}: cannot be understood: best_return",)
+
+
+def test_the_best_of_a_trial_that_evaluates_is_that_of_its_evaluations(tmp_path: Path) -> None:
+    metric = "evaluation/episode_return_mean"
+    directory = TrialDirectory(tmp_path / "000")
+    record = TrialRecord("000", "RUNNING", seed=0, judged_by=metric)
+    directory.write_record(record)
+    writer = ResultWriter(directory.path)
+    for iteration, value in enumerate([None, 500.0, None], start=1):
+        writer.write({"iteration": iteration, "env_steps": 1, "episode_return_mean": 900.0, metric: value})
+    writer.close()
+    running = read_trial(directory.path, "pole", has_driver=False)
+    assert (running.judged_by, running.best_score, running.best_return) == (metric, 500.0, 900.0)
+    directory.write_record(replace(record, status="TERMINATED", iteration=3, best_return=900.0, best_score=500.0))
+    assert read_trial(directory.path, "pole", has_driver=False).best_score == 500.0
+    directory.write_record(replace(record, status="TERMINATED", best_score="many"))  # type: ignore[arg-type]
+    assert "best_score" in read_trial(directory.path, "pole", has_driver=False).error
+
+
+def test_a_trial_of_an_earlier_version_is_judged_by_its_return(trial: TrialResult) -> None:
+    file = trial.directory / "trial.json"
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps({key: said[key] for key in said if key not in ("judged_by", "best_score")}))
+    older = read_trial(trial.directory, "pole", has_driver=False)
+    assert (older.judged_by, older.best_score) == ("episode_return_mean", 9.0)

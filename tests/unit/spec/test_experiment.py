@@ -38,6 +38,28 @@ def test_an_entry_gets_these_defaults() -> None:
     assert made.expect is None
 
 
+@pytest.mark.parametrize(
+    ("said", "best"),
+    [
+        ({}, "episode_return_mean"),
+        ({"evaluation": {"every": 5}}, "evaluation/episode_return_mean"),
+        ({"evaluation": {"every": 5}, "checkpoint": {"keep": 2}}, "evaluation/episode_return_mean"),
+        ({"evaluation": {"every": 5}, "checkpoint": {"best": "episode_return_mean"}}, "episode_return_mean"),
+        ({"evaluation": {"every": 5}, "checkpoint": {"best": None}}, None),
+    ],
+)
+def test_the_best_is_by_evaluation_where_there_is_one_and_the_resolved_spec_says_so(
+    said: dict[str, Any], best: str | None
+) -> None:
+    made = experiment(**said)
+    assert made.checkpoint.best == best
+    assert made.to_data()["checkpoint"]["best"] == best
+    (trial,) = made.trials()
+    assert trial.judged_by == best or best is None
+    again = TrialSpec.from_data({**trial.to_data(), "checkpoint": {"best": "episode_return_mean"}})
+    assert again.judged_by == "episode_return_mean"  # what a run was begun with stays
+
+
 def test_sections_are_typed() -> None:
     made = experiment(
         config={"lr": [[0, 1e-3], [1e5, 0]], "num_epochs": 4.0},

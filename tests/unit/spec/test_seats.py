@@ -182,6 +182,13 @@ def test_metrics_of_a_league_are_known_where_there_are_seats_even_wrong_ones() -
     assert [problem.path for problem in caught.value.problems] == ["try.seats.opponent.plays_against"]
 
 
+def test_in_a_league_the_best_is_by_rating_and_against_an_opponent_by_games_not_lost() -> None:
+    assert experiment().checkpoint.best == "league/elo_main"
+    assert experiment(evaluation={}).checkpoint.best == "league/elo_main"
+    evaluation = {"against": "random"}
+    assert experiment(evaluation=evaluation).checkpoint.best == "evaluation/against/unbeaten_rate"
+
+
 def test_seats_and_a_league_are_for_policies() -> None:
     alone = {"algorithm": "ppo", "env": ENTRY["env"], "seats": ENTRY["seats"], "league": {}}
     assert check_learning(alone).mistakes == [

@@ -317,6 +317,9 @@ def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_tria
     assert best is not None
     measured = max(row[metric] for row in read_results(tmp_path))
     assert read_checkpoint(best).manifest["result"][metric] == measured
+    found = record(tmp_path)
+    assert (found.judged_by, found.best_score) == (metric, measured)
+    assert found.best_return == max(filter(None, (row["episode_return_mean"] for row in read_results(tmp_path))))
 
 
 def test_an_evaluation_can_be_a_stop(tmp_path: Path, small_trial: MakeTrial) -> None:

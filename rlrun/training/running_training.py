@@ -171,7 +171,11 @@ class RunningTraining:
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
         """Returns what a world's result says of each policy and each agent."""
-        counts, result = self.workers.counts, {"missing_final_observations": self.workers.counts.missing_finals}
+        counts = self.workers.counts
+        result: dict[str, Any] = {
+            "missing_final_observations": counts.missing_finals,
+            "dropped_rewards": counts.dropped_rewards,
+        }
         for policy, branch in self.branches.items():
             agents.add(policy, counts.take_agent_episodes(policy))
             lag, learned = self._learned(branch)

@@ -78,7 +78,11 @@ class RolloutCounts:
             for name, delta in deltas.items():
                 merged[name] = merged[name].merged(delta) if name in merged else delta
         if self.endless is not None:
-            self.endless.look(self.env_steps, bool(self._episodes))
+            self.endless.look(
+                self.env_steps,
+                has_episodes=bool(self._episodes),
+                has_agent_episodes=any(map(bool, rollout.agent_episodes.values())),
+            )
 
     def take_episodes(self) -> list[Episode]:
         """Returns the finished episodes that were counted since the last call."""

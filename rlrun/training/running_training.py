@@ -135,7 +135,7 @@ class RunningTraining:
             self.workers.set_weights(self._league.lineups())
         seconds = time.perf_counter() - began
         self.time_total_s += since_last_s + seconds
-        self._episodes.add(counts.take_episodes())
+        self._take_episodes()
         for policy, warnings in self._warnings.items():
             sgd_steps = self.branches[policy].trainee.learner.sgd_steps
             warnings.look(sgd_steps)
@@ -146,6 +146,7 @@ class RunningTraining:
             "agent_steps": counts.env_steps if self._agents is None else counts.agent_steps.total(),
             "sgd_steps": sum(trainee.learner.sgd_steps for trainee in self.trainees),
             **self._episodes.result(),
+            **self._returns_in_place_of_the_worlds(),
             "env_steps_per_s": self._clock.env_steps_this_iteration / seconds,
         }
         ending = {
@@ -159,6 +160,19 @@ class RunningTraining:
             version = {"weights_version": branch.trainee.learner.weights_version}
             return {**counted, **lag, **times, **version, **restarts, **learned, **ending}
         return {**counted, **times, **restarts, **self._of_policies(self._agents), **ending}
+
+    def _take_episodes(self) -> None:
+        """Takes the episodes that have ended since the last call, of worlds those of their agents too."""
+        self._episodes.add(self.workers.counts.take_episodes())
+        if self._agents is not None:
+            for policy in (*self.branches, *self._seats):
+                self._agents.add(policy, self.workers.counts.take_agent_episodes(policy))
+
+    def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
+        """Returns the returns of agents where the world's own episodes do not end; {} where they do, or still may."""
+        if self._agents is None or self._episodes.episodes or not self._endless.is_told:
+            return {}
+        return self._agents.of_policies(self.branches)
 
     def _learned(self, branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns a trainee's lag, and what its learner and its operators report."""
@@ -177,7 +191,6 @@ class RunningTraining:
             "dropped_rewards": counts.dropped_rewards,
         }
         for policy, branch in self.branches.items():
-            agents.add(policy, counts.take_agent_episodes(policy))
             lag, learned = self._learned(branch)
             own = {
                 "agent_steps": counts.agent_steps[policy],
@@ -188,8 +201,6 @@ class RunningTraining:
                 **learned,
             }
             result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
-        for seat in self._seats:
-            agents.add(seat, counts.take_agent_episodes(seat))
         league = {} if self._league is None else self._league.metrics()
         return {**result, **agents.of_agents(), **league}
 

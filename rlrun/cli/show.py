@@ -12,6 +12,7 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
+from rlrun.cli.progress import counted_metric
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 from rlrun.cli.terminal import echo
 
@@ -103,11 +104,12 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
     shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
+    counted = counted_metric(trial.last_result for trial in shown)
     rows = [
         [
             trial.name,
             trial.status.lower(),
-            trial.last_result.get("env_steps"),
+            trial.last_result.get(counted),
             trial.final(metric),
             trial.best(metric, mode),
             trial.last_result.get("evaluation/episode_return_mean"),
@@ -117,7 +119,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         for trial in shown
     ]
     headings, rows = without_empty_columns(
-        ["trial", "status", "env steps", "last", "best", "evaluation", "time", "stopped by"], rows
+        ["trial", "status", counted.replace("_", " "), "last", "best", "evaluation", "time", "stopped by"], rows
     )
     listed = table(headings, rows, stdout_width(), ["stopped by", "time", "evaluation"])
     return listed + left_out(len(ordered) - len(shown))

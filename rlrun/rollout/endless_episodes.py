@@ -43,7 +43,8 @@ class EndlessEpisodes:
 
     def begin(self, *, has_episodes: bool) -> None:
         """Is told whether episodes have ended before, as in a run that is resumed."""
-        self._looks, self.is_told = not has_episodes, False
+        self.is_told = self.is_told and not has_episodes
+        self._looks = not (has_episodes or self.is_told)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
         """Looks at what was collected.

@@ -81,6 +81,7 @@ class TrainedAlgorithm:
         *,
         trust: bool = False,
         eager: bool = False,
+        for_training: bool = True,
         announce: Callable[[str], None] = silent,
     ) -> Self:
         """Returns what a checkpoint describes, where it left off.
@@ -89,6 +90,7 @@ class TrainedAlgorithm:
             path: The checkpoint's directory.
             trust: Whether it may ask for more than what is known to be harmless.
             eager: Whether a run that began with compiled updates may go on without.
+            for_training: Whether it is to be trained on or saved; for acting alone no episode is replayed.
             announce: Called with a sentence when something is about to take long.
 
         Raises:
@@ -103,6 +105,7 @@ class TrainedAlgorithm:
             trained_by=algorithm_class(cls.algorithm) if cls.algorithm else Algorithm,
             trust=trust,
             eager=eager,
+            for_training=for_training,
             announce=announce,
         )
         return restored

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
+from rlrun.cli.progress import counted_metric
 from rlrun.cli.tables import cell_text, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
@@ -79,13 +80,14 @@ def results_table(trials: Sequence[TrialResult]) -> str:
     """
     rows = []
     is_one_run = len({trial.directory.parent for trial in trials}) == 1
+    metric = counted_metric(trial.last_result for trial in trials)
     for trial in trials:
         seconds = trial.last_result.get("time_total_s")
         rows.append(
             [
                 trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
                 trial.status.lower(),
-                trial.last_result.get("env_steps"),
+                trial.last_result.get(metric),
                 trial.last_result.get("episode_return_mean"),
                 trial.last_result.get("evaluation/episode_return_mean"),
                 trial.best_score,
@@ -95,7 +97,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
         )
     judged = {trial.judged_by for trial in trials}
     best = f"best {metric_words(judged.pop())}" if len(judged) == 1 else "best"
-    headings = ["trial", "status", "env steps", "return", "evaluation", best, "time", "checkpoint"]
+    headings = ["trial", "status", metric.replace("_", " "), "return", "evaluation", best, "time", "checkpoint"]
     return table(headings, rows, stdout_width(), expendable=["checkpoint", "time", "evaluation"])
 
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 Result = Mapping[str, Any]
 
+ENV_STEPS, SGD_STEPS = "env_steps", "sgd_steps"
+
 # Stop conditions that grow steadily, so that a share of them is a share of the work. A return is none of these.
-STEADY_METRICS = ("env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s")
+STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
 SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s")
 """What is kept of a trial's newest result: of all of it a sweep of many trials would fill the memory."""
@@ -156,14 +158,20 @@ class TrialProgress:
         ended = f" [{self.status.lower()}]" if self.ended else ""
         if self.result is None:
             return f"{self.name}:{ended or ' starts'}{f' on {self.place}' if self.place and not ended else ''}"
-        parts = [self.steps_text(), f"return {self.return_text()}", self.rate_text(), self.left_text(now)]
+        returned = "" if self.metric == SGD_STEPS else f"return {self.return_text()}"
+        parts = [self.steps_text(), returned, self.rate_text(), self.left_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 
+    @property
+    def metric(self) -> str:
+        """What its steps are, as in `counted_metric`."""
+        return counted_metric([self.result or {}])
+
     def steps_text(self) -> str:
-        """Returns the env steps taken, and of how many where the stop says so."""
-        steps = cell_text(self.result.get("env_steps") if self.result else 0)
-        limit = self.stop.get("env_steps")
-        return f"{steps} env steps" if limit is None else f"{steps} of {int(limit):,} env steps"
+        """Returns the steps taken, and of how many where the stop says so."""
+        steps, words = cell_text(self.result.get(self.metric) if self.result else 0), self.metric.replace("_", " ")
+        limit = self.stop.get(self.metric)
+        return f"{steps} {words}" if limit is None else f"{steps} of {int(limit):,} {words}"
 
     def return_text(self) -> str:
         """Returns the mean return, with digits that stay in place while it grows."""
@@ -171,8 +179,11 @@ class TrialProgress:
         return "-" if mean is None else f"{mean:,.1f}" if abs(mean) >= 1 else f"{mean:.3f}"
 
     def rate_text(self) -> str:
-        """Returns the env steps per second, "" while they are unknown."""
-        rate = self.result.get("env_steps_per_s") if self.result else None
+        """Returns the steps per second, "" while they are unknown: those of SGD on average."""
+        result = self.result or {}
+        rate = result.get("env_steps_per_s")
+        if self.metric == SGD_STEPS:
+            rate = result[SGD_STEPS] / result["time_total_s"] if result.get("time_total_s") else None
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
     def left_text(self, now: float) -> str:
@@ -345,6 +356,20 @@ class RunProgress:
         leader = self.leader()
         parts = [self.counts_text(), "" if leader is None else str(leader), self.resources_text(), self.left_text(now)]
         return "; ".join(filter(None, parts))
+
+
+def counted_metric(results: Iterable[Result]) -> str:
+    """Returns which of their steps results are told by: env steps, or SGD steps where no env is stepped.
+
+    Examples:
+        >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])
+        'sgd_steps'
+        >>> counted_metric([{"env_steps": 64, "sgd_steps": 30}, {}])
+        'env_steps'
+    """
+    results = list(results)
+    steps_no_env = not any(result.get(ENV_STEPS) for result in results)
+    return SGD_STEPS if steps_no_env and any(result.get(SGD_STEPS) for result in results) else ENV_STEPS
 
 
 def whole_seconds(seconds: float) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import gymnasium
     import numpy as np
 
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.training.training import Training
     from rlrun.worlds.world_config import WorldConfig
 
@@ -58,7 +59,7 @@ def record(
         env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
-            with closing(_frames(training, judged_in.id, env, episodes, seed, stochastic, returns)) as frames:
+            with closing(_frames(training, judged_in, env, episodes, seed, stochastic, returns)) as frames:
                 count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
             close_or_warn(env.close, judged_in.id, "behind all episodes")
@@ -84,7 +85,7 @@ def _record_world(
 
 def _frames(
     training: Training,
-    env_id: str,
+    config: EnvConfig,
     env: gymnasium.Env[Any, Any],
     episodes: int,
     seed: int,
@@ -94,11 +95,14 @@ def _frames(
     """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
     from rlrun.envs.env_watch import Watched
     from rlrun.envs.vector_env import EpisodePlace
+    from rlrun.rollout.endless_episodes import AwaitedEpisodes
     from rlrun.rollout.evaluation import EvaluationSeeds
 
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)  # the episodes that `rlrun evaluate` runs
     place = EpisodePlace(0, seeds.seed(0, 0), 0)
-    with Watched(f"env {env_id}: recording", lambda: [place]):
+    name = f"env {config.id}: recording"
+    awaited = AwaitedEpisodes(name, config.max_episode_steps)
+    with Watched(name, lambda: [place]):
         for episode in range(episodes):
             place = EpisodePlace(episode, seeds.seed(0, episode), 0)
             observation, _ = env.reset(seed=place.seed)
@@ -109,6 +113,7 @@ def _frames(
                 starts = False
                 observation, given, terminated, truncated, _ = env.step(action)
                 place = replace(place, length=place.length + 1)
+                awaited.look(place.length)
                 reward = float(given)
                 total += reward
                 ended = terminated or truncated

@@ -12,6 +12,7 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpar
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
+from rlrun.cli.progress import counted_metric
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 from rlrun.cli.terminal import echo
 
@@ -106,11 +107,12 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     ordered = sorted(run.trials, key=lambda trial: _rank(trial, metric, mode))
     shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
+    counted = counted_metric(trial.last_result for trial in shown)
     rows = [
         [
             trial.name,
             trial.status.lower(),
-            trial.last_result.get("env_steps"),
+            trial.last_result.get(counted),
             trial.final(metric),
             trial.best(metric, mode),
             None if other is None else trial.final(other),
@@ -121,7 +123,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     ]
     beside = counterpart_words(metric)
     headings, rows = without_empty_columns(
-        ["trial", "status", "env steps", "last", "best", beside, "time", "stopped by"], rows
+        ["trial", "status", counted.replace("_", " "), "last", "best", beside, "time", "stopped by"], rows
     )
     listed = table(headings, rows, stdout_width(), ["stopped by", "time", beside])
     if metric != DEFAULT_METRIC:

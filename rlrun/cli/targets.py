@@ -104,7 +104,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
         except RlrunError as error:  # a checkpoint is whole without it
             echo(f"{error}; goes on without it", err=True)
-    return Training.restore(checkpoint, trust=trust, eager=True)
+    return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:

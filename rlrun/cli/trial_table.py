@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rlrun.cli.progress import RunProgress, TrialProgress, shown_first, whole_seconds
+from rlrun.cli.progress import RunProgress, TrialProgress, counted_metric, shown_first, whole_seconds
 from rlrun.cli.tables import GAP, cell_text
 from rlrun.cli.terminal import plain
 
@@ -57,7 +57,8 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
     settings = list(dict.fromkeys(name for trial in everyone for name in trial.params))
     seeds = {trial.seed for trial in everyone}
     results = [trial.result or {} for trial in trials]
-    limits = [trial.stop.get("env_steps") for trial in trials]
+    metric = counted_metric(results)
+    limits = [trial.stop.get(metric) for trial in trials]
     lefts = [trial.seconds_left(now) for trial in trials]
 
     def column(heading: str, cells: Sequence[str], rank: int, *, on_the_right: bool = True) -> Column:
@@ -78,7 +79,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         ),
         column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
         column("iter", [cell_text(result.get("iteration")) for result in results], 60),
-        column("env steps", [cell_text(result.get("env_steps")) for result in results], 10),
+        column(metric.replace("_", " "), [cell_text(result.get(metric)) for result in results], 10),
         column(
             "of",
             [f"{int(limit):,}" if limit and result else "" for limit, result in zip(limits, results, strict=True)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, refuse_bad_observations
+from rlrun.envs.vector_env import EpisodeSeeds, refuse_bad_observations
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.functional.saved_numbers import as_count
@@ -21,18 +20,12 @@ from rlrun.functional.seeding import child_seed
 from rlrun.policy.action_spaces.box_mean import BoxMeanActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.endless_episodes import EPISODELESS_STEPS, end_if_wanted
+from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.rollout.episode_sums import numbers_in
-from rlrun.rollout.evaluation import LONGEST_EPISODE
 from rlrun.rollout.rollout import Episode, Rollout
 
 SUMMED_AT_ONCE = 1024
 """Steps of the env slots whose observations are kept until they are added to the sums."""
-
-_ENDLESS = (
-    f"an episode has not ended after {EPISODELESS_STEPS:,} steps, and a generation ends with its episodes: set "
-    "env.max_episode_steps if the env does not end them by itself"
-)
 
 
 class EvaluationWorker:
@@ -56,6 +49,7 @@ class EvaluationWorker:
         self.space = space if config.measures_overshoots and isinstance(space, BoxMeanActions) else None
         self._name = f"env {config.env.id}: worker {config.worker_index}"
         self._watched = Watched(self._name, self.env.places)
+        self._awaited = AwaitedEpisodes(self._name, config.env.max_episode_steps)
         self._has_begun = False
 
     def set_weights(self, weights: Mapping[str, Weights]) -> None:
@@ -129,15 +123,7 @@ class EvaluationWorker:
             steps += lives
             for name, latest in self.env.columns.items():
                 columns[name] += np.where(lives, latest, 0.0)
-            longest = int(steps.max())
-            end_if_wanted(longest)
-            if longest == EPISODELESS_STEPS:
-                warnings.warn(f"{self._name}: {_ENDLESS}", stacklevel=2)
-            if longest > LONGEST_EPISODE:
-                raise EnvError(
-                    f"env {self.config.env.id}: an episode has not ended after {LONGEST_EPISODE:,} steps; set "
-                    "max_episode_steps of the env"
-                )
+            self._awaited.look(int(steps.max()))
             free = np.flatnonzero((terminateds | truncateds) & lives).tolist()
             for slot in free:
                 of_columns = {name: float(own[slot]) for name, own in columns.items()}

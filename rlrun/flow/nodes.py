@@ -11,7 +11,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -408,6 +408,7 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
             "worker": item.worker,
             "batch": isinstance(item.value, SampleBatch),
             "item": dict(item.value) if isinstance(item.value, SampleBatch) else item.value,
+            **({"batches": inside} if (inside := list(_batches_inside(item.value))) else {}),
         }
         for item in items
     ]
@@ -416,5 +417,34 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
 def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
     """Returns the items that `saved_items` was given."""
     return [
-        Delivered(SampleBatch(saved["item"]) if saved["batch"] else saved["item"], saved["worker"]) for saved in data
+        Delivered(
+            SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved.get("batches", ())),
+            saved["worker"],
+        )
+        for saved in data
     ]
+
+
+_Path = tuple[int | str, ...]
+
+
+def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
+    """Yields where batches are within tuples, lists and dicts: a checkpoint holds each as a plain dict."""
+    if isinstance(value, SampleBatch):
+        if path:
+            yield path
+    elif isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _batches_inside(inner, (*path, key))
+
+
+def _with_batches(value: Any, batches: Collection[_Path], path: _Path = ()) -> Any:
+    """Returns an item in which the dicts at the given paths are batches again; earlier checkpoints give no paths."""
+    if path in batches:
+        return SampleBatch(value)
+    if not batches or not isinstance(value, dict | list | tuple):
+        return value
+    if isinstance(value, dict):
+        return {key: _with_batches(inner, batches, (*path, key)) for key, inner in value.items()}
+    inside = [_with_batches(inner, batches, (*path, index)) for index, inner in enumerate(value)]
+    return tuple(inside) if isinstance(value, tuple) else inside

@@ -184,7 +184,7 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
     # Trusted, since it was made a moment ago from a spec that the user has just named.
-    with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True) as training:
+    with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True, for_training=False) as training:
         return metrics_of(training.evaluate(EPISODES, env=env))
 
 

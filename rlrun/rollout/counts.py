@@ -40,6 +40,7 @@ class RolloutCounts:
         env_steps: Env steps of all rollouts that were counted.
         agent_steps: Steps of each policy's agents, in worlds of many agents.
         missing_finals: Agents whose episode was cut off without a final observation.
+        dropped_rewards: Rewards of worlds that no agent earned.
         sample_s: Seconds that the workers took for them, added up.
         env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
         endless: Is shown what was counted, to say that no episode ends; None where nobody listens.
@@ -51,7 +52,7 @@ class RolloutCounts:
         self.env_slots_restarted = 0
         self.endless: EndlessEpisodes | None = None
         self.agent_steps: Counter[str] = Counter()
-        self.missing_finals = 0
+        self.missing_finals = self.dropped_rewards = 0
         self._episodes: list[Episode] = []
         self._agent_episodes: dict[str, list[Episode]] = {}
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
@@ -64,6 +65,7 @@ class RolloutCounts:
         self.env_slots_restarted += rollout.env_slots_restarted
         self._episodes += rollout.episodes
         self.missing_finals += rollout.missing_finals
+        self.dropped_rewards += rollout.dropped_rewards
         self.agent_steps.update(rollout.agent_steps)
         for policy, episodes in rollout.agent_episodes.items():
             self._agent_episodes.setdefault(policy, []).extend(episodes)
@@ -76,7 +78,11 @@ class RolloutCounts:
             for name, delta in deltas.items():
                 merged[name] = merged[name].merged(delta) if name in merged else delta
         if self.endless is not None:
-            self.endless.look(self.env_steps, bool(self._episodes))
+            self.endless.look(
+                self.env_steps,
+                has_episodes=bool(self._episodes),
+                has_agent_episodes=any(map(bool, rollout.agent_episodes.values())),
+            )
 
     def take_episodes(self) -> list[Episode]:
         """Returns the finished episodes that were counted since the last call."""
@@ -115,6 +121,7 @@ class RolloutCounts:
         return {
             "agent_steps": dict(self.agent_steps),
             "missing_finals": self.missing_finals,
+            "dropped_rewards": self.dropped_rewards,
             "agent_episodes": {
                 policy: [dataclasses.asdict(episode) for episode in episodes]
                 for policy, episodes in self._agent_episodes.items()
@@ -139,3 +146,4 @@ class RolloutCounts:
         """Goes on counting agents where `state` was returned; nothing is said of them without any."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
+        self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

@@ -17,6 +17,7 @@ from rlrun.envs.make import make_env
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn
 from rlrun.errors import UsageError
+from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 Acts = Callable[[Any, bool, float], Any]
 """From an observation, whether an episode begins with it, and the reward before it to the action for the env."""
@@ -38,7 +39,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
     Raises:
         UsageError: If actions are not single numbers or vectors.
-        EnvError: An observation holds NaN or infinite numbers.
+        EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
     world = make_env(env, seed=seed)
     space = world.observation_space
@@ -46,8 +47,10 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     rows: list[tuple[Any, Any, float, bool, bool, bool]] = []
     returns = []
     place = EpisodePlace(0, seeds.seed(0, 0), 0)
+    name = f"env {env.id}: demonstration"
+    awaited = AwaitedEpisodes(name, env.max_episode_steps)
     try:
-        with Watched(f"env {env.id}: demonstration", lambda: [place]):
+        with Watched(name, lambda: [place]):
             for episode in range(episodes):
                 place = EpisodePlace(episode, seeds.seed(0, episode), 0)
                 observation, _ = world.reset(seed=place.seed)
@@ -58,6 +61,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
                     action = acts(observation, first, reward)
                     after, given, terminated, truncated, _ = world.step(action)
                     reward, place = float(given), replace(place, length=place.length + 1)
+                    awaited.look(place.length)
                     _refuse_bad(env.id, space, after, place)
                     rows.append((observation, action, reward, terminated, truncated, True))
                     observation, first, ended, total = after, False, terminated or truncated, total + reward

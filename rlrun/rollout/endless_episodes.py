@@ -1,13 +1,26 @@
-"""Episodes that do not end: said once, and no reason to go on when the user wants the run to end."""
+"""Episodes that do not end: said while they are waited for, and ended when the user wants the run to end."""
 
 from __future__ import annotations
 
+import math
+import time
+import warnings
 from collections.abc import Callable
 
 from rlrun.envs.env_watch import interrupt_wanted
+from rlrun.envs.vector_env import EnvError
 
-EPISODELESS_STEPS = 20_000
-"""Steps of each env slot after which an episode should have ended."""
+EPISODELESS_STEPS = 5_000
+"""Steps of each env slot after which an episode should have ended in one of them."""
+
+FEW_STEPS = 500
+"""Steps of each env slot below which it means nothing that no episode has ended, however short the run."""
+
+LONG_EPISODE = 20_000
+"""Steps after which it is said that an episode has not ended which something waits for."""
+
+LONGEST_EPISODE = 200_000
+"""Steps after which such an episode is held to be endless, unless the env's own limit is higher."""
 
 
 class EndlessEpisodes:
@@ -15,32 +28,105 @@ class EndlessEpisodes:
 
     Args:
         announce: Called with a sentence.
-        env_slots: Envs of all workers together.
+        env_slots: Envs, or worlds, of all workers together.
+
+    Attributes:
+        is_told: Whether that was announced.
     """
 
     def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
+        self.is_told = False
         self._announce = announce
-        self._steps = EPISODELESS_STEPS * env_slots
+        self._env_slots = env_slots
         self._looks = True
+        self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
         """Is told whether episodes have ended before, as in a run that is resumed."""
-        self._looks = not has_episodes
+        self.is_told = self.is_told and not has_episodes
+        self._looks = not (has_episodes or self.is_told)
 
-    def look(self, env_steps: int, has_episodes: bool) -> None:
+    def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
         """Looks at what was collected.
 
         Args:
             env_steps: Env steps so far.
             has_episodes: Whether an episode has ended among those that were collected last.
+            has_agent_episodes: Whether one of an agent has, in a world of many.
         """
-        if self._looks and (has_episodes or env_steps >= self._steps):
+        self._agents_end |= has_agent_episodes
+        if has_episodes:
             self._looks = False
-            if not has_episodes:
-                self._announce(
-                    f"no episode has ended in {env_steps:,} env steps, so there are no returns to report: set "
-                    "env.max_episode_steps if the env does not end episodes by itself"
-                )
+        elif env_steps >= EPISODELESS_STEPS * self._env_slots:
+            self._tell(env_steps)
+
+    def look_halfway(self, env_steps: int) -> None:
+        """Looks at a run half of which is over, and which may be short.
+
+        Args:
+            env_steps: Env steps so far.
+        """
+        if env_steps >= FEW_STEPS * self._env_slots:
+            self._tell(env_steps)
+
+    def _tell(self, env_steps: int) -> None:
+        if not self._looks:
+            return
+        self._looks, self.is_told = False, True
+        if self._agents_end:
+            self._announce(
+                f"no episode of the world has ended in {env_steps:,} env steps: until one does, the returns that are "
+                "reported are those of its agents' episodes. Set env.max_episode_steps if the world does not end "
+                "episodes by itself"
+            )
+        else:
+            self._announce(
+                f"no episode has ended in {env_steps:,} env steps, so there are no returns to report: set "
+                "env.max_episode_steps if the env does not end episodes by itself"
+            )
+
+
+class AwaitedEpisodes:
+    """Watches over episodes whose ends are waited for: says that one takes long, and gives up on one without an end.
+
+    Args:
+        name: What messages call it: the env, and what waits.
+        limit: The env's own `max_episode_steps`; None if it sets none.
+        grace_s: Seconds for which their ends are waited for once the user wants the run to end.
+    """
+
+    def __init__(self, name: str, limit: int | None, grace_s: float = math.inf) -> None:
+        self._name = name
+        self._most = max(LONGEST_EPISODE, limit or 0)
+        self._grace_s = grace_s
+        self._wished = math.inf
+
+    def look(self, length: int) -> None:
+        """Looks at them after each step.
+
+        Args:
+            length: Steps of the longest of them so far.
+
+        Raises:
+            EnvError: It has more than `LONGEST_EPISODE`.
+            KeyboardInterrupt: The user wants the end, and the grace is over or the episode is a long one.
+        """
+        if interrupt_wanted.is_set():
+            now = time.monotonic()
+            self._wished = min(self._wished, now)
+            if length > LONG_EPISODE or now - self._wished >= self._grace_s:
+                raise KeyboardInterrupt
+        if length == LONG_EPISODE:
+            warnings.warn(f"{self._name}: {_not_ended(LONG_EPISODE)}; after {self._most:,} it fails", stacklevel=2)
+        if length > self._most:
+            raise EnvError(f"{self._name}: {_not_ended(self._most)}")
+
+
+def _not_ended(steps: int) -> str:
+    return (
+        f"an episode has not ended after {steps:,} steps, and its end is waited for: set env.max_episode_steps if the "
+        "env does not end episodes by itself"
+    )
 
 
 def end_if_wanted(length: int) -> None:
@@ -50,7 +136,7 @@ def end_if_wanted(length: int) -> None:
         length: Steps of the longest episode so far.
 
     Raises:
-        KeyboardInterrupt: The user has asked for the end, and the episode is longer than `EPISODELESS_STEPS`.
+        KeyboardInterrupt: The user has asked for the end, and the episode is longer than `LONG_EPISODE`.
     """
-    if length > EPISODELESS_STEPS and interrupt_wanted.is_set():
+    if length > LONG_EPISODE and interrupt_wanted.is_set():
         raise KeyboardInterrupt

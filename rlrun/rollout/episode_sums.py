@@ -82,8 +82,9 @@ class EpisodeSums:
             for name, numbers in columns.items():
                 self.columns[name] += numbers.sum(axis=0)
             return []
-        returns, lengths = rewards.cumsum(axis=0), steps.cumsum(axis=0)
-        sums = {name: numbers.cumsum(axis=0) for name, numbers in columns.items()}
+        returns, latest = sums_within_episodes(rewards, ends)
+        lengths = steps.cumsum(axis=0)
+        sums = {name: sums_within_episodes(numbers, ends) for name, numbers in columns.items()}
         episodes = []
         for t, slot in zip(*ends.nonzero(), strict=True):
             episodes.append(
@@ -92,17 +93,41 @@ class EpisodeSums:
                     int(self.lengths[slot] + lengths[t, slot]),
                     numbers_in(infos.get((int(t), int(slot)), {})),
                     agents.get((int(t), int(slot)), ""),
-                    {name: float(self.columns[name][slot] + own[t, slot]) for name, own in sums.items()},
+                    {name: float(self.columns[name][slot] + own[t, slot]) for name, (own, _) in sums.items()},
                 )
             )
-            self.returns[slot], self.lengths[slot] = -returns[t, slot], -lengths[t, slot]
-            for name, own in sums.items():
-                self.columns[name][slot] = -own[t, slot]
-        self.returns += returns[-1]
+            self.returns[slot], self.lengths[slot] = 0.0, -lengths[t, slot]
+            for own in self.columns.values():
+                own[slot] = 0.0
+        self.returns += latest
         self.lengths += lengths[-1]
-        for name, own in sums.items():
-            self.columns[name] += own[-1]
+        for name, (_, latest_sums) in sums.items():
+            self.columns[name] += latest_sums
         return episodes
+
+
+def sums_within_episodes(
+    numbers: NDArray[np.float64], ends: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns sums over the steps of each episode, up to each row [T, B], and after its last end [B].
+
+    A difference of sums over the whole fragment would lose the digits that a huge number of an earlier episode took.
+
+    Args:
+        numbers: What is added up, [T, B].
+        ends: Whether the slot's episode ended, [T, B].
+
+    Examples:
+        >>> sums, rest = sums_within_episodes(np.array([[-1e17], [1.0], [2.0]]), np.array([[True], [False], [False]]))
+        >>> sums.T, rest
+        (array([[-1.e+17,  1.e+00,  3.e+00]]), array([3.]))
+    """
+    sums, present = np.empty_like(numbers), np.zeros(numbers.shape[1:])
+    for row, own, over in zip(sums, numbers, ends, strict=True):
+        present += own
+        row[:] = present
+        present[over] = 0.0
+    return sums, present
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:

@@ -11,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_watch import Watched
+from rlrun.envs.env_watch import INTERRUPT_S, Watched
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv, refuse_bad_observations
+from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv, refuse_bad_observations
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
+from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 ENV_SLOTS = 8
 """Episodes that run side by side, unless told otherwise."""
-
-LONGEST_EPISODE = 1_000_000
-"""Steps after which an episode is held to be endless."""
 
 RESAMPLES = 10_000
 """Resamples of the bootstrap."""
@@ -180,13 +178,16 @@ def evaluate(
     Raises:
         UsageError: If there are no episodes to run.
         EnvError: If the env raises, or an episode does not end.
+        KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
     """
     slots, seeds = episodes_side_by_side(episodes, seed, num_envs)
     world = make_vector_env(env, slots, seeds)
     draws = generator(seed, "evaluation") if explore else None
+    name = f"env {env.id}: evaluation"
     try:
-        with Watched(f"env {env.id}: evaluation", world.places):
-            return _run(behavior, world, env.id, episodes, draws)
+        with Watched(name, world.places):
+            awaited = AwaitedEpisodes(name, env.max_episode_steps, INTERRUPT_S)
+            return _run(behavior, world, name, episodes, draws, awaited)
     finally:
         world.close()
 
@@ -209,7 +210,12 @@ def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) 
 
 
 def _run(
-    behavior: ActsInEnv, world: VectorEnv, env_id: str, episodes: int, draws: np.random.Generator | None
+    behavior: ActsInEnv,
+    world: VectorEnv,
+    name: str,
+    episodes: int,
+    draws: np.random.Generator | None,
+    awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
     """Steps all env slots until each has run its episodes; one that is through goes on, and nobody looks."""
     slots = world.num_envs
@@ -222,7 +228,7 @@ def _run(
     column_sums = {name: np.zeros(slots) for name in world.columns}
     observations = world.reset()
     while current.min() < episodes:
-        refuse_bad_observations(world, observations, f"env {env_id}: evaluation")
+        refuse_bad_observations(world, observations, name)
         observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
         behavior.take_rewards(rewards)
         behavior.begin_episodes(begins)
@@ -240,10 +246,5 @@ def _run(
             sums[slot], steps[slot] = 0.0, 0
             for own in column_sums.values():
                 own[slot] = 0.0
-        endless = (steps > LONGEST_EPISODE) & (current < episodes)
-        if endless.any():
-            raise EnvError(
-                f"env {env_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
-                "set max_episode_steps of the env"
-            )
+        awaited.look(int(np.where(current < episodes, steps, 0).max()))
     return EvaluationResult(returns, lengths, columns=columns)

@@ -33,6 +33,7 @@ class Recorded:
         closing: By policy, the row and slot of each final observation that stands in the closing row although rows
             before that one are empty, two [N]: it has to stand behind the step that it follows as well.
         missing_finals: Agents whose episode was cut off without a final observation.
+        dropped_rewards: Rewards that no agent earned.
     """
 
     batches: dict[str, SampleBatch]
@@ -42,6 +43,7 @@ class Recorded:
     agent_episodes: Mapping[str, list[Episode]] = field(default_factory=dict)
     closing: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
     missing_finals: int = 0
+    dropped_rewards: int = 0
 
 
 class Recorder(Protocol):

@@ -48,6 +48,7 @@ class Rollout:
         agent_steps: By policy, steps of its agents in it; empty where every env has one agent.
         agent_episodes: By policy, episodes of its agents that ended in it; empty where every env has one agent.
         missing_finals: Agents whose episode was cut off without a final observation.
+        dropped_rewards: Rewards that no agent earned.
         filter_deltas: By policy, statistics of what it saw, by name.
         weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
@@ -64,6 +65,7 @@ class Rollout:
     agent_steps: dict[str, int] = field(default_factory=dict)
     agent_episodes: dict[str, list[Episode]] = field(default_factory=dict)
     missing_finals: int = 0
+    dropped_rewards: int = 0
     filter_deltas: dict[str, dict[str, Moments]] = field(default_factory=dict)
     weights_versions: dict[str, int] = field(default_factory=dict)
     sample_s: float = 0.0

@@ -114,6 +114,7 @@ class RolloutWorker:
             agent_steps={policy: int(np.count_nonzero(recorded.batches[policy]["valid"])) for policy in agents},
             agent_episodes=dict(agents),
             missing_finals=recorded.missing_finals,
+            dropped_rewards=recorded.dropped_rewards,
             filter_deltas=seen,
             env_steps=recorded.env_steps,
             weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},

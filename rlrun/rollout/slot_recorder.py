@@ -88,7 +88,7 @@ class SlotRecorder:
         for own in policies.values():
             own.begin(rows)
         stepped, ended = np.empty((2, length, worlds.num_worlds), np.bool_)
-        missing_finals = 0
+        missing_finals = dropped_rewards = 0
         for t in range(length):
             actions = {
                 policy: own.act(t, rows.policies[policy], rows.states, acts[policy], noise[policy][t])
@@ -97,6 +97,7 @@ class SlotRecorder:
             rows = step(actions)
             stepped[t], ended[t] = rows.stepped, rows.ended
             missing_finals += rows.missing_finals
+            dropped_rewards += rows.dropped_rewards
             for policy, own in policies.items():
                 if own.take(t, rows.policies[policy]):
                     own.note_ends(t, worlds.owners(policy), rows.infos.get(policy, {}))
@@ -121,6 +122,7 @@ class SlotRecorder:
             agent_episodes=agent_episodes,
             closing=closing,
             missing_finals=missing_finals,
+            dropped_rewards=dropped_rewards,
         )
 
     def _check(

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
-from rlrun.envs.env_watch import Watched
+from rlrun.envs.env_watch import INTERRUPT_S, Watched
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError
 from rlrun.functional.seeding import generator
-from rlrun.rollout.evaluation import LONGEST_EPISODE, EvaluationResult, episodes_side_by_side
+from rlrun.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.rollout.evaluation import EvaluationResult, episodes_side_by_side
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import SlotRows, VectorWorld
@@ -70,13 +71,16 @@ def evaluate_world(
     Raises:
         UsageError: If there are no episodes to run.
         EnvError: If the world raises, or an episode does not end.
+        KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
     """
     side_by_side, seeds = episodes_side_by_side(episodes, seed, None if draw is None else 1)
     worlds = make_vector_world(world, side_by_side, seeds, mapping, slots)
     draws = generator(seed, "evaluation") if explore else None
+    name = f"env {world.id}: evaluation"
     try:
-        with Watched(f"env {world.id}: evaluation", worlds.places):
-            return _run(behaviors, worlds, world.id, episodes, draws, draw)
+        with Watched(name, worlds.places):
+            awaited = AwaitedEpisodes(name, world.max_episode_steps, INTERRUPT_S)
+            return _run(behaviors, worlds, name, episodes, draws, draw, awaited)
     finally:
         worlds.close()
 
@@ -84,10 +88,11 @@ def evaluate_world(
 def _run(
     behaviors: Mapping[str, ActsInWorld],
     worlds: VectorWorld,
-    world_id: str,
+    name: str,
     episodes: int,
     draws: np.random.Generator | None,
     draw: Callable[[NDArray[Any] | None], None] | None,
+    awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
     """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
     number = worlds.num_worlds
@@ -104,7 +109,7 @@ def _run(
         actions = {}
         for policy, behavior in behaviors.items():
             shown = rows.policies[policy]
-            _refuse_bad_observations(worlds, policy, shown, world_id)
+            _refuse_bad_observations(worlds, policy, shown, name)
             behavior.begin_episodes(shown.starts)
             actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
             lives[policy].act(shown.acts)
@@ -128,15 +133,11 @@ def _run(
             sums[world], steps[world] = 0.0, 0
             for totals in column_sums.values():
                 totals[world] = 0.0
-        if ((steps > LONGEST_EPISODE) & (current < episodes)).any():
-            raise EnvError(
-                f"env {world_id}: an episode of the evaluation has not ended after {LONGEST_EPISODE:,} steps; "
-                "set max_episode_steps of the world"
-            )
+        awaited.look(int(np.where(current < episodes, steps, 0).max()))
     return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
 
 
-def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, world_id: str) -> None:
+def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:
     """Raises for observations that a policy's agents cannot act on."""
     space = worlds.spaces[policy].observation
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[shown.acts][None], shown.observations)):
@@ -144,9 +145,7 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
         slot = int(shown.acts.nonzero()[0][number])
         world = slot // (worlds.slots[policy] // worlds.num_worlds)
         place, agent = worlds.places()[world], worlds.owners(policy)[slot]
-        raise EnvError(
-            f"env {world_id}: evaluation, world {world}, {place}, agent {agent!r} of policy {policy}: {reason}"
-        )
+        raise EnvError(f"{name}, world {world}, {place}, agent {agent!r} of policy {policy}: {reason}")
 
 
 class _Lives:

@@ -97,6 +97,8 @@ def judged_by(spec: Mapping[str, Any]) -> str:
         'evaluation/against/unbeaten_rate'
         >>> judged_by({"policies": {"main": {}}, "seats": {"rival": {"plays_against": "main"}}})
         'league/elo_main'
+        >>> judged_by({"train": 5, "policies": 7, "seats": 3})
+        'episode_return_mean'
     """
     checkpoint, evaluation = spec.get("checkpoint"), spec.get("evaluation")
     best = checkpoint.get("best") if isinstance(checkpoint, Mapping) else None
@@ -104,7 +106,9 @@ def judged_by(spec: Mapping[str, Any]) -> str:
         return best
     if isinstance(evaluation, Mapping) and evaluation.get("against") is not None:
         return "evaluation/against/unbeaten_rate"
-    learners = [*(spec.get("train") or ()), *(spec.get("policies") or ())]
+    trained, policies = spec.get("train"), spec.get("policies")
+    learners = [*trained] if isinstance(trained, list | tuple) else []
+    learners += policies if isinstance(policies, Mapping) else ()
     if spec.get("seats") and learners:
         return f"league/elo_{learners[0]}"
     return "episode_return_mean" if evaluation is None else "evaluation/episode_return_mean"

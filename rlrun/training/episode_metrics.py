@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlrun.functional.saved_numbers import as_count
@@ -30,14 +30,7 @@ class EpisodeMetrics:
 
     def result(self) -> dict[str, float | int | None]:
         """Returns the metrics; None where no episode has finished yet."""
-        returns = [episode.episode_return for episode in self._last]
-        result: dict[str, float | int | None] = {
-            "episodes": self.episodes,
-            "episode_return_mean": _mean(returns),
-            "episode_return_min": min(returns, default=None),
-            "episode_return_max": max(returns, default=None),
-            "episode_len_mean": _mean([episode.length for episode in self._last]),
-        }
+        result: dict[str, float | int | None] = {"episodes": self.episodes, **returns_of(self._last)}
         names = dict.fromkeys(name for episode in self._last for name in episode.info)
         for name in names:
             result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
@@ -45,6 +38,11 @@ class EpisodeMetrics:
             sums = [episode.columns[name] for episode in self._last if name in episode.columns]
             result[column_metric(name)] = _mean(sums)
         return result
+
+    @property
+    def last(self) -> Sequence[Episode]:
+        """The last hundred."""
+        return tuple(self._last)
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint keeps."""
@@ -85,6 +83,10 @@ class AgentMetrics:
         """Returns the metrics of a policy's agents."""
         return self._of_policies[policy].result()
 
+    def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
+        """Returns returns and lengths of the agents of some policies together: of the last hundred of each policy."""
+        return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
+
     def of_agents(self) -> dict[str, float | int | None]:
         """Returns the mean return of each possible agent; None where no episode of its has finished yet."""
         return {
@@ -110,6 +112,17 @@ class AgentMetrics:
             for name, saved in state[kind].items():
                 if name in owned and name not in new:
                     owned[name].load_state(saved)
+
+
+def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
+    """Returns what is said of the returns and lengths of episodes; None where there are none."""
+    returns = [episode.episode_return for episode in episodes]
+    return {
+        "episode_return_mean": _mean(returns),
+        "episode_return_min": min(returns, default=None),
+        "episode_return_max": max(returns, default=None),
+        "episode_len_mean": _mean([episode.length for episode in episodes]),
+    }
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:

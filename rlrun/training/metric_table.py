@@ -50,6 +50,7 @@ WORLD_METRICS = (
     *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
     Metric("agent_steps", "agent steps", "Steps of all agents so far"),
     Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
+    Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
     Metric("agents/<agent>/episode_return_mean", "", "Mean raw return of an agent's last 100 finished episodes"),
 )
 """What a training in a world of many agents reports of the whole; a return of the world is that of all its agents."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.spaces import empty_batch
-from rlrun.errors import CheckpointError
+from rlrun.errors import CheckpointError, UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
@@ -84,6 +84,7 @@ class RunningTraining:
         self.iteration = 0
         self.time_total_s = 0.0
         self.unsaved: tuple[str, ...] = ()
+        self._is_for_training = True
         self._clock = self.trainee.clock
         self._episodes = EpisodeMetrics()
         self._league = league
@@ -114,7 +115,11 @@ class RunningTraining:
         Args:
             min_env_steps: Env steps that it takes at least.
             since_last_s: Seconds since the last iteration that count into this one.
+
+        Raises:
+            UsageError: It was restored for acting alone.
         """
+        self._demand_whole()
         result = self._iterate(min_env_steps, since_last_s)
         if self._curriculum is not None and self._curriculum.advance(result):
             self.workers.set_env_kwargs(self._curriculum.kwargs)
@@ -135,7 +140,7 @@ class RunningTraining:
             self.workers.set_weights(self._league.lineups())
         seconds = time.perf_counter() - began
         self.time_total_s += since_last_s + seconds
-        self._episodes.add(counts.take_episodes())
+        self._take_episodes()
         for policy, warnings in self._warnings.items():
             sgd_steps = self.branches[policy].trainee.learner.sgd_steps
             warnings.look(sgd_steps)
@@ -146,6 +151,7 @@ class RunningTraining:
             "agent_steps": counts.env_steps if self._agents is None else counts.agent_steps.total(),
             "sgd_steps": sum(trainee.learner.sgd_steps for trainee in self.trainees),
             **self._episodes.result(),
+            **self._returns_in_place_of_the_worlds(),
             "env_steps_per_s": self._clock.env_steps_this_iteration / seconds,
         }
         ending = {
@@ -160,6 +166,19 @@ class RunningTraining:
             return {**counted, **lag, **times, **version, **restarts, **learned, **ending}
         return {**counted, **times, **restarts, **self._of_policies(self._agents), **ending}
 
+    def _take_episodes(self) -> None:
+        """Takes the episodes that have ended since the last call, of worlds those of their agents too."""
+        self._episodes.add(self.workers.counts.take_episodes())
+        if self._agents is not None:
+            for policy in (*self.branches, *self._seats):
+                self._agents.add(policy, self.workers.counts.take_agent_episodes(policy))
+
+    def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
+        """Returns the returns of agents where the world's own episodes do not end; {} where they do, or still may."""
+        if self._agents is None or self._episodes.episodes or not self._endless.is_told:
+            return {}
+        return self._agents.of_policies(self.branches)
+
     def _learned(self, branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns a trainee's lag, and what its learner and its operators report."""
         trainee = branch.trainee
@@ -171,9 +190,12 @@ class RunningTraining:
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
         """Returns what a world's result says of each policy and each agent."""
-        counts, result = self.workers.counts, {"missing_final_observations": self.workers.counts.missing_finals}
+        counts = self.workers.counts
+        result: dict[str, Any] = {
+            "missing_final_observations": counts.missing_finals,
+            "dropped_rewards": counts.dropped_rewards,
+        }
         for policy, branch in self.branches.items():
-            agents.add(policy, counts.take_agent_episodes(policy))
             lag, learned = self._learned(branch)
             own = {
                 "agent_steps": counts.agent_steps[policy],
@@ -184,8 +206,6 @@ class RunningTraining:
                 **learned,
             }
             result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
-        for seat in self._seats:
-            agents.add(seat, counts.take_agent_episodes(seat))
         league = {} if self._league is None else self._league.metrics()
         return {**result, **agents.of_agents(), **league}
 
@@ -211,13 +231,33 @@ class RunningTraining:
                 self._warnings[policy].begin(
                     trainee.workers.sendings, trainee.learner.sgd_steps, is_resumed=self.iteration > 0
                 )
-            self.acting[policy].refresh()
+        self._act_with_present_weights()
         if self._league is not None:
-            self._league.begin()
             self.workers.set_weights(self._league.lineups())
 
+    def _act_with_present_weights(self) -> None:
+        """Has what acts in this process go on from the present weights, in seats too."""
+        for acting in self.acting.values():
+            acting.refresh()
+        if self._league is not None:
+            self._league.begin()
+
+    def _demand_whole(self) -> None:
+        """Makes sure that workers and dataflow are where the checkpoint left them, if it was restored.
+
+        Raises:
+            UsageError: They are not.
+        """
+        if not self._is_for_training:
+            raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")
+
     def sections(self) -> dict[str, Any]:
-        """Returns a checkpoint's sections."""
+        """Returns a checkpoint's sections.
+
+        Raises:
+            UsageError: It was restored for acting alone.
+        """
+        self._demand_whole()
         workers = self.workers.state()
         own = {
             "iteration": self.iteration,
@@ -248,7 +288,7 @@ class RunningTraining:
     def _flow_state(self, branch: Branch) -> dict[str, Any]:
         return {} if branch.flow is None else branch.flow.state(without=branch.shared)
 
-    def load(self, content: Content, new: frozenset[str] | None = None) -> int:
+    def load(self, content: Content, new: frozenset[str] | None = None, *, for_training: bool = True) -> int:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
@@ -259,6 +299,7 @@ class RunningTraining:
             content: The checkpoint.
             new: The policies that it lacks, or that learned by another algorithm; empty where policies act for other
                 agents than they did. None where nothing differs.
+            for_training: Whether it is to be trained on; else workers and dataflow are left out, and no worker starts.
 
         Returns:
             Env slots that could not be brought back exactly.
@@ -279,11 +320,15 @@ class RunningTraining:
             self.iteration, self.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
             self.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
         self._count_anew()
+        if self._league is not None:
+            self._load_league(self._league, sections, is_new=new is not None and "league" not in sections)
+        self._is_for_training = for_training
+        if not for_training:
+            self._act_with_present_weights()
+            return 0
         if self._curriculum is not None:
             self._curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
             self.workers.set_env_kwargs(self._curriculum.kwargs)
-        if self._league is not None:
-            self._load_league(self._league, sections, is_new=new is not None and "league" not in sections)
         self.broadcast()
         if content.format_version == 1:
             return 0

@@ -497,8 +497,8 @@ class Training:
         """The running dataflow."""
         return self._started().flow
 
-    def _started(self) -> RunningTraining:
-        """Builds policy, learner, workers and dataflow at the first call."""
+    def _started(self, *, for_training: bool = True) -> RunningTraining:
+        """Builds policy, learner, workers and dataflow at the first call; for acting alone no worker starts."""
         if self._running is None:
             if self.update_executor is None:
                 self.update_executor = self._chosen_update_executor()
@@ -511,7 +511,8 @@ class Training:
                     update_executor=self.update_executor,
                     copied=self._copied_opponents,
                 )
-                self._running.broadcast()
+                if for_training:
+                    self._running.broadcast()
             for policy, spaces in self._running.spaces().items():
                 if told := _nothing_to_normalize(self.policies.algorithms[policy].config, spaces):
                     self._announce(told)
@@ -546,6 +547,7 @@ class Training:
         trained_by: type[Algorithm[Any]] = Algorithm,
         trust: bool = False,
         eager: bool = False,
+        for_training: bool = True,
         announce: Callable[[str], None] = silent,
     ) -> Self:
         """Returns the training that a checkpoint describes, where it left off.
@@ -555,6 +557,7 @@ class Training:
             trained_by: What its algorithm must be.
             trust: Whether it may ask for more than what is known to be harmless.
             eager: Whether a run that began with compiled updates may go on without.
+            for_training: Whether it is to be trained on or saved; for acting alone no episode is replayed.
             announce: Called with a sentence when something is about to take long.
 
         Raises:
@@ -570,7 +573,7 @@ class Training:
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
         training = cls(saved.env, saved.policies, seed=saved.seed, announce=announce)
         try:
-            training.load(content, eager=eager)
+            training.load(content, eager=eager, for_training=for_training)
         except BaseException as error:
             training.close()
             if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
@@ -617,7 +620,7 @@ class Training:
             }
         }
 
-    def load(self, content: Content, *, eager: bool = False) -> None:
+    def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Goes on where a checkpoint left off.
 
         Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
@@ -626,6 +629,7 @@ class Training:
         Args:
             content: What `content` returned.
             eager: Whether a run that began with compiled updates may go on without.
+            for_training: Whether it is to be trained on or saved.
 
         Raises:
             CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
@@ -638,7 +642,9 @@ class Training:
         if self.update_executor == "compiled":
             demand_compiler()
         with self._hangs_fail():
-            self.env_slots_restarted = self._started().load(content, self._new_policies_since(content.spec))
+            new = self._new_policies_since(content.spec)
+            running = self._started(for_training=for_training)
+            self.env_slots_restarted = running.load(content, new, for_training=for_training)
         self.is_restored_in_part = content.format_version == 1
         self.unsaved = self._started().unsaved
 

@@ -299,6 +299,7 @@ class TrialLoop:
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
+        self._note_endless_episodes()
         self._write_record("TERMINATED" if self.done else "RUNNING")
 
     # What an iteration consists of.
@@ -322,6 +323,7 @@ class TrialLoop:
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
+        self._note_endless_episodes()
         if self.checkpoints.is_due(self.last_result, is_last=self.done):
             self._begin_to_save()
         if self.done:
@@ -363,6 +365,12 @@ class TrialLoop:
         reason = stop_reached(self.trial.stop, row)
         if reason is not None:
             self.done, self.stop_reason = True, reason
+
+    def _note_endless_episodes(self) -> None:
+        """Tells the user that no episode has ended, once half of the run is over."""
+        counts = self.training.workers.counts
+        if counts.endless is not None and stop_reached(_half(self.trial.stop), self.last_result) is not None:
+            counts.endless.look_halfway(counts.env_steps)
 
     # How it ends.
 
@@ -416,6 +424,10 @@ class TrialLoop:
             pid=os.getpid() if status == "RUNNING" else None,
             host=platform.node() if status == "RUNNING" else "",
         )
+
+
+def _half(stop: Mapping[str, float]) -> dict[str, float]:
+    return {metric: bound / 2 for metric, bound in stop.items()}
 
 
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:

@@ -306,6 +306,7 @@ class ArrayVectorWorld:
             ended=self._ended,
             infos={},
             missing_finals=0,
+            dropped_rewards=sum(group.dropped_rewards for group in self._groups.values()),
         )
 
     def _where(self) -> str:
@@ -328,6 +329,7 @@ class _GroupSlots:
         name: Name of the group.
         owners: Id of each slot's agent, [B].
         rows: What the slots show.
+        dropped_rewards: Rewards of the last step for agents that had ended.
     """
 
     rows: SlotRows
@@ -340,7 +342,8 @@ class _GroupSlots:
         }
         self.owners = [f"{name}_{agent}" for _ in range(num_worlds) for agent in range(num_agents)]
         self._shape = (num_worlds, num_agents)
-        self._living, self._starts, self._ends = np.zeros((3, num_worlds * num_agents), np.bool_)
+        self._living, self._starts, self._ends, self._dead = np.zeros((4, num_worlds * num_agents), np.bool_)
+        self.dropped_rewards = 0
 
     def by_world(self, leaf: Any) -> Any:
         """Returns a leaf [B, ...] as [W, K, ...]."""
@@ -366,6 +369,7 @@ class _GroupSlots:
         """Frees the slots of some worlds."""
         self._living.reshape(self._shape)[worlds] = False
         self._starts.reshape(self._shape)[worlds] = False
+        self._dead.reshape(self._shape)[worlds] = False
 
     def forget_starts(self) -> None:
         """Marks no observation as the first one, before the next ones are shown."""
@@ -378,16 +382,25 @@ class _GroupSlots:
         self._starts |= acts > self._living
         np.logical_or(self._living, acts, self._living)
         np.logical_or(terminateds, truncateds, self._ends)
+        rewards = self._earned(shown.rewards.reshape(-1), acts)
+        self._dead |= self._ends & self._living
         np.greater(self._living, self._ends, self._living)
         self.rows = SlotRows(
             observations=map_tree(_by_slot, shown.observations),
             acts=acts,
             starts=self._starts,
-            rewards=shown.rewards.reshape(-1),
+            rewards=rewards,
             terminateds=terminateds,
             truncateds=truncateds,
             living=self._living,
         )
+
+    def _earned(self, rewards: NDArray[Any], acts: Flags) -> NDArray[Any]:
+        """Returns rewards [B] without those for agents that have ended and not come back, which are counted."""
+        self._dead &= ~acts
+        dropped = self._dead & (rewards != 0)
+        self.dropped_rewards = int(np.count_nonzero(dropped))
+        return np.where(dropped, 0.0, rewards) if self.dropped_rewards else rewards
 
     def shown(self) -> Tree:
         """Returns what the worlds show, leaves [W, K, ...]: zeros where nobody acts or has just ended."""

@@ -32,7 +32,8 @@ class LoopWorlds:
     or `restore`. Later steps are looked at for rewards that are no numbers, and for observations of another shape or
     type.
 
-    A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it.
+    A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it. One
+    for an agent that has ended is dropped, and counted: it does not belong to the id's next life.
     An agent whose first observation would be its last never acts, and gets no slot. Possible agents have a slot each,
     which they are given whenever it is free; whom nobody knew before gets the lowest free one.
 
@@ -166,7 +167,7 @@ class LoopWorlds:
             slots.forget_news(slice(None))
         self._unchecked = True
         rows = self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
-        rows.ended[:], rows.infos, rows.missing_finals = False, {}, 0
+        rows.ended[:], rows.infos, rows.missing_finals, rows.dropped_rewards = False, {}, 0, 0
         return rows, exact
 
     def hashes(self) -> list[str]:
@@ -259,6 +260,7 @@ class LoopWorlds:
             ended=np.array([world.awaiting for world in self._worlds]),
             infos=infos,
             missing_finals=sum(world.missing_finals for world in self._worlds),
+            dropped_rewards=sum(world.dropped_rewards for world in self._worlds),
         )
 
 

@@ -21,6 +21,9 @@ from rlrun.worlds.world_checks import Refusal, observations_refusal, other_space
 _REMEMBERED = 4096
 """Agents whose spaces are known to be right: a world may give every agent an id of its own."""
 
+_REMEMBERED_DEAD = 65_536
+"""Agents that ended in the present episode and are known to have; the latest ones, likewise."""
+
 
 class RunningWorld:
     """Steps a world by dicts and writes what its agents are shown into the rows of their slots.
@@ -40,6 +43,8 @@ class RunningWorld:
         awaiting: Whether its episode has ended, so that the next step is a reset.
         infos: By policy and slot, what the infos of agents say that ended in the last step.
         missing_finals: Agents that were truncated in the last step and showed no final observation.
+        dropped_rewards: Rewards of the last step, or before it, that no agent earned: it had ended, or the episode
+            ended before it was born.
         state: The whole world's state, [D]; None where it has none.
     """
 
@@ -55,7 +60,7 @@ class RunningWorld:
         max_episode_steps: int | None,
     ) -> None:
         self.infos: dict[str, dict[int, Mapping[str, Any]]] = {}
-        self.missing_finals = 0
+        self.missing_finals = self.dropped_rewards = 0
         self.awaiting = False
         self._id = world_id
         self._world = world
@@ -71,7 +76,8 @@ class RunningWorld:
         self._living: dict[str, Seat] = {}
         self._acting: dict[str, Seat] = {}
         self._ended: list[Seat] = []
-        self._early_rewards: dict[str, float] = {}
+        self._early_rewards: dict[str, tuple[float, int]] = {}  # their sum and number, of agents not yet born
+        self._dead: dict[str, None] = {}
         self._episode = self._seed = self._length = 0
 
     @property
@@ -115,7 +121,7 @@ class RunningWorld:
             self._policies[seat.policy].free(self._number, seat.index)
         self._ended = []
         self.infos = {}
-        self.missing_finals = 0
+        self.missing_finals = self.dropped_rewards = 0
         acted = self._acting
         joint = {agent: actions[seat.policy][seat.index] for agent, seat in acted.items()}
         try:
@@ -181,8 +187,9 @@ class RunningWorld:
         self._acting = {}
         self._ended = []
         self._early_rewards = {}
+        self._dead = {}
         self.infos = {}
-        self.missing_finals = 0
+        self.missing_finals = self.dropped_rewards = 0
         for slots in self._policies.values():
             slots.clear(self._number)
 
@@ -217,16 +224,32 @@ class RunningWorld:
             if seat is not None:
                 seat.rewards[seat.slot] = reward
             elif reward:
-                self._early_rewards[agent] = self._early_rewards.get(agent, 0.0) + float(reward)
-        for agent in born if self._early_rewards else ():
-            seat = living[agent]
-            seat.rewards[seat.slot] += self._early_rewards.pop(agent, 0.0)
+                self._keep_or_drop(agent, reward)
+        if self._early_rewards:
+            self._give_early_rewards(born, over=over)
         if self._reads_columns:
             self._read_columns(infos, acted)
         if over or any(terminateds.values()) or any(truncateds.values()):
             self._end_agents(over, terminateds, truncateds, infos)
         if self._acts_at_once and len(acting) != len(living):
             self._refuse_silence()
+
+    def _keep_or_drop(self, agent: str, reward: float) -> None:
+        """Keeps a reward for an agent that may still be born; one that has ended earns nothing more."""
+        if agent in self._dead:
+            self.dropped_rewards += 1
+        else:
+            total, number = self._early_rewards.get(agent, (0.0, 0))
+            self._early_rewards[agent] = total + float(reward), number + 1
+
+    def _give_early_rewards(self, born: Sequence[str], *, over: bool) -> None:
+        """Gives agents that have just been born what they earned before; at the episode's end the rest is dropped."""
+        for agent in born:
+            seat = self._living[agent]
+            seat.rewards[seat.slot] += self._early_rewards.pop(agent, (0.0, 0))[0]
+        if over:
+            self.dropped_rewards += sum(number for _, number in self._early_rewards.values())
+            self._early_rewards = {}
 
     def _read_columns(self, infos: Mapping[str, Mapping[str, Any]], acted: Mapping[str, Seat]) -> None:
         """Takes numbers from the infos of living agents, which those of agents that acted must hold."""
@@ -253,12 +276,15 @@ class RunningWorld:
             if not (terminated or truncated):
                 continue
             seat = self._living.pop(agent)
+            self._dead[agent] = None
             if self._acting.pop(agent, None) is None and not terminated:
                 self.missing_finals += 1
             self._policies[seat.policy].end(seat.slot, terminated, truncated)
             self._ended.append(seat)
             if info := infos.get(agent):
                 self.infos.setdefault(seat.policy, {})[seat.slot] = info
+        while len(self._dead) > _REMEMBERED_DEAD:
+            del self._dead[next(iter(self._dead))]
 
     def _born(self, agent: str) -> Seat:
         """Gives an agent a slot."""
@@ -272,6 +298,7 @@ class RunningWorld:
                 f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
             )
         self._living[agent] = seat
+        self._dead.pop(agent, None)
         return seat
 
     def _slots_of(self, agent: str) -> PolicySlots:

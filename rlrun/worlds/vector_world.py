@@ -62,6 +62,7 @@ class WorldRows:
         infos: By policy and slot, what the info of an agent that ended in the step says.
         missing_finals: Agents whose episode was cut off in the step and that showed no final observation: the last
             one that they were shown stands in its place.
+        dropped_rewards: Rewards that no agent earned: it had ended, or the world's episode ended before it was born.
     """
 
     policies: Mapping[str, SlotRows]
@@ -70,6 +71,7 @@ class WorldRows:
     ended: Flags
     infos: Mapping[str, Mapping[int, Mapping[str, Any]]]
     missing_finals: int
+    dropped_rewards: int = 0
 
 
 class VectorWorld(Protocol):

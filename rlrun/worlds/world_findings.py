@@ -295,7 +295,7 @@ class _LifeBook:
         yield from self._odd(
             self._lost,
             "were given a reward when they had ended or before an episode in which they never appeared",
-            "it is lost, or goes to who has the id next",
+            "no return has it, and `dropped_rewards` counts it",
             "give the reward in the step that ends the agent, or before",
         )
         yield from self._odd(

@@ -12,6 +12,7 @@ import pytest
 
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.progress import RunProgress, TrialProgress
+from rlrun.cli.trial_table import columns_of
 from rlrun.runs.events import RunResources, TrialEvent
 
 
@@ -58,6 +59,18 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     trial.observe(TrialEvent("000-seed=0", "RUNNING", result), now=1.0)
     expected = "000-seed=0: 4,096 of 10,000 env steps, return 31.2, 12,346 steps/s, 3 s left"
     assert trial.line(1.0) == expected
+
+
+def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps() -> None:
+    trial = trial_with(
+        {"sgd_steps": 900}, env_steps=0, sgd_steps=30, iteration=1, env_steps_per_s=0.0, time_total_s=0.5
+    )
+    assert trial.line(0.0) == "000-seed=0: 30 of 900 sgd steps, 60 steps/s"
+    columns = {column.heading: column.cells for column in columns_of(RunProgress("x", {"t": trial}), [trial], 0.0)}
+    assert (columns["sgd steps"], columns["of"], columns["steps/s"]) == (("30",), ("900",), ("60",))
+    assert "env steps" not in columns
+    both = trial_with({"sgd_steps": 900}, env_steps=64, sgd_steps=30, env_steps_per_s=8.0, episode_return_mean=1.5)
+    assert both.line(0.0) == "000-seed=0: 64 env steps, return 1.5, 8 steps/s"
 
 
 def test_a_pace_that_the_trial_itself_knows_serves_until_one_is_seen() -> None:

@@ -16,7 +16,6 @@ from rlrun.algorithms.es import ES
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
-from rlrun.evolution import evaluation_worker
 from rlrun.rollout import endless_episodes
 from rlrun.training.training import Training
 
@@ -52,9 +51,8 @@ def test_an_observation_that_is_no_number_is_named_with_its_place(kind: type[Alg
 
 
 def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (endless_episodes, evaluation_worker):
-        monkeypatch.setattr(module, "EPISODELESS_STEPS", 30)
-    monkeypatch.setattr(evaluation_worker, "LONGEST_EPISODE", 100)
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
+    monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 100)
     endless = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
     with (
         pytest.warns(UserWarning, match="worker 0: an episode has not ended after"),
@@ -64,12 +62,11 @@ def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(monkeypa
 
 
 def test_who_wants_the_end_does_not_wait_for_an_episode_that_may_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (endless_episodes, evaluation_worker):
-        monkeypatch.setattr(module, "EPISODELESS_STEPS", 30)
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     endless = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
     interrupt_wanted.set()
     try:
-        with pytest.warns(UserWarning, match="has not ended"), pytest.raises(KeyboardInterrupt):
+        with pytest.warns(UserWarning, match="has not ended after 30 steps"), pytest.raises(KeyboardInterrupt):
             trained(ES, endless)
     finally:
         interrupt_wanted.clear()

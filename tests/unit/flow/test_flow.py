@@ -227,6 +227,30 @@ def test_batches_that_wait_come_back_as_batches() -> None:
     assert isinstance(waiting[0]["obs"]["b"], tuple)
 
 
+def test_batches_inside_items_that_wait_come_back_as_batches() -> None:
+    def with_more(item: tuple[int | None, SampleBatch]) -> list[Any]:
+        worker, batch = item
+        return ["first", item, [worker, {"seen": [batch, batch["obs"]], "more": (3, {"a": 1})}]]
+
+    batch = SampleBatch(obs={"a": np.arange(4.0)}, valid=np.ones((1, 1), np.bool_))
+    flow, restored = (from_items(items).zip_with_worker().combine(with_more) for items in ([batch], []))
+    assert flow.take(1) == ["first"]
+    restored.load_state(through_a_file(flow.state()))
+    (worker, found), (_, inside) = restored.take(3)
+    assert (worker, type(found)) == (None, SampleBatch)
+    np.testing.assert_array_equal(found["obs"]["a"], batch["obs"]["a"])
+    assert [type(seen) for seen in inside["seen"]] == [SampleBatch, dict]
+    assert inside["more"] == (3, {"a": 1})
+
+
+def test_items_that_an_earlier_version_saved_are_read() -> None:
+    restored = from_items([]).combine(thrice)
+    plain = {"worker": 1, "batch": False, "item": (2, {"a": [1]})}
+    state = {"plan": list(restored._places().values()), "operators": {"thrice": {"ready": [plain]}}}
+    restored.load_state(state)
+    assert restored.take(2) == [(2, {"a": [1]})]
+
+
 class Countdown(StatefulSource[int]):
     """From a number down to 1."""
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -7,10 +9,14 @@ import numpy as np
 import pytest
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
-from rlrun.rollout import evaluation
+from rlrun.rollout import endless_episodes, evaluation, world_evaluation
 from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate
+from rlrun.rollout.world_evaluation import evaluate_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world_config import WorldConfig
 
 
 class RemembersNothing:
@@ -33,6 +39,13 @@ class TossesACoin(RemembersNothing):
         if generator is None:
             return np.zeros(len(observations), np.int64)
         return generator.integers(2, size=len(observations))
+
+
+class SitsStill(RemembersNothing):
+    """Acts in a world."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        return np.zeros(len(acts), np.int64)
 
 
 class SeedLengths(gymnasium.Env[Any, Any]):
@@ -94,8 +107,51 @@ def test_exploring_draws_its_actions_from_the_seed() -> None:
 
 
 def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "LONGEST_EPISODE", 45)
-    with pytest.raises(EnvError, match="has not ended after 45 steps; set max_episode_steps of the env"):
+    monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 45)
+    with pytest.raises(
+        EnvError, match=r"SeedLengths: evaluation: .* not ended after 45 steps.* set env.max_episode_steps"
+    ):
+        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+    own_limit = EnvConfig(id=f"{__name__}:SeedLengths", max_episode_steps=60)
+    assert max(evaluate(TossesACoin(), own_limit, 20, seed=5).lengths) > 45
+
+
+def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
+    with pytest.warns(
+        UserWarning, match=r"not ended after 40 steps.* set env.max_episode_steps.* after 200,000 it fails"
+    ):
+        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+
+
+@pytest.fixture
+def wish_for_the_end() -> Iterator[None]:
+    interrupt_wanted.set()
+    yield
+    interrupt_wanted.clear()
+
+
+@pytest.mark.usefixtures("wish_for_the_end")
+def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
+    world = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "penalty"})
+    mapping, slots = PolicyMapping(["p"]), {"p": 2}
+    for module in (evaluation, world_evaluation):
+        monkeypatch.setattr(module, "INTERRUPT_S", math.inf)
+    assert len(evaluate(TossesACoin(), LENGTHS, 20, seed=5).returns) == 20
+    for module in (evaluation, world_evaluation):
+        monkeypatch.setattr(module, "INTERRUPT_S", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(TossesACoin(), endless, 20, seed=5)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_world({"p": SitsStill()}, world, mapping, slots, 20, seed=5)
+
+
+@pytest.mark.usefixtures("wish_for_the_end")
+def test_who_wants_the_end_waits_for_no_long_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
+    with pytest.warns(UserWarning, match="not ended after 40 steps"), pytest.raises(KeyboardInterrupt):
         evaluate(TossesACoin(), LENGTHS, 20, seed=5)
 
 

@@ -362,6 +362,23 @@ def test_a_reward_before_the_first_action_counts_in_the_return_and_in_no_row():
     assert [own.episode_return for own in recorded.episodes] == [10.0]
 
 
+def test_returns_are_those_of_a_ledger_in_which_the_dead_earn_nothing():
+    world = Script(
+        {"a": 1, "b": 1},
+        after({"a": 2, "b": 2}, {"a": 1.0, "b": 10.0}, terminates="b"),
+        after({"a": 3}, {"a": 1.0, "b": 100.0}),
+        after({"a": 4, "b": 4}, {"a": 1.0, "b": 1000.0}),
+        after({}, {"a": 1.0, "b": 1e4}, terminates="b"),
+        after({}, {"a": 1.0, "b": 1e5}, ends=True),
+        clock="per_agent",
+    )
+    (recorded,) = recorded_script(world, 5)
+    lives = [(own.agent, own.episode_return) for own in recorded.agent_episodes["default"]]
+    assert lives == [("b", 10.0), ("b", 11_000.0), ("a", 5.0)]
+    assert [own.episode_return for own in recorded.episodes] == [11_015.0]
+    assert recorded.dropped_rewards == 2
+
+
 def test_costs_until_the_next_decision_are_those_of_the_open_step():
     world = Script(
         {"a": 1},

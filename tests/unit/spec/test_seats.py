@@ -12,7 +12,7 @@ import pytest
 from rlrun.errors import SpecError
 from rlrun.explain import Mistake
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.spec.experiment import Experiment, TrialSpec, judged_by
 from rlrun.spec.learning import check_learning
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.training.demands import spec_demands
@@ -195,3 +195,7 @@ def test_seats_and_a_league_are_for_policies() -> None:
         Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", True)
         for key in ("seats", "league")
     ]
+
+
+def test_what_names_no_policies_is_judged_by_the_return() -> None:
+    assert judged_by({"train": 5, "policies": 7, "seats": 3}) == "episode_return_mean"

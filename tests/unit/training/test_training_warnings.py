@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.a2c import A2C
@@ -18,6 +20,7 @@ from rlrun.algorithms.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators import complete_episodes
@@ -27,6 +30,8 @@ from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.rollout import endless_episodes
 from rlrun.training.training import Training
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_config import WorldConfig
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 ENDLESS = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
@@ -107,6 +112,52 @@ def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
     ):
         training.step()
     assert [text.partition(" env steps")[0] for text in told] == ["no episode has ended in 320"]
+
+
+class Relay(World):
+    """One agent after the other lives for five steps and is paid 1 in each; the world's own episodes never end."""
+
+    possible_agents = ("runner_0", "runner_1")
+
+    def spaces(self, agent: str) -> Spaces:
+        return Spaces(Box(-1, 1, (1,)), Discrete(2))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.taken = 0
+        return {"runner_0": np.zeros(1, np.float32)}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        (agent,) = actions
+        self.taken += 1
+        over = not self.taken % 5
+        shown = [agent, f"runner_{self.taken // 5}"] if over else [agent]
+        observations = {each: np.zeros(1, np.float32) for each in shown}
+        return WorldStep(observations, {agent: 1.0}, {agent: over}, {}, {}, ended=False)
+
+
+def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
+    told: list[str] = []
+    config = PPO.Config.parse({**SMALL, "rollout_fragment_length": 32, "train_batch_size": 64, "minibatch_size": 64})
+    world = WorldConfig(world=f"{__name__}:Relay")
+    with Training(world, PPO(config), announce=told.append) as training:
+        results = [training.step() for _ in range(3)]
+        checkpoint = training.save(tmp_path / "checkpoint")
+        results.append(training.step())
+    names = ("env_steps", "episodes", "episode_return_mean", "episode_return_min", "episode_len_mean")
+    assert [tuple(result[name] for name in names) for result in results] == [
+        (64, 0, None, None, None),
+        (128, 0, 5.0, 5.0, 5.0),
+        (192, 0, 5.0, 5.0, 5.0),
+        (256, 0, 5.0, 5.0, 5.0),
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("no episode of the world has ended in 128 env steps: until one does, the returns")
+    with Training.restore(checkpoint, trust=True) as training:
+        restored = training.step()
+    assert [restored[name] for name in names] == [results[-1][name] for name in names]
 
 
 def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_does(

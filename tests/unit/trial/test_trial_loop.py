@@ -11,6 +11,7 @@ import torch
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
 from rlrun.learner.numpy_kernels import KERNELS
+from rlrun.rollout import endless_episodes
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import read_results
@@ -47,6 +48,22 @@ def test_what_the_user_was_told_stands_in_the_record(
         run(loop)
     assert record(tmp_path / "t").notes == told
     assert ["no kernel for aten.elu.default" in text for text in told] == [True]
+
+
+def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endless_episodes, "FEW_STEPS", 10)
+    told: list[str] = []
+    env = {"id": "rlrun.envs.worlds:ConstantReward", "kwargs": {"episode_len": 10**9}}
+    trial = small_trial(env=env, stop={"iteration": 6, "env_steps": 1_000})
+    with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
+        run(loop, until=2)
+        assert told == []
+        run(loop)
+        (steps,) = [row["env_steps"] for row in read_results(tmp_path / "t") if row["iteration"] == 3]
+    assert [text.partition(",")[0] for text in told] == [f"no episode has ended in {steps} env steps"]
+    assert record(tmp_path / "t").notes == told
 
 
 def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_trial: MakeTrial) -> None:

@@ -108,6 +108,38 @@ def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn
         one, other = loop.step(actions), vector.step(actions)
 
 
+class PaysTheDead(CartPoleArrays):
+    """Pays every slot 1 at each step, whether its agent lives or not."""
+
+    def step(self, actions: Any) -> Any:
+        return self.paid(super().step(actions))
+
+    def reset(self, worlds: Any, seeds: Any) -> Any:
+        return self.paid(super().reset(worlds, seeds), begun=worlds)
+
+    def paid(self, shown: Any, begun: Any = ()) -> Any:
+        rewards = np.ones((W, K))
+        rewards[list(begun)] = 0.0
+        return shown._replace(groups={GROUP: replace(shown.groups[GROUP], rewards=rewards)})
+
+
+@pytest.mark.parametrize("reborn", [False, True])
+def test_the_dead_earn_nothing_and_what_they_are_paid_is_counted(reborn: bool) -> None:
+    arrays = PaysTheDead(W, K, reborn=reborn, max_steps=30)
+    vector = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
+    rows, generator, dropped = vector.reset(), np.random.default_rng(0), 0
+    for _ in range(100):
+        before = rows.policies["balancer"].living.copy()
+        rows = vector.step({"balancer": generator.integers(0, 2, W * K)})
+        slots = rows.policies["balancer"]
+        stepped = np.repeat(rows.stepped, K)
+        earns = (before | slots.acts) & stepped
+        np.testing.assert_array_equal(slots.rewards, earns)
+        assert rows.dropped_rewards == np.count_nonzero(stepped & ~earns)
+        dropped += rows.dropped_rewards
+    assert dropped
+
+
 def test_agents_are_named_by_group_and_place() -> None:
     assert list(make().owners("balancer")) == ["pole_0", "pole_1"] * W
 

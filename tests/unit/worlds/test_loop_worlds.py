@@ -221,6 +221,33 @@ def test_a_reward_before_the_first_observation_is_given_with_it() -> None:
     assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [0, 2]
 
 
+def test_a_reward_for_the_dead_is_dropped_and_counted_and_no_part_of_the_next_life() -> None:
+    script = [
+        gives(seen(a=2, b=2), {"a": 1, "b": 2}, terminated=["b"]),  # the last reward comes with the final observation
+        gives(seen(a=3), {"a": 1, "b": 4}),
+        gives(seen(a=4, b=5), {"a": 1, "b": 8}),  # b is back
+        gives(seen(a=5), {"a": 1, "b": 16}, truncated=["b"]),
+        gives({}, {"a": 1, "b": 32}, ended=True),
+    ]
+    worlds = looped(Scripted(seen(a=1, b=1), *script))
+    worlds.reset()
+    told = []
+    for _ in script:
+        rows = acted(worlds, 0, 0)
+        told.append((rows.policies["p"].rewards.tolist(), rows.dropped_rewards))
+    assert told == [([1, 2], 0), ([1, 0], 1), ([1, 8], 0), ([1, 16], 0), ([1, 0], 1)]
+    assert acted(worlds, 0, 0).dropped_rewards == 0
+    assert acted(worlds, 0, 0).policies["p"].rewards.tolist() == [1, 2]
+
+
+def test_rewards_of_who_is_never_born_are_counted_at_the_episodes_end() -> None:
+    script = [gives(seen(a=2), {"b": -1.0}), gives(seen(a=3), {"b": 0.5, "a": 0.0}), gives(seen(b=1), ended=True)]
+    worlds = looped(Scripted(seen(a=1), *script))
+    worlds.reset()
+    assert [acted(worlds, 0, 0).dropped_rewards for _ in script] == [0, 0, 2]
+    assert acted(worlds, 0, 0).dropped_rewards == 0
+
+
 def test_the_last_observation_stands_in_for_a_final_one_that_is_missing() -> None:
     worlds = looped(
         Scripted(seen(a=1, b=2), gives(seen(a=3)), gives({}, truncated=["a"], terminated=["b"])),

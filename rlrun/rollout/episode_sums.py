@@ -109,7 +109,7 @@ class EpisodeSums:
 def sums_within_episodes(
     numbers: NDArray[np.float64], ends: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns sums over the steps of each episode, up to each row [T, B], and after its last end [B].
+    """Returns the sum over the steps of each episode at its end, 0 elsewhere, [T, B], and that after the last end, [B].
 
     A difference of sums over the whole fragment would lose the digits that a huge number of an earlier episode took.
 
@@ -120,14 +120,14 @@ def sums_within_episodes(
     Examples:
         >>> sums, rest = sums_within_episodes(np.array([[-1e17], [1.0], [2.0]]), np.array([[True], [False], [False]]))
         >>> sums.T, rest
-        (array([[-1.e+17,  1.e+00,  3.e+00]]), array([3.]))
+        (array([[-1.e+17,  0.e+00,  0.e+00]]), array([3.]))
     """
-    sums, present = np.empty_like(numbers), np.zeros(numbers.shape[1:])
-    for row, own, over in zip(sums, numbers, ends, strict=True):
-        present += own
-        row[:] = present
-        present[over] = 0.0
-    return sums, present
+    begins = np.ones_like(ends.T)  # [B, T]: where the part of an episode begins
+    begins[:, 1:] = ends.T[:, :-1]
+    parts = np.add.reduceat(numbers.T.ravel(), begins.ravel().nonzero()[0])
+    part = begins.cumsum().reshape(begins.shape) - 1
+    sums = np.where(ends.T, parts[part], 0.0).T
+    return sums, np.where(ends[-1], 0.0, parts[part[:, -1]])
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:

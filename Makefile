@@ -33,13 +33,14 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers check format regress regress-quick results chaos
+.PHONY: help install train test test-loggers test-kernels check format regress regress-quick results chaos
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
 	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
+	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors; ten minutes"
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
@@ -59,6 +60,9 @@ test: $(VENV)/.installed-dev
 
 test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)
+
+test-kernels: $(VENV)/.installed-dev
+	$(BIN)/python scripts/test_under_kernels.py
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

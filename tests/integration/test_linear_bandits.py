@@ -9,6 +9,7 @@ import pytest
 
 from rlrun.functional.ridge_regression import RidgeRegressions
 from rlrun.python_api import LinUCB
+from tests.rounding import rounding_error
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -26,4 +27,4 @@ def test_coefficients_are_those_of_all_workers_pulls_together() -> None:
     for context, arm, reward in seen:
         whole.add(int(arm), context, float(reward))
     assert len(seen) == 30
-    np.testing.assert_allclose(found, whole.coefficients(), atol=1e-6)
+    np.testing.assert_allclose(found, whole.coefficients(), atol=rounding_error(1))

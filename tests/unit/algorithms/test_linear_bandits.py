@@ -16,6 +16,7 @@ from rlrun.policy.linear_arms import LinearArms, PosteriorSampling, UpperConfide
 from rlrun.policy.weights import Weights
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
+from tests.rounding import rounding_error
 
 LINEAR = "rlrun.envs.contextual_bandits:LinearBandit"
 
@@ -108,7 +109,7 @@ def test_what_several_env_slots_find_is_what_one_regression_of_all_their_pulls_s
     for context, arm, reward in reversed(seen):
         whole.add(int(arm), context, float(reward))
     found = training.trainee.learner.flat()[:50].reshape(5, 10)
-    np.testing.assert_allclose(found, whole.coefficients(), atol=1e-6)
+    np.testing.assert_allclose(found, whole.coefficients(), atol=rounding_error(1))
     assert len(seen) == training.workers.counts.env_steps
     training.close()
 

@@ -10,6 +10,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.returns import gae
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.policy.actor_critic import ActorCriticOutputs
+from tests.rounding import rounding_error
 
 SCHEDULED = {name: torch.tensor(0.0) for name in ("entropy_coeff", "kl_coeff")} | {"clip_param": torch.tensor(0.2)}
 S, L = 4, 6
@@ -155,7 +156,7 @@ def appo_loss(moved, *, kl_coeff=0.0):
 )
 def test_the_surrogate_moves_away_from_the_target_policy_only_so_far(moved, surrogate, is_clipped):
     loss, gradient = appo_loss(moved)
-    assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=1e-5)
+    assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=rounding_error(4))
     assert bool(gradient.any()) is not is_clipped
 
 
@@ -163,5 +164,5 @@ def test_divergence_from_the_target_policy_is_weighed_in():
     loss, _ = appo_loss(0.3, kl_coeff=2.0)
     p, q = np.array([0.5, 0.5]), np.array([0.5 * np.exp(0.3), 1 - 0.5 * np.exp(0.3)])
     divergence = float((p * np.log(p / q)).sum())
-    assert loss.statistics["kl"].item() == pytest.approx(divergence, rel=1e-5)
-    assert (loss.total - appo_loss(0.3)[0].total).item() == pytest.approx(2 * divergence, rel=1e-4)
+    assert loss.statistics["kl"].item() == pytest.approx(divergence, rel=rounding_error(4))
+    assert (loss.total - appo_loss(0.3)[0].total).item() == pytest.approx(2 * divergence, rel=rounding_error(8))

@@ -9,6 +9,7 @@ from rlrun.errors import SpecError
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.policy.actor_critic import ActorCriticOutputs
+from tests.rounding import rounding_error
 
 SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}
 
@@ -35,7 +36,7 @@ def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_c
 )
 def test_the_surrogate_is_the_smaller_of_the_free_and_the_clipped_one(ratio, advantage, surrogate):
     loss = loss_of(ratio=ratio, advantage=advantage)
-    assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=1e-5)
+    assert loss.statistics["policy_loss"].item() == pytest.approx(-surrogate, rel=rounding_error(4))
     assert loss.statistics["clip_fraction"].item() == float(abs(ratio - 1) > 0.2)
 
 
@@ -72,15 +73,17 @@ def test_an_empty_cell_weighs_nothing_however_narrow_the_distribution_is_there()
     loss = PPO(PPOConfig()).loss(outputs, batch, SCHEDULED)
     loss.total.backward()
     assert loss.statistics["policy_loss"].item() == pytest.approx(-1.0)
-    assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=1e-5)
+    assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=rounding_error(size))
     assert torch.isfinite(means.grad).all()
     assert means.grad[0].abs().min() > 0
     assert not means.grad[1].any()
 
 
 def test_kl_is_estimated_without_bias_and_never_negative():
-    assert loss_of(ratio=1.0, advantage=0.0).statistics["kl"].item() == pytest.approx(0.0, abs=1e-6)
-    assert loss_of(ratio=2.0, advantage=0.0).statistics["kl"].item() == pytest.approx(1 - np.log(2), rel=1e-4)
+    assert loss_of(ratio=1.0, advantage=0.0).statistics["kl"].item() == pytest.approx(0.0, abs=rounding_error(4))
+    assert loss_of(ratio=2.0, advantage=0.0).statistics["kl"].item() == pytest.approx(
+        1 - np.log(2), rel=rounding_error(4)
+    )
 
 
 def test_invalid_rows_do_not_count():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlrun.envs.contextual_bandits import LinearBandit, WheelBandit
+from tests.rounding import rounding_error
 
 
 def test_regret_is_what_the_best_arms_would_have_brought_more() -> None:
@@ -29,14 +30,14 @@ def test_contexts_and_coefficients_are_unit_vectors_and_rewards_linear_in_them()
     assert env.observation_space.contains(context)
     np.testing.assert_allclose(np.linalg.norm(env._coefficients, axis=1), 1.0)
     assert np.linalg.norm(context) == pytest.approx(1.0)
-    assert env.step(3)[1] == pytest.approx(env._coefficients[3] @ context, abs=1e-6)
+    assert env.step(3)[1] == pytest.approx(env._coefficients[3] @ context, abs=rounding_error(len(context)))
 
 
 def test_arms_with_features_of_their_own_share_coefficients() -> None:
     env = LinearBandit(arms=4, features=3, noise=0.0, shared=True)
     features, _ = env.reset(seed=0)
     assert features.shape == (4, 3)
-    assert env.step(2)[1] == pytest.approx(features[2] @ env._coefficients[0], abs=1e-6)
+    assert env.step(2)[1] == pytest.approx(features[2] @ env._coefficients[0], abs=rounding_error(3))
 
 
 def test_a_problem_stays_over_episodes_where_it_is_named_and_is_drawn_anew_otherwise() -> None:

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 
 from rlrun.envs.sparse_cartpole import SparseCartPole
+from tests.rounding import rounding_error
 
 
 def test_the_pole_moves_as_gymnasiums_and_pays_its_steps_at_the_end() -> None:
@@ -16,7 +17,8 @@ def test_the_pole_moves_as_gymnasiums_and_pays_its_steps_at_the_end() -> None:
         seen, shown = mine.reset(seed=seed)[0], plain.reset(seed=seed)[0]
         ended, steps = False, 0
         while not ended:
-            np.testing.assert_allclose(seen * scales, shown, rtol=1e-5, atol=1e-7)
+            near = rounding_error(2)
+            np.testing.assert_allclose(seen * scales, shown, rtol=near, atol=near)
             action = int(generator.integers(2))
             (seen, reward, ended, truncated, _), (shown, _, fallen, _, _) = mine.step(action), plain.step(action)
             steps += 1
@@ -33,7 +35,7 @@ def test_a_state_that_is_set_goes_on_as_it_did_and_one_of_an_observation_counts_
         seen = env.step(action)[0]
     other.set_state(env.get_state())
     found = other.state_of(seen)
-    np.testing.assert_allclose(found[0], env.get_state()[0], rtol=1e-6)
+    np.testing.assert_allclose(found[0], env.get_state()[0], rtol=rounding_error(2))
     assert (env.get_state()[1], found[1]) == (5, 0)
     for action in (0, 1, 0, 1):
         mine, theirs = env.step(action), other.step(action)

@@ -14,6 +14,7 @@ from rlrun.evolution.generations import centred_ranks, joined_returns, ranks_wit
 from rlrun.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.policy.weights import Weights
+from tests.rounding import rounding_error
 
 
 def test_a_pair_lies_mirrored_around_the_present_parameters_and_begins_with_one_episode() -> None:
@@ -21,8 +22,8 @@ def test_a_pair_lies_mirrored_around_the_present_parameters_and_begins_with_one_
     weights = Weights(3, present, env_steps=50, schedules={"sigma": ((0, 0.2), (100, 0.4))})
     pairs = MirroredPairs(4)
     up, down = (pairs.parameters(weights, 7, 5, candidate) for candidate in (6, 7))
-    np.testing.assert_allclose((up + down) / 2, present, atol=1e-7)
-    np.testing.assert_allclose(up - present, 0.3 * perturbation(7, 5, 3, 3), atol=1e-6)
+    np.testing.assert_allclose((up + down) / 2, present, atol=rounding_error(2))
+    np.testing.assert_allclose(up - present, 0.3 * perturbation(7, 5, 3, 3), atol=rounding_error(4))
     assert [pairs.episode_of(candidate) for candidate in range(pairs.number)] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
@@ -78,5 +79,5 @@ def test_the_returns_of_all_workers_are_put_in_the_order_of_candidates() -> None
 
 def test_a_direction_is_the_weighted_sum_of_the_pairs_noise() -> None:
     found = summed_perturbations(9, 1, [(2, 0.5), (4, -1.0)], 6)
-    np.testing.assert_allclose(found, 0.5 * perturbation(9, 1, 2, 6) - perturbation(9, 1, 4, 6), atol=1e-6)
+    np.testing.assert_allclose(found, 0.5 * perturbation(9, 1, 2, 6) - perturbation(9, 1, 4, 6), atol=rounding_error(2))
     assert as_gradient(np.array([1.0, -2.0], np.float32)).tolist() == [-1, 2, 1]

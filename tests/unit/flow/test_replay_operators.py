@@ -14,6 +14,7 @@ from rlrun.functional.moments import Moments
 from rlrun.replay.replay import LocalReplay, ReplayRatio
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
+from tests.rounding import rounding_error
 
 EVERY_STEP = ReplayRatio(training_intensity=1.0, learning_starts=0)
 
@@ -100,7 +101,7 @@ def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_prese
     assert set(next(raw)["obs"].ravel()) <= {0.0, 1.0, 2.0}
     batch = next(normalized)
     assert set(batch["obs"].ravel().round(4)) <= {-0.5, 0.0, 0.5}
-    np.testing.assert_allclose(batch["next_obs"], batch["obs"] + 0.5, atol=1e-6)
+    np.testing.assert_allclose(batch["next_obs"], batch["obs"] + 0.5, atol=rounding_error(4))
 
 
 def test_errors_that_were_learned_from_decide_what_is_drawn_next(trainee):

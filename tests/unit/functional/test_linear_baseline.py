@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlrun.functional.linear_baseline import baseline_advantages
+from tests.rounding import rounding_error
 
 
 def drawn(length: int = 12, slots: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -29,7 +30,7 @@ def test_advantages_are_the_standardized_residuals_of_least_squares_on_what_is_l
     residuals = np.array(y) - np.array(x) @ fitted
     expected = (residuals - residuals.mean()) / residuals.std()
     found = baseline_advantages(rewards, observations, valid, gamma)
-    np.testing.assert_allclose(found.T[valid.T], expected, atol=1e-4)
+    np.testing.assert_allclose(found.T[valid.T], expected, atol=rounding_error(len(expected)))
     assert not found[~valid].any()
 
 

@@ -11,6 +11,7 @@ from rlrun.learner.numpy_kernels import NoKernel
 from rlrun.learner.numpy_update import NumpyUpdate, in_numpy, leave_out_repetitions, recorded
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.learner.update import fresh_state
+from tests.rounding import rounding_error
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -140,4 +141,5 @@ def test_every_optimizer_moves_parameters_as_in_torch() -> None:
         for _ in range(20):
             update(ours)
             function(*theirs)
-        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+        near = rounding_error(20)
+        torch.testing.assert_close(ours, theirs, rtol=near, atol=near)

@@ -18,11 +18,14 @@ from rlrun.policy.q import QPolicy
 from rlrun.policy.return_model import ReturnModel
 from rlrun.policy.state_value import StateValuePolicy
 from rlrun.policy.weights import Weights
+from tests.rounding import rounding_error
 
 NUMBER, FEATURES, ROWS = 5, 3, 40
 LISTED = Box(-1, 1, (NUMBER, FEATURES))
 SEEN = Dict({"actions": LISTED, "action_mask": MultiBinary(NUMBER), "state": Box(-1, 1, (4,))})
 ACTIONS = Discrete(NUMBER)
+# Of the layers for the state, of those for a listed action, and of the product of what both put out.
+NEAR = rounding_error(4 + 8 + FEATURES + 8 + 8)
 
 
 def actor_critic(space=SEEN, actions=ACTIONS, normalize=False, **model):
@@ -86,7 +89,7 @@ def outputs_of(policy, observations):
 def test_numpy_and_torch_say_the_same_of_listed_actions(make):
     policy, observations = make(), observations_of()
     acted = loaded(policy).outputs(observations)
-    np.testing.assert_allclose(acted, outputs_of(policy, observations), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(acted, outputs_of(policy, observations), rtol=NEAR, atol=NEAR)
     assert acted[acted > -1e8].std() > 0.1
 
 
@@ -95,8 +98,12 @@ def test_actions_listed_in_another_order_have_the_same_logits_in_that_order(make
     policy, observations = make(), observations_of()
     order = np.random.default_rng(2).permutation(NUMBER)
     moved = {**observations, **{key: observations[key][:, order] for key in ("actions", "action_mask")}}
-    np.testing.assert_allclose(loaded(policy).outputs(moved), loaded(policy).outputs(observations)[:, order], rtol=1e-5)
-    np.testing.assert_allclose(outputs_of(policy, moved), outputs_of(policy, observations)[:, order], rtol=1e-5)
+    np.testing.assert_allclose(
+        loaded(policy).outputs(moved), loaded(policy).outputs(observations)[:, order], rtol=NEAR, atol=NEAR
+    )
+    np.testing.assert_allclose(
+        outputs_of(policy, moved), outputs_of(policy, observations)[:, order], rtol=NEAR, atol=NEAR
+    )
 
 
 def test_the_number_of_listed_actions_shapes_no_parameter():
@@ -114,7 +121,7 @@ def test_logits_are_the_scaled_dot_product_of_both_embeddings():
     keys = hidden @ named["decoder.embedding.weight"].T + named["decoder.embedding.bias"]
     expected = np.einsum("nd,nkd->nk", query, keys) / np.sqrt(8)
     found = outputs_of(policy, observations)
-    np.testing.assert_allclose(found[found > -1e8], expected[observations["action_mask"] == 1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[found > -1e8], expected[observations["action_mask"] == 1], rtol=NEAR, atol=NEAR)
 
 
 def test_filters_normalise_the_state_and_leave_the_list_as_it_is():

@@ -19,6 +19,7 @@ from rlrun.data.tree import map_tree
 from rlrun.nn.dreamer_model import DreamerModelConfig
 from rlrun.policy.dreamer import DreamerPolicy
 from rlrun.policy.dreamer_pictures import observed_and_imagined, picture_of, png_of
+from tests.rounding import rounding_error
 
 VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
 IMAGE = gymnasium.spaces.Box(0, 255, (48, 48, 1), np.uint8)
@@ -53,7 +54,7 @@ def found_for(space: gymnasium.Space[Any], start_at: int | None = None) -> tuple
 def test_what_was_observed_is_shown_as_it_was() -> None:
     batch, found = found_for(VECTOR)
     shown, expected = found["numbers"]
-    np.testing.assert_allclose(shown, batch["obs"][0], rtol=1e-5)
+    np.testing.assert_allclose(shown, batch["obs"][0], rtol=rounding_error(4))
     assert expected.shape == shown.shape
     np.testing.assert_allclose(found["rewards"][1:], batch["rewards"][0])
     assert found["is_known"].all()

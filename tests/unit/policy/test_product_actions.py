@@ -7,6 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.policy.action_spaces.make import make_action_space
+from tests.rounding import rounding_error
 
 BOX = Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
 MIXED = Dict(
@@ -49,7 +50,7 @@ def test_what_an_env_was_given_is_brought_back_to_one_row(space):
     assert own.shape == (50, *model.action_shape)
     assert own.dtype == model.action_dtype
     for found, expected in zip(leaves(model.to_env(own)), leaves(given), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(found, expected, atol=rounding_error(4, size=10.0))
 
 
 def test_rows_of_choices_are_whole_numbers_and_others_real_ones():
@@ -63,9 +64,10 @@ def test_log_probs_are_the_sum_over_parts_in_numpy_and_in_torch(space):
     actions = model.sample(outputs, model.noise(np.random.default_rng(1), (64,)))
     found = model.log_prob(outputs, actions)
     parts = [part.actions.log_prob(part.own_outputs(outputs), part.own(actions)) for part in model.parts]
-    np.testing.assert_allclose(found, np.sum(parts, 0), rtol=1e-5)
+    near = rounding_error(model.num_outputs)
+    np.testing.assert_allclose(found, np.sum(parts, 0), rtol=near, atol=near)
     in_torch = model.distribution(torch.from_numpy(outputs)).log_prob(torch.from_numpy(actions))
-    np.testing.assert_allclose(found, in_torch, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, in_torch, rtol=near, atol=near)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

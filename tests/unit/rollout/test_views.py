@@ -26,10 +26,12 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
+from tests.rounding import rounding_error
 
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 HERE = "tests.unit.rollout.test_views"
 NONE = 3
+NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 """What stands for an action before an episode's start, where there are 3: the network sees zeros."""
 
 
@@ -181,13 +183,13 @@ def test_what_acted_is_what_is_learned_from(env: type[ShortEpisodes], core: str 
                 outputs = policy.outputs(views, columns)
             valid = columns["valid"].bool()
             found = outputs.distribution.log_prob(columns["actions"])[valid]
-            torch.testing.assert_close(found, columns["logp"][valid], atol=1e-5, rtol=1e-5)
-            torch.testing.assert_close(outputs.values[valid], columns["values"][valid], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(found, columns["logp"][valid], rtol=NEAR, atol=NEAR)
+            torch.testing.assert_close(outputs.values[valid], columns["values"][valid], rtol=NEAR, atol=NEAR)
             if whole:  # the observation behind a step closes it, a final one too
                 behind = torch.zeros_like(valid)
                 behind[:, 1:] = valid[:, :-1]
                 values = torch.from_numpy(batch["values"].T.copy())
-                torch.testing.assert_close(outputs.values[behind], values[behind], atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(outputs.values[behind], values[behind], rtol=NEAR, atol=NEAR)
 
 
 @pytest.mark.parametrize("core", [None, "lstm"])

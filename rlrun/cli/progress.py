@@ -19,7 +19,7 @@ Result = Mapping[str, Any]
 # Stop conditions that grow steadily, so that a share of them is a share of the work. A return is none of these.
 STEADY_METRICS = ("env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s")
 
-SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s")
+SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
 """What is kept of a trial's newest result: of all of it a sweep of many trials would fill the memory."""
 
 ITERATIONS_TO_START = 2
@@ -311,6 +311,18 @@ class RunProgress:
         used = self.resources
         gpus = f", {used.gpus_used:g}/{used.gpus_total:g} GPUs" if used.gpus_total else ""
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
+
+    def stopping_text(self) -> str:
+        """Returns what a run that is to stop waits for, and how long that has taken so far."""
+        running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
+        if not running:
+            return "stopping"
+        last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
+        if len(running) == 1:
+            took = f"the one before took {duration(last[0])}" if last else "it is the first"
+            return f"saves and stops at the end of this iteration ({took})"
+        took = f"the longest before took {duration(max(last))}" if last else "they are the first"
+        return f"{len(running)} trials save and stop at the end of their iterations ({took})"
 
     def left_text(self, now: float) -> str:
         """Returns the time left, roughly, "" while it is unknown.

@@ -115,8 +115,14 @@ def run_data(state: RunState) -> dict[str, Any]:
 
 def _in_words(state: RunState, text: str) -> str:
     """Puts before a text what run it is about and who runs it."""
-    is_over = state.driver is None and state.is_over
-    driver = "over" if is_over else "nobody runs it" if state.driver is None else f"run by process {state.driver}"
+    is_over = state.is_over
+    ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
+    if state.driver is not None:
+        driver = f"run by process {state.driver}"
+    elif ending:
+        driver = f"its driver has ended, and {', '.join(ending)} still saves"
+    else:
+        driver = "over" if is_over else "nobody runs it"
     age = duration(max(0.0, time.time() - state.changed))
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
@@ -141,6 +147,8 @@ def _resume_command(state: RunState) -> str | None:
     from rlrun.runs.outcome import resume_command
 
     if state.driver is not None or state.is_over or state.problem:
+        return None
+    if any(trial.status == "RUNNING" for trial in state.trials):  # by a process that nobody drives and that ends soon
         return None
     return resume_command(state.path)
 

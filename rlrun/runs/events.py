@@ -2,8 +2,9 @@
 
 A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
 order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded`
-and `RunResources`, `RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such
-sequence for each, one after the other. Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
+and `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments makes
+one such sequence for each, one after the other. `RunStopping` comes in the middle of whatever that thread was doing.
+Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """The user interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
+    """The user has interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
 
     Attributes:
         signal: Name of the signal, such as "SIGINT".

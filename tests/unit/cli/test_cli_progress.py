@@ -67,6 +67,19 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
     assert (trial.params, trial.place, trial.status, trial.ended) == ({"lr": 0.5}, "here:1", "PAUSED", False)
 
 
+def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before() -> None:
+    alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
+    waiting = TrialProgress("waits", {})
+    assert run_of(waiting).stopping_text() == "stopping"
+    alone.status = "RUNNING"
+    told = "saves and stops at the end of this iteration (the one before took 27 s)"
+    assert run_of(alone, waiting).stopping_text() == told
+    first = TrialProgress("first", {}, status="RUNNING")
+    assert run_of(first).stopping_text() == "saves and stops at the end of this iteration (it is the first)"
+    told = "2 trials save and stop at the end of their iterations (the longest before took 27 s)"
+    assert run_of(alone, first).stopping_text() == told
+
+
 def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
     return RunProgress("sweep", {trial.name: trial for trial in trials}, expected)
 

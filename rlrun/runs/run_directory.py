@@ -1,8 +1,8 @@
 """A run's directory: its table of trials, its lock, its results.
 
 ``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
-experiment), ``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of a run: it
-can be moved, and nothing outside it is needed to go on.
+experiment), ``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of
+a run: it can be moved, and nothing outside it is needed to go on.
 """
 
 from __future__ import annotations

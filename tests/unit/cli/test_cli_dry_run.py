@@ -178,6 +178,12 @@ def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path) ->
     ]
 
 
+@pytest.mark.parametrize("learner", ["{algorithm: maml", "{algorithm: pg, config: {use_baseline: false}"])
+def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Path, learner: str) -> None:
+    spec.write_text(f"one: {learner}, env: CartPole-v1, stop: {{env_steps: 1e5}}}}\n")
+    assert "model: hiddens [64, 64]" in rlrun("plan", "-f", "spec.yaml").stdout.splitlines()
+
+
 def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path) -> None:
     env = "{id: ALE/Pong-v5, preset: atari}"
     spec.write_text(f"one:\n  algorithm: dqn\n  env: {env}\n  stop: {{env_steps: 1e5}}\n")

@@ -73,6 +73,23 @@ def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: py
     assert "state.npz is truncated" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["evaluate", "resume"])
+def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_makes_it_so(
+    tmp_path: Path, command: str
+) -> None:
+    spec = {"algorithm": "ppo", "env": "my_lab:Room", "config": {}, "seed": 0}
+    trial = make_trial(tmp_path / "my lab/pole", "000", [])
+    TrialDirectory(trial).write_spec(spec)
+    store = CheckpointStore(trial / "checkpoints", keep=9)
+    store.commit(store.stage(1, Content({"algorithm": "ppo"}, spec), {"iteration": 1}))
+    (trial.parent / "spec.yaml").write_text(json.dumps({"pole": spec}))
+    done = rlrun(command, trial.parent, "--runs-dir", tmp_path)
+    assert done.exit_code == 5
+    assert done.stderr.rstrip().endswith(
+        f"say --trust (in Python: trust=True); if the run is your own: --runs-dir '{tmp_path}/my lab'"
+    )
+
+
 def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path) -> None:
     with rlrun_api.PPO("CartPole-v1", {"num_envs_per_worker": 1}) as algorithm:
         training = algorithm.training

@@ -84,7 +84,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
         rows.append(
             [
                 trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
-                trial.status.lower(),
+                trial.shown_status,
                 trial.last_result.get("env_steps"),
                 trial.last_result.get("episode_return_mean"),
                 trial.best_return,

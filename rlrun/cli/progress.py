@@ -25,6 +25,9 @@ SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "tim
 ITERATIONS_TO_START = 2
 """Iterations whose seconds say nothing of the pace: updates are traced and compiled in them."""
 
+STOPPED = "STOPPED"
+"""What a complete trial is called on the terminal that a scheduler has ended before its own stop."""
+
 ACTIVE = ("PENDING", "RUNNING", "PAUSED")
 """What a trial is from which more will come."""
 
@@ -39,7 +42,8 @@ class TrialProgress:
         params: What varies between the trials, with the values it has now.
         seed: Its root seed, or its population's.
         group: Equal for trials that differ by their seed only; None for a trial on its own.
-        status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it.
+        status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it, and STOPPED
+            for what a scheduler has ended.
         place: Where it runs, as host:pid; "" where that is unknown.
         result: What is shown of the newest result, or None.
         best: The best `episode_return_mean` so far, or None.
@@ -76,7 +80,7 @@ class TrialProgress:
             event: An event of this trial.
             now: The time.
         """
-        self.status = event.status
+        self.status = STOPPED if event.stopped_by else event.status
         self.place = event.place or self.place
         if self._began is None and event.status == "RUNNING":
             self._began = now

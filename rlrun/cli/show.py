@@ -106,7 +106,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     rows = [
         [
             trial.name,
-            trial.status.lower(),
+            trial.shown_status,
             trial.last_result.get("env_steps"),
             trial.final(metric),
             trial.best(metric, mode),

@@ -58,7 +58,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
 
 def progress_of(state: RunState) -> RunProgress:
     """Returns a run's state in the form in which the live view shows it; its times are seconds since 1970."""
-    from rlrun.cli.progress import RunProgress, TrialProgress
+    from rlrun.cli.progress import STOPPED, RunProgress, TrialProgress
 
     run = RunProgress(state.experiment or state.path.name, {})
     for trial in state.trials:
@@ -68,7 +68,7 @@ def progress_of(state: RunState) -> RunProgress:
             trial.params,
             seed=trial.seed if trial.population is None else trial.population,
             group=trial.configuration if trial.population is None else None,
-            status=trial.status,
+            status=STOPPED if trial.is_stopped_early else trial.status,
             place=trial.place if trial.status == "RUNNING" else "",
             best=trial.best_return,
         )

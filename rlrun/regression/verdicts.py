@@ -10,7 +10,6 @@ from typing import Any
 from rlrun.regression.judgement import Comparison
 from rlrun.report.statistics import interquartile_mean
 
-
 ROOM = 0.1
 """Part of the distance between the floor and what is expected by which seeds may stay below the floor without a word.
 

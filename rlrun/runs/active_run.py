@@ -160,4 +160,4 @@ class ActiveRun:
         """Tells the watcher how a trial ended."""
         # A trial that a scheduler has ended may still be about to write that down.
         status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
-        self.tell(TrialEvent(trial, status))
+        self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))

@@ -59,6 +59,7 @@ class TrialEvent:
         error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
         place: Where it runs, as host:pid; "" where that is unknown.
         params: What varies between the trials, with this trial's new values, when its population has changed them.
+        stopped_by: Why a scheduler has ended it before its own stop, "" if none has.
     """
 
     trial: str
@@ -67,6 +68,7 @@ class TrialEvent:
     error: str = ""
     place: str = ""
     params: Mapping[str, Any] | None = None
+    stopped_by: str = ""
 
 
 @dataclass(frozen=True)

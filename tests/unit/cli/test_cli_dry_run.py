@@ -101,6 +101,26 @@ def test_a_dry_run_of_one_trial_is_short(spec: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("algorithm: maml, env: rlrun.envs.point_goals:PointGoals, stop: {env_steps: 100_000}", "160,000 (60% more)"),
+        (
+            "algorithm: alphazero, env: {world: rlrun.worlds.board_games:TicTacToe}, stop: {env_steps: 400}",
+            "1,024 (156% more)",
+        ),
+        ("algorithm: ppo, env: CartPole-v1, stop: {env_steps: 100_000}", ""),
+        ("algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}", ""),
+    ],
+)
+def test_a_dry_run_says_by_how_much_an_iteration_passes_the_stop(spec: Path, entry: str, told: str) -> None:
+    spec.write_text(f"one: {{{entry}}}\n")
+    result = rlrun("train", "-f", "spec.yaml", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith("stop: ")]
+    assert [told in line for line in lines] == ([True] if told else [])
+
+
 def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
     envs = "{grid_search: [CartPole-v1, {id: Pendulum-v1, kwargs: {g: 9.81}}]}"
     spec.write_text(f"one:\n  algorithm: ppo\n  env: {envs}\n  stop: {{env_steps: 1e5}}\n")

@@ -80,6 +80,14 @@ def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before() 
     assert run_of(alone, first).stopping_text() == told
 
 
+def test_a_trial_that_a_scheduler_has_ended_is_told_from_one_that_has_come_to_its_stop() -> None:
+    early, whole = TrialProgress("early", {}), TrialProgress("whole", {})
+    early.observe(TrialEvent("early", "TERMINATED", stopped_by="asha: 3 at 100 env steps is worse"), 1.0)
+    whole.observe(TrialEvent("whole", "TERMINATED"), 1.0)
+    assert (early.line(1.0), early.ended) == ("early: [stopped]", True)
+    assert run_of(early, whole).counts_text() == "2 trials: 1 stopped, 1 terminated"
+
+
 def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
     return RunProgress("sweep", {trial.name: trial for trial in trials}, expected)
 

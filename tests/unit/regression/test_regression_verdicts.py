@@ -132,7 +132,8 @@ def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
     assert verdict_data(verdict)["warning"] == verdict.warning
     if warned:
         assert verdict.warning == (
-            "the seeds' interquartile mean is 12, below the regression floor 12.5 by more than 10% of its distance to 10"
+            "the seeds' interquartile mean is 12, "
+            "below the regression floor 12.5 by more than 10% of its distance to 10"
         )
 
 

@@ -23,7 +23,7 @@ TABLED = ("mutations", "bounds")  # settings of schedulers that are too much for
 def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
     """Prints the trials that experiments would run, and nothing else happens."""
     if as_json:
-        print_json([_described(experiment) for experiment in experiments])
+        print_json({"experiments": [_described(experiment) for experiment in experiments]})
         return
     for experiment in experiments:
         echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")

@@ -37,7 +37,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> No
     trained, measured = reported_metrics(learns, in_world=in_world)
     reported = [*trained, *measured]
     if as_json:
-        print_json([dataclasses.asdict(metric) for metric in reported])
+        print_json({"metrics": [dataclasses.asdict(metric) for metric in reported]})
         return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
     echo(table(["metric", "unit", "what it says"], rows, stdout_width()))

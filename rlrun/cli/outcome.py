@@ -33,7 +33,7 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
         TrainingFailed: If a trial has failed or is not complete; its message is what went wrong.
     """
     if as_json:
-        print_json([trial_data(trial) for trial in trials])
+        print_json({"trials": [trial_data(trial) for trial in trials]})
     else:
         echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
         echo()

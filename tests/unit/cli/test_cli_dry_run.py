@@ -133,7 +133,9 @@ def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
 
 
 def test_a_dry_run_as_json_holds_every_trial_and_who_chooses_and_stops() -> None:
-    grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)
+    grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)[
+        "experiments"
+    ]
     assert list(grid) == [
         "name",
         "algorithm",
@@ -186,7 +188,7 @@ def test_validate_counts_trials_and_names_schedulers_and_searchers() -> None:
 def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     assert rlrun("validate", "spec.yaml").stdout.splitlines()[0] == "experiment  algorithm  env          trials"
-    (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)
+    (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)["experiments"]
     assert (described["trials"], described["scheduler"], described["searcher"]) == (1, None, None)
 
 

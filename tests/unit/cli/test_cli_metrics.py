@@ -28,7 +28,7 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
 
 
 def test_scripts_read_the_same_as_json() -> None:
-    found = json.loads(metrics("a3c", "--json").stdout)
+    found = json.loads(metrics("a3c", "--json").stdout)["metrics"]
     assert all(set(metric) == {"name", "unit", "meaning"} for metric in found)
     names = [metric["name"] for metric in found]
     assert len(set(names)) == len(names)

@@ -222,7 +222,7 @@ def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -
     make_trial(tmp_path / "new", "001", [2.5], status="INTERRUPTED")
     for path in (tmp_path / "old").rglob("*.json"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    found = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)
+    found = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
     assert [(run["name"], run["best_return"], run["env_steps"]) for run in found] == [
         ("new", 2.5, 200),
         ("old", 30.0, 300),
@@ -275,7 +275,8 @@ def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(tmp_p
     assert rows["damaged"].split()[:4] == ["damaged", "damaged,", "terminated", "1"]
     assert rows["whole"].split()[:2] == ["whole", "terminated"]
     assert result.stderr.startswith(f"damaged: {tmp_path}/damaged/run.json: cannot be understood: ")
-    (told,) = [run for run in json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout) if run["problem"]]
+    listed = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
+    (told,) = [run for run in listed if run["problem"]]
     assert (told["name"], told["best_return"], told["env_steps"]) == ("damaged", 2.0, 100)
 
 
@@ -301,4 +302,4 @@ def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
     result = rlrun("runs", "--runs-dir", tmp_path / "none")
     assert result.exit_code == 0
     assert "rlrun train" in result.stdout
-    assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == []
+    assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == {"schema": 1, "runs": []}

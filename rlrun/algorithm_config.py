@@ -153,6 +153,11 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
         return ()
 
     @property
+    def learns_values(self) -> bool:
+        """Whether a value network is learned beside the policy, which may share its layers (`model.shared_value`)."""
+        return True
+
+    @property
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step, for the choice of whether compiling pays."""
         return 1 / self.env_steps_per_update

@@ -93,6 +93,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + "..." + text[0] * (text[0] in "'\"")
 
 
+class Remark(str):
+    """A sentence for a trial's record alone: it asks nothing of the user, and is not told on the terminal."""
+
+
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
     """Says that a name is unknown, with the nearest right one, or all of them if none is near and they are few.
 

@@ -68,6 +68,11 @@ class MAMLConfig(AlgorithmConfig):
         return self.tasks_per_update * self.columns_per_task * self.fragment_length
 
     @property
+    def learns_values(self) -> bool:
+        """Never: the baseline is linear, and fitted to each phase."""
+        return False
+
+    @property
     def sgd_steps_per_env_step(self) -> float:
         """Updates per env step."""
         return self.num_epochs / self.env_steps_per_update

@@ -44,6 +44,11 @@ class PGConfig(OnPolicyConfig):
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus."""
 
+    @property
+    def learns_values(self) -> bool:
+        """Only with the baseline."""
+        return self.use_baseline
+
 
 class PG(Algorithm[PGConfig]):
     """Collect whole episodes, take one step along their policy gradient, broadcast the weights, repeat.

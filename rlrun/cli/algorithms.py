@@ -27,7 +27,7 @@ def algorithms(as_json: bool) -> None:
         summary = (algorithm.__doc__ or "").strip().partition("\n")[0]
         found.append({"name": name, "class": f"{algorithm.__module__}:{algorithm.__qualname__}", "summary": summary})
     if as_json:
-        print_json(found)
+        print_json({"algorithms": found})
         return
     echo(table(["algorithm", "what it does"], [[each["name"], each["summary"]] for each in found], stdout_width()))
     echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")

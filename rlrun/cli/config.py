@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from rlrun.cli.experiments import algorithm_named
 from rlrun.cli.options import complete_algorithms
 from rlrun.cli.terminal import echo
 
@@ -16,6 +17,5 @@ def config(algorithm: str) -> None:
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """
     from rlrun.commented_yaml import commented_yaml
-    from rlrun.registry import algorithm_class
 
-    echo(commented_yaml(algorithm_class(algorithm).Config).rstrip("\n"))
+    echo(commented_yaml(algorithm_named(algorithm).Config).rstrip("\n"))

@@ -44,9 +44,9 @@ def _examine(runs_dir: Path, *, start_ray: bool, as_json: bool) -> None:
         found.append(finding)
         if not as_json:
             advice = f"  ({finding.advice})" if finding.advice else ""
-            echo(f"{finding.verdict:<8}{finding.subject:<17}{finding.value}{advice}")
+            echo(f"{finding.verdict:<8}{finding.subject:<19}{finding.value}{advice}")
     if as_json:
-        print_json([finding.to_data() for finding in found])
+        print_json({"findings": [finding.to_data() for finding in found]})
     missing = [finding.subject for finding in found if finding.verdict == "missing"]
     if missing:
         raise EnvironmentUnusable(f"training does not work here without: {', '.join(missing)}")

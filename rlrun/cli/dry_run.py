@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.json_document import print_json
@@ -10,8 +10,12 @@ from rlrun.cli.tables import cell_text, counted, stdout_width, table
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import Experiment
+    from rlrun.spec.experiment import Experiment, TrialSpec
     from rlrun.spec.search_space import SearchSpace
+    from rlrun.training.policies import Policies
+
+MOST_OVERSHOOT = 0.2
+"""Part of the stop by which a trial may go beyond it without a word."""
 
 TABLED = ("mutations", "bounds")  # settings of schedulers that are too much for a line
 
@@ -19,7 +23,7 @@ TABLED = ("mutations", "bounds")  # settings of schedulers that are too much for
 def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
     """Prints the trials that experiments would run, and nothing else happens."""
     if as_json:
-        print_json([_described(experiment) for experiment in experiments])
+        print_json({"experiments": [_described(experiment) for experiment in experiments]})
         return
     for experiment in experiments:
         echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")
@@ -39,6 +43,8 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
     what = counted(experiment.num_configurations, "member" if members else "configuration")
     product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
     yield f"{experiment.name}: {experiment.algorithm} on {experiment.env.id}, {product}"
+    trials = experiment.trials()
+    yield from _overshoots(trials or [experiment.first_trial()])
     if experiment.scheduler is not None:
         yield _scheduler_line(experiment)
     if experiment.searcher is not None:
@@ -49,7 +55,6 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
         verb = "is searched" if experiment.searches else "changes"
         rows = [[names[location], _space_text(space)] for location, space in spaces.items()]
         yield from ("", table([f"what {verb}", "within"], rows, width))
-    trials = experiment.trials()
     if trials:
         headings = ["trial", *names.values(), *(["population", "member"] if members else ["seed"])]
         rows = [
@@ -58,6 +63,26 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
             for trial in trials
         ]
         yield from ("", table(headings, rows, width))
+
+
+def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
+    """Says in at most one line that a trial goes far beyond its stop, since it ends with an iteration."""
+    stop = trials[0].stop.get("env_steps")
+    end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
+    if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
+        return []
+    told = (
+        f"stop: env_steps {stop:,.0f} is passed within an iteration, which ends at {end:,} ({end / stop - 1:.0%} more)"
+    )
+    return [f"{told}: take fewer env steps an update, or a smaller config.min_env_steps_per_iteration"]
+
+
+def _end(learns: Policies, stop: float) -> int:
+    """Returns the env steps at which what learns comes to its stop."""
+    from rlrun.spec.run_length import env_steps_at_stop
+
+    per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
+    return env_steps_at_stop(stop, per_update, learns.sampling.min_env_steps_per_iteration)
 
 
 def _scheduler_line(experiment: Experiment) -> str:

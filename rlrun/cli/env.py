@@ -55,7 +55,9 @@ def check(target: str, steps: int, seed: int, as_json: bool) -> None:
     """
     found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
     if as_json:
-        print_json([{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found])
+        print_json(
+            {"envs": [{"env": env.to_data(), "findings": list(map(asdict, findings))} for env, findings in found]}
+        )
     else:
         echo("\n\n".join("\n".join([config.id, *_lines(findings)]) for config, findings in found))
     if any(one.verdict == "wrong" for _, findings in found for one in findings):

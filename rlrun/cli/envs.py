@@ -31,7 +31,7 @@ def envs(text: str | None, as_json: bool) -> None:
 
         raise UsageError(f"no env id holds '{text}'{nearest_id(str(text), [env.id for env in known])}")
     if as_json:
-        print_json([asdict(env) for env in found])
+        print_json({"envs": [asdict(env) for env in found]})
         return
     rows = [[env.id, env.backend, "usable" if env.usable else f"needs {env.install}"] for env in found]
     echo(table(["env", "backend", "here"], rows, stdout_width()))

@@ -32,7 +32,7 @@ def examples(text: str | None, as_json: bool) -> None:
     wanted = (text or "").lower()
     found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
     if as_json:
-        print_json(found)
+        print_json({"specs": found})
     elif found:
         headings = list(found[0])
         echo(table(headings, [list(row.values()) for row in found], stdout_width()))

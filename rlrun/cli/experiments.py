@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,21 @@ from rlrun.cli.options import Command, complete_algorithms
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
     from rlrun.spec.experiment import Experiment
+
+
+def algorithm_named(name: str) -> type[Algorithm[Any]]:
+    """Returns the algorithm class that a user names; modules of the current folder count, as they do in a spec.
+
+    Raises:
+        UsageError: If there is no such algorithm.
+    """
+    from rlrun.registry import algorithm_class
+    from rlrun.spec.load import make_importable
+
+    make_importable(Path.cwd())
+    return algorithm_class(name)
 
 
 def algorithm_and_env_options(command: Command) -> Command:

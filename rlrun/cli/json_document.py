@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, TextIO
@@ -16,7 +17,7 @@ from rlrun.errors import RlrunError
 from rlrun.process_end import listeners
 
 SCHEMA = 1
-"""Version of the form in which errors are printed."""
+"""Version of the form of documents; each begins with it."""
 
 _KEY = "rlrun.json_document"
 
@@ -59,10 +60,10 @@ class JsonDocument:
         with suppress(BrokenPipeError):  # of what nobody has read
             self._stream.close()
 
-    def write(self, data: Any) -> None:
+    def write(self, data: Mapping[str, Any]) -> None:
         """Prints the document."""
         self._is_printed = True
-        click.echo(_text(data), file=self._stream)
+        click.echo(_text({"schema": SCHEMA, **data}), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
         """Prints what went wrong, unless the document is out: that of a run names the errors of its trials.
@@ -73,8 +74,7 @@ class JsonDocument:
             problems: The mistakes of a spec, each with `path`, `message`, `file`, `line` and `column`.
         """
         if not self._is_printed:
-            told = {"message": message, "exit_code": exit_code, "problems": problems}
-            self.write({"schema": SCHEMA, "error": told})
+            self.write({"error": {"message": message, "exit_code": exit_code, "problems": problems}})
 
     def _end(self, error: RlrunError) -> None:
         """Prints what the process is ended for."""
@@ -86,11 +86,14 @@ def nothing_more_on_stdout() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
-def print_json(data: Any) -> None:
-    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null."""
+def print_json(data: Mapping[str, Any]) -> None:
+    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null.
+
+    Under ``--json`` it begins with the `SCHEMA`; elsewhere JSON is all that a command prints, and is printed as it is.
+    """
     context = click.get_current_context(silent=True)
     document: JsonDocument | None = None if context is None else context.meta.get(_KEY)
-    if document is None:  # JSON is all that the command prints, as a schema
+    if document is None:
         click.echo(_text(data))
     else:
         document.write(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,7 +34,20 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "video": ("imageio", "imageio_ffmpeg", "pygame"),
     "plot": ("matplotlib",),
     "tensorboard": ("tensorboard",),
+    "optuna": ("optuna",),
+    "hyperopt": ("hyperopt",),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow",),
+    "marl": ("pettingzoo", "mpe2", "lbforaging"),
+    "popgym": ("popgym",),
 }
+
+COMPILATION_TIMEOUT_S = 30.0
+"""How long a trial compilation may take: on a quiet machine some 10 s, of which half is torch's own import."""
+
+RAY_TIMEOUT_S = 60.0
+
+NOT_FINISHED = "did not finish within"
 
 # Compiled as an update is; a function of a few operations fails where a compiler, its headers or a library is missing.
 TRY_COMPILATION = """
@@ -185,33 +199,47 @@ def _compiled_updates() -> Finding:
     if found is None:
         advice = "install g++ or clang++ for faster updates; without one training runs uncompiled"
         return Finding("compiled updates", "note", "no C++ compiler", advice)
-    problem = _problem_of(TRY_COMPILATION, timeout_s=180)
+    problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
+    if problem == NOT_FINISHED:
+        advice = "a busy machine takes longer: try again when it is quiet; compile: false does without"
+        return Finding("compiled updates", "note", f"{found}: {problem} {COMPILATION_TIMEOUT_S:.0f} s", advice)
     if problem:
         return Finding("compiled updates", "note", f"{found}: {problem}", "set compile: false until this works")
     return Finding("compiled updates", "ok", f"work, with {found}")
 
 
 def _ray_starts() -> Finding:
-    problem = _problem_of(TRY_RAY, timeout_s=90)
+    problem = _problem_of(TRY_RAY, RAY_TIMEOUT_S)
+    if problem == NOT_FINISHED:
+        problem = f"{problem} {RAY_TIMEOUT_S:.0f} s"
     if problem:
         return Finding("ray start", "note", problem, "trials without workers or a search do not need Ray")
     return Finding("ray start", "ok", "starts")
 
 
 def _problem_of(code: str, timeout_s: float) -> str:
-    """Runs Python code in a child process; returns the last line of its complaint, "" if it ran."""
+    """Runs Python code in a child process; returns the last line of its complaint, "" if it ran.
+
+    What takes longer is ended with all that it has started, such as compilers, and is `NOT_FINISHED`.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
+        _, errors = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        return f"did not finish within {timeout_s:.0f} s"
-    if done.returncode == 0:
+        return NOT_FINISHED
+    finally:
+        if child.poll() is None:  # also where the user has interrupted
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+    if child.returncode == 0:
         return ""
-    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return (errors.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
 
 
 def _lines(path: str) -> list[str]:

@@ -54,6 +54,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "envs": "rlrun.cli.envs:envs",
         "env": "rlrun.cli.env:env",
         "doctor": "rlrun.cli.doctor:doctor",
+        "docs": "rlrun.cli.docs:docs",
         "completion": "rlrun.cli.completion:completion",
     },
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.experiments import algorithm_named
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
@@ -36,7 +37,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> No
     trained, measured = reported_metrics(learns, in_world=in_world)
     reported = [*trained, *measured]
     if as_json:
-        print_json([dataclasses.asdict(metric) for metric in reported])
+        print_json({"metrics": [dataclasses.asdict(metric) for metric in reported]})
         return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
     echo(table(["metric", "unit", "what it says"], rows, stdout_width()))
@@ -44,13 +45,12 @@ def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> No
 
 def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:
     """Returns what learns, and whether in a world of many agents."""
-    from rlrun.registry import algorithm_class
     from rlrun.spec.load import load_experiments
     from rlrun.training.policies import Policies
     from rlrun.worlds.world_config import WorldConfig
 
     if algorithm is not None:
-        found = algorithm_class(algorithm)
+        found = algorithm_named(algorithm)
         return Policies.alone(found(found.Config())), False
     experiments = load_experiments(files, ())
     if len(experiments) > 1:

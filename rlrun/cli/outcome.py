@@ -34,7 +34,7 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
         TrainingFailed: If a trial has failed or is not complete; its message is what went wrong.
     """
     if as_json:
-        print_json([trial_data(trial) for trial in trials])
+        print_json({"trials": [trial_data(trial) for trial in trials]})
     else:
         echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
         echo()
@@ -86,7 +86,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
         rows.append(
             [
                 trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
-                trial.status.lower(),
+                trial.shown_status,
                 trial.last_result.get(metric),
                 trial.last_result.get("episode_return_mean"),
                 trial.last_result.get("evaluation/episode_return_mean"),

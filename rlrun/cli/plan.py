@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from rlrun.cli.experiments import algorithm_named
 from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
@@ -98,11 +99,10 @@ def _preset(training: Training) -> list[str]:
 def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:
     """Returns what is to be drawn; of an experiment it is the first trial."""
     if algorithm is not None:
-        from rlrun.registry import algorithm_class
         from rlrun.spec.metric_checks import ANY_ENV
         from rlrun.training.training import Training
 
-        found = algorithm_class(algorithm)
+        found = algorithm_named(algorithm)
         training = Training(ANY_ENV, found(found.Config()))
         return [_Plan(algorithm, training.plan().describe(), training)]
     from rlrun.spec.load import load_experiments

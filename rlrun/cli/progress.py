@@ -21,11 +21,14 @@ ENV_STEPS, SGD_STEPS = "env_steps", "sgd_steps"
 # Stop conditions that grow steadily, so that a share of them is a share of the work. A return is none of these.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
-SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s")
+SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
 """What is kept of a trial's newest result: of all of it a sweep of many trials would fill the memory."""
 
 ITERATIONS_TO_START = 2
 """Iterations whose seconds say nothing of the pace: updates are traced and compiled in them."""
+
+STOPPED = "STOPPED"
+"""What a complete trial is called on the terminal that a scheduler has ended before its own stop."""
 
 ACTIVE = ("PENDING", "RUNNING", "PAUSED")
 """What a trial is from which more will come."""
@@ -41,7 +44,8 @@ class TrialProgress:
         params: What varies between the trials, with the values it has now.
         seed: Its root seed, or its population's.
         group: Equal for trials that differ by their seed only; None for a trial on its own.
-        status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it.
+        status: Its status as the run reports it; besides, KILLED and DAMAGED where files tell it, and STOPPED
+            for what a scheduler has ended.
         place: Where it runs, as host:pid; "" where that is unknown.
         result: What is shown of the newest result, or None.
         best: The best value so far of what it is judged by, or None.
@@ -80,7 +84,7 @@ class TrialProgress:
             event: An event of this trial.
             now: The time.
         """
-        self.status = event.status
+        self.status = STOPPED if event.stopped_by else event.status
         self.place = event.place or self.place
         if self._began is None and event.status == "RUNNING":
             self._began = now
@@ -334,6 +338,18 @@ class RunProgress:
         used = self.resources
         gpus = f", {used.gpus_used:g}/{used.gpus_total:g} GPUs" if used.gpus_total else ""
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
+
+    def stopping_text(self) -> str:
+        """Returns what a run that is to stop waits for, and how long that has taken so far."""
+        running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
+        if not running:
+            return "stopping"
+        last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
+        if len(running) == 1:
+            took = f"the one before took {duration(last[0])}" if last else "it is the first"
+            return f"saves and stops at the end of this iteration ({took})"
+        took = f"the longest before took {duration(max(last))}" if last else "they are the first"
+        return f"{len(running)} trials save and stop at the end of their iterations ({took})"
 
     def left_text(self, now: float) -> str:
         """Returns the time left, roughly, "" while it is unknown.

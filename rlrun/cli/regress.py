@@ -101,7 +101,7 @@ def regress(
     if junit is not None:
         junit.write_bytes(junit_xml(verdicts))
     if as_json:
-        print_json([verdict_data(verdict) for verdict in verdicts])
+        print_json({"experiments": [verdict_data(verdict) for verdict in verdicts]})
     else:
         echo(verdicts_text(verdicts))
     _raise_misses(verdicts)

@@ -44,13 +44,13 @@ def resume(
     Where results are damaged for good, it says so and ends with exit code 5.
     """
     from rlrun.cli.outcome import print_outcome
-    from rlrun.cli.targets import is_own, run_named
+    from rlrun.cli.targets import is_own, naming_runs_dir, run_named
     from rlrun.cli.watch import RunWatcher
     from rlrun.launch.run import resume as resume_run
     from rlrun.runs.run_upload import fetch_run
 
     directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
-    with RunWatcher() as watcher:
+    with naming_runs_dir(directory), RunWatcher() as watcher:
         trials = resume_run(
             directory,
             executor=executor,

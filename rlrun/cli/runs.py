@@ -55,7 +55,7 @@ def runs(
     found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
     if as_json:
-        print_json(found)
+        print_json({"runs": found})
         return
     if there and not found:
         echo(f"None of {counted(len(there), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")

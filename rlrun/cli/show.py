@@ -111,7 +111,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     rows = [
         [
             trial.name,
-            trial.status.lower(),
+            trial.shown_status,
             trial.last_result.get(counted),
             trial.final(metric),
             trial.best(metric, mode),

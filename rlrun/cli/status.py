@@ -58,7 +58,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
 
 def progress_of(state: RunState) -> RunProgress:
     """Returns a run's state in the form in which the live view shows it; its times are seconds since 1970."""
-    from rlrun.cli.progress import RunProgress, TrialProgress
+    from rlrun.cli.progress import STOPPED, RunProgress, TrialProgress
 
     run = RunProgress(state.experiment or state.path.name, {})
     for trial in state.trials:
@@ -68,7 +68,7 @@ def progress_of(state: RunState) -> RunProgress:
             trial.params,
             seed=trial.seed if trial.population is None else trial.population,
             group=trial.configuration if trial.population is None else None,
-            status=trial.status,
+            status=STOPPED if trial.is_stopped_early else trial.status,
             place=trial.place if trial.status == "RUNNING" else "",
             best=trial.best_score,
             judged_by=trial.judged_by,
@@ -118,8 +118,14 @@ def run_data(state: RunState) -> dict[str, Any]:
 
 def _in_words(state: RunState, text: str) -> str:
     """Puts before a text what run it is about and who runs it."""
-    is_over = state.driver is None and state.is_over
-    driver = "over" if is_over else "nobody runs it" if state.driver is None else f"run by process {state.driver}"
+    is_over = state.is_over
+    ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
+    if state.driver is not None:
+        driver = f"run by process {state.driver}"
+    elif ending:
+        driver = f"its driver has ended, and {', '.join(ending)} still saves"
+    else:
+        driver = "over" if is_over else "nobody runs it"
     age = duration(max(0.0, time.time() - state.changed))
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
@@ -144,6 +150,8 @@ def _resume_command(state: RunState) -> str | None:
     from rlrun.runs.outcome import resume_command
 
     if state.driver is not None or state.is_over or state.problem:
+        return None
+    if any(trial.status == "RUNNING" for trial in state.trials):  # by a process that nobody drives and that ends soon
         return None
     return resume_command(state.path)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.terminal import echo
-from rlrun.errors import CheckpointError, RlrunError, UsageError, did_you_mean
+from rlrun.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlrun.training.training import Training
@@ -104,7 +107,29 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
         except RlrunError as error:  # a checkpoint is whole without it
             echo(f"{error}; goes on without it", err=True)
-    return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)
+    with naming_runs_dir(run):
+        return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)
+
+
+@contextmanager
+def naming_runs_dir(run: Path | None) -> Iterator[None]:
+    """Adds to a refusal how to say that a run is one's own: it is, where its folder is one's folder of runs.
+
+    Args:
+        run: The run's directory, None where a checkpoint is of no run.
+
+    Raises:
+        CheckpointRefused: With these words.
+    """
+    from rlrun.runs.outcome import shown_path
+
+    try:
+        yield
+    except CheckpointRefused as error:
+        if run is None:
+            raise
+        folder = shlex.quote(shown_path(run.resolve().parent))
+        raise CheckpointRefused(f"{error}; if the run is your own: --runs-dir {folder}") from error
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:

@@ -72,7 +72,7 @@ def tune(spec: Path, *, as_json: bool) -> None:
         print(plain(told), file=stderr, flush=True)
     timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
     if as_json:
-        print_json([vars(timing) for timing in timings])
+        print_json({"timings": [vars(timing) for timing in timings]})
         return
     best = timings[0]
     echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")

@@ -41,7 +41,7 @@ def validate(
         check_envs(loaded)
     experiments = [_described(experiment) for experiment in loaded]
     if as_json:
-        print_json(experiments)
+        print_json({"experiments": experiments})
         return
     tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
     rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]

@@ -89,7 +89,7 @@ class RunWatcher:
             case TrialNote():
                 self._say(f"{event.trial}: {event.text}" if len(self._run.trials) > 1 else event.text)
             case RunStopping():
-                self._say(f"{event.signal}: saving and stopping; once more ends it at once")
+                self._say(f"{event.signal}: {self._run.stopping_text()}; once more ends it at once")
             case RunFinished():
                 self._close_view()
 

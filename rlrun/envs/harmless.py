@@ -28,6 +28,7 @@ OWN_ENVS = frozenset(
         "rlrun.envs.observation_worlds:HighestEntity",
         "rlrun.envs.observation_worlds:TwoCameras",
         "rlrun.envs.point_goals:PointGoals",
+        "rlrun.envs.sparse_cartpole:SparseCartPole",
         "rlrun.envs.sparse_mountain_car:SparseMountainCar",
         "rlrun.envs.two_lanes:TwoLanes",
         "rlrun.envs.worlds:ActionReward",

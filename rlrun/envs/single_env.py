@@ -8,6 +8,7 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -103,6 +104,7 @@ def check_single_env(config: EnvConfig) -> None:
     for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
         if kwargs:
             check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+            _check_model_file(spec, kwargs)
 
 
 def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
@@ -134,6 +136,7 @@ def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env
     # Order enforcing would cost each step a call to notice what the loop backend never does.
     spec = dataclasses.replace(spec, order_enforce=False)
     check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+    _check_model_file(spec, kwargs)
     try:
         with _without_model_warnings(spec):
             return gymnasium.make(spec, config.max_episode_steps, disable_env_checker=True, **kwargs)
@@ -240,6 +243,28 @@ def _not_an_env(found: Any, factory: str) -> str:
     return f"but it returned a {type(found).__name__}"
 
 
+def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+    """Checks that the model file exists which a MuJoCo env of Gymnasium is told to load.
+
+    Raises:
+        UsageError: It does not, by the rule by which Gymnasium looks for it.
+    """
+    file = kwargs.get("xml_file")
+    if not isinstance(file, str) or not _is_mujoco(spec):
+        return
+    try:
+        importlib.import_module("gymnasium.envs.mujoco.mujoco_env").expand_model_path(file)
+    except OSError as error:
+        raise UsageError(
+            f"env {spec.id}: kwargs.xml_file: {error}; Gymnasium looks for '{file}' among its own models unless it "
+            f"begins with / or ./, which is this folder: {Path.cwd()}"
+        ) from None
+
+
+def _is_mujoco(spec: EnvSpec) -> bool:
+    return str(spec.entry_point).startswith("gymnasium.envs.mujoco.")
+
+
 @contextlib.contextmanager
 def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
     """Keeps back MuJoCo's remark on a deprecated attribute in Gymnasium's own HalfCheetah.
@@ -247,7 +272,7 @@ def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
     MuJoCo would print it for each env and leave a MUJOCO_LOG.TXT in the working directory. Its other remarks on a model
     become Python warnings.
     """
-    if not str(spec.entry_point).startswith("gymnasium.envs.mujoco."):
+    if not _is_mujoco(spec):
         yield
         return
     mujoco = importlib.import_module("mujoco")

@@ -7,7 +7,7 @@ import platform
 
 from rlrun.errors import DiskFull
 from rlrun.runs.active_run import ActiveRun
-from rlrun.runs.events import RunStopping, TrialEvent
+from rlrun.runs.events import TrialEvent
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.trial_loop import TrialLoop
 
@@ -62,5 +62,5 @@ def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
             loop.interrupt()
             raise
         if not loop.done:
-            run.tell(RunStopping(run.interrupts.received))
+            run.stopping()
             loop.interrupt()

@@ -19,7 +19,7 @@ from rlrun.launch.local_executor import run_locally
 from rlrun.process_end import end_process
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
-from rlrun.runs.events import RunFinished, RunStarted, RunStopping, Watcher
+from rlrun.runs.events import RunFinished, RunStarted, Watcher
 from rlrun.runs.interrupts import Interrupts
 from rlrun.runs.outcome import call_failure, with_way_on
 from rlrun.runs.run_directory import Executor, RunDirectory
@@ -69,8 +69,13 @@ def run_all(
     Raises:
         RlrunError: As `call_failure` says; else what the first trial of a part raised, if all of its trials failed.
     """
-    interrupts = Interrupts()
     actives: list[ActiveRun] = []
+
+    def heard() -> None:
+        for active in actives[-1:]:
+            active.stopping()
+
+    interrupts = Interrupts(heard)
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(part.directory.locked())
@@ -202,7 +207,7 @@ def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
             warn_if_open_to_everyone()
         _start_ray(session, active)
     if active.interrupts.received:
-        active.tell(RunStopping(active.interrupts.received))
+        active.stopping()
     else:
         with copied(part.directory):
             _run_trials(part, active, session)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
+from rlrun.explain import Remark
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.minibatches import Selection
 from rlrun.learner.numpy_kernels import NoKernel
@@ -74,7 +75,8 @@ class Execution:
             return in_numpy(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                self._announce(f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}")
+                told = f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}"
+                self._announce(Remark(told))
                 self._without_kernel.add(str(operation))
             return None
 

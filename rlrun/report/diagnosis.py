@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_check import EnvFinding
 from rlrun.report.configurations import configurations
+from rlrun.report.value_bounds import largest_value
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.outcome import resume_command
 from rlrun.runs.trial_result import TrialResult
@@ -26,7 +27,8 @@ from rlrun.trial.results import RETURN
 Floats = NDArray[np.float64]
 
 ENTROPIES = ("learner/entropy", "learner/actor/entropy")
-Q_MEANS = ("learner/q_mean", "learner/critics/q_mean")
+VALUE_MEANS = ("learner/q_mean", "learner/critics/q_mean", "learner/value_mean", "learner/actor/value_mean")
+TEMPERATURE = "learner/alpha/alpha"
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
     *(
@@ -40,7 +42,7 @@ METRICS = (
         "episode_len_mean",
     ),
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
-    *("learner/lr", "learner/epsilon", *ENTROPIES, *Q_MEANS, *GRADIENT_NORMS),
+    *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
 )
 """The columns of results that are looked at."""
 
@@ -67,8 +69,8 @@ LEAP = 1.0
 """Nats by which no useful update moves a policy."""
 MOST_LAG = 10.0
 """Updates: importance weights of older experience are mostly cut off."""
-IMPOSSIBLE_Q = 3.0
-"""Times the largest value that the rewards seen so far can add up to."""
+IMPOSSIBLE_VALUE = 1.5
+"""Times the largest value that returns so far allow: rewards of both signs may add up to more than a return."""
 LOST = 0.5
 """Part of what was gained over a random policy that is gone again at the end, or by which seeds differ."""
 STILL_EXPLORING = 0.5
@@ -174,6 +176,11 @@ class Evidence:
     def is_well(self) -> bool:
         """Whether it has learned and kept it: what is odd in it does no harm."""
         return self.has_learned and self.lost < LOST
+
+    @property
+    def num_agents(self) -> int:
+        """How many possible agents its world has, 0 in an env with one agent."""
+        return sum(name.startswith("agents/") for name in self.trial.columns.reported)
 
     @property
     def descends_gradients(self) -> bool:
@@ -442,24 +449,18 @@ def _gradients_cut(one: Evidence) -> Finding | None:
 
 
 def _values_grow(one: Evidence) -> Finding | None:
-    values, most = (
-        one.values(*Q_MEANS),
-        np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max"))),
+    metric = next((name for name in VALUE_MEANS if one.values(name).size), "")
+    bound = _largest_value(one)
+    if not metric or bound is None or one.config.get("normalize_rewards"):  # which gives values another unit
+        return None
+    end = one.end(metric)
+    if abs(end) < IMPOSSIBLE_VALUE * bound:
+        return None
+    found = f"{metric.rpartition('/')[2]} {_number(end)}; returns so far allow {_number(bound)} at most"
+    reason = (
+        "values are learned from values that are too large already, and grow without end; where episodes are cut off, "
+        "no reward ever corrects the last one"
     )
-    length = one.usual("episode_len_mean")
-    if not values.size or not most.size or not length > 0:
-        return None
-    gamma, clip = float(one.config.get("gamma", 0.99)), one.config.get("clip_rewards")
-    largest = float(most.max())
-    bound = max(largest, largest / length / (1 - gamma) if gamma < 1 else 0.0)
-    if isinstance(clip, int | float) and gamma < 1:
-        bound = clip / (1 - gamma)
-    bound = max(bound, 1e-6)
-    end = one.end(*Q_MEANS)
-    if abs(end) < IMPOSSIBLE_Q * bound:
-        return None
-    found = f"q_mean {_number(end)}; rewards so far add up to {_number(bound)} at most"
-    reason = "values are learned from values that are too large already, and grow without end"
     rate = "critic_lr" if "critic_lr" in one.config else "lr"
     advice = advised(
         one.config,
@@ -467,8 +468,26 @@ def _values_grow(one: Evidence) -> Finding | None:
         Remedy("target_update_interval", "a larger {}"),
         Remedy("tau", "a smaller {}"),
         Remedy("double", "{}: true", True),
+        "episodes that a time limit ends as terminated instead of truncated, where observations or the world's state "
+        "show the clock (else hide the clock)",
     )
     return Finding("values grow", found, reason, advice)
+
+
+def _largest_value(one: Evidence) -> float | None:
+    """Returns the largest value that returns, clipped rewards and the bonus for entropy allow, None if unknown."""
+    returns = np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max")))
+    length, gamma = one.usual("episode_len_mean"), float(one.config.get("gamma", 0.99))
+    if not returns.size or not length >= 1:
+        return None
+    clip = one.config.get("clip_rewards")
+    bound = largest_value(float(returns.max()), length, gamma)
+    if isinstance(clip, int | float) and gamma < 1:
+        bound = clip / (1 - gamma)
+    if one.config.get("team_reward") == "sum":
+        bound *= max(1, one.num_agents)
+    bonus = np.nan_to_num(abs(one.usual(*ENTROPIES)) * one.usual(TEMPERATURE))
+    return max(bound + float(bonus) / max(1 - gamma, 1e-6), 1e-6)
 
 
 def _explores_still(one: Evidence) -> Finding | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import DiskFull
 from rlrun.runs.driver_log import DriverLog
-from rlrun.runs.events import RunEvent, TrialEvent, TrialNote, Watcher
+from rlrun.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
 from rlrun.runs.interrupts import Interrupts
 from rlrun.runs.outcome import NoFaultOfATrial
 from rlrun.runs.run_directory import RunDirectory
@@ -50,6 +50,7 @@ class ActiveRun:
         watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
         fault: What stops all trials and is no fault of theirs, such as a full disk; they then save and stop likewise.
         told_of_size: Whether it has been said that result files are large.
+        can_stop: Whether the watcher has heard that the run has begun, and not yet that it stops or has ended.
     """
 
     directory: RunDirectory
@@ -69,17 +70,34 @@ class ActiveRun:
     watch_error: Exception | None = None
     fault: NoFaultOfATrial | None = None
     told_of_size: bool = False
+    can_stop: bool = False
+    _is_telling: bool = False
+    _is_stop_due: bool = False
 
     def tell(self, event: RunEvent) -> None:
-        """Tells the watcher."""
+        """Tells the watcher; of a signal that comes meanwhile it hears after that."""
         if self.watch_error is not None:
             return
+        if isinstance(event, RunStarted | RunFinished):
+            self.can_stop = isinstance(event, RunStarted)
+        self._is_telling = True
         try:
             with self.log.speaking():
                 self.watch(event)
         except Exception as error:  # a trial must neither be blamed for it nor lose what it has learned
             self.watch_error = error
             self.interrupts.received = self.interrupts.received or "a failed watcher"
+        finally:
+            self._is_telling = False
+        if self._is_stop_due:
+            self.stopping()
+
+    def stopping(self) -> None:
+        """Tells the watcher once that trials save and stop; called as soon as a signal is heard, whatever runs then."""
+        self._is_stop_due = self._is_telling
+        if self.can_stop and not self._is_telling:
+            self.can_stop = False
+            self.tell(RunStopping(self.interrupts.received))
 
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
         """Tells the watcher a trial's newest row, and once that result files have become large."""
@@ -142,4 +160,4 @@ class ActiveRun:
         """Tells the watcher how a trial ended."""
         # A trial that a scheduler has ended may still be about to write that down.
         status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
-        self.tell(TrialEvent(trial, status))
+        self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))

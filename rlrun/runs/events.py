@@ -2,8 +2,9 @@
 
 A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
 order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded`
-and `RunResources`, `RunStopping` if the user interrupts, `RunFinished`. A file with several experiments makes one such
-sequence for each, one after the other. Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
+and `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments makes
+one such sequence for each, one after the other. `RunStopping` comes in the middle of whatever that thread was doing.
+Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class TrialEvent:
         error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
         place: Where it runs, as host:pid; "" where that is unknown.
         params: What varies between the trials, with this trial's new values, when its population has changed them.
+        stopped_by: Why a scheduler has ended it before its own stop, "" if none has.
     """
 
     trial: str
@@ -66,6 +68,7 @@ class TrialEvent:
     error: str = ""
     place: str = ""
     params: Mapping[str, Any] | None = None
+    stopped_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """The user interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
+    """The user has interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
 
     Attributes:
         signal: Name of the signal, such as "SIGINT".

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -17,14 +18,18 @@ class Interrupts:
 
     Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
 
+    Args:
+        heard: Called once the first one has come, in the middle of whatever this process was doing.
+
     Attributes:
         received: Name of the first signal, "" before it.
     """
 
     received: str
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[], object] = lambda: None) -> None:
         self.received = ""
+        self._heard = heard
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -55,3 +60,4 @@ class Interrupts:
             raise KeyboardInterrupt
         self.received = signal.Signals(number).name
         interrupt_wanted.set()
+        self._heard()

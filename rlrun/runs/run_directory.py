@@ -1,8 +1,8 @@
 """A run's directory: its table of trials, its lock, its results.
 
-``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions), ``spec.yaml`` (the resolved experiment),
-``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of a run: it
-can be moved, and nothing outside it is needed to go on.
+``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
+experiment), ``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of
+a run: it can be moved, and nothing outside it is needed to go on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import json
 import os
 import platform
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,6 +27,7 @@ from rlrun.checkpoint.durable import explained_full_disk, remove_directory, writ
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
+from rlrun.runs.provenance import commits, machine, typed_command
 from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -63,13 +63,15 @@ class RunTable:
     Attributes:
         experiment: Name of the experiment.
         created: When the run was started, ISO 8601 in UTC.
-        command: What was typed.
+        command: What was typed, without what `--set` says of keys, tokens, secrets and passwords.
         executor: Where its trials ran first.
         import_paths: Folders outside the Python installation that were importable, such as that of the spec file.
         versions: Versions of Python and of the packages that matter.
         trials: Names of its trials so far, in order; also the names of their directories.
         copy: Where a copy of the run's directory is kept, or None.
         from_checkpoint: The checkpoint whose weights new trials start from, or None.
+        commits: Commits that were checked out in the git repositories of the spec and of the current folder.
+        machine: The CPU and the GPUs of the machine that started it.
         format: Version of this format.
     """
 
@@ -82,6 +84,8 @@ class RunTable:
     trials: tuple[Annotated[str, AfterValidator(_is_name)], ...]
     copy: str | None = None
     from_checkpoint: str | None = None
+    commits: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -127,12 +131,14 @@ class RunDirectory:
         table = RunTable(
             experiment=experiment.name,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=shlex.join(sys.argv),
+            command=typed_command(sys.argv),
             executor=executor,
             import_paths=import_paths(),
             versions=_versions(),
             trials=(),
             from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
+            commits=commits([Path(experiment.origin).parent, Path.cwd()]),
+            machine=machine(),
         )
         write_file(path / SPEC_FILE, dump_plain_yaml({experiment.name: experiment.to_data()}).encode())
         run = cls(path, table)

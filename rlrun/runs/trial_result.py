@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rlrun.checkpoint.store import CheckpointStore, Scan
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
-from rlrun.runs.trial_status import Status, status_of
+from rlrun.runs.trial_status import Status, is_complete, status_of
 from rlrun.spec.tuning import Mode
 from rlrun.trial.results import (
     RESULT_FILE,
@@ -119,6 +119,16 @@ class TrialResult:
     def is_damaged(self) -> bool:
         """Whether its trial.json cannot be understood; `error` says why."""
         return self.status == "DAMAGED"
+
+    @property
+    def is_stopped_early(self) -> bool:
+        """Whether a scheduler has ended it before its own stop: the reason then begins with its name, as `asha:`."""
+        return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
+
+    @property
+    def shown_status(self) -> str:
+        """Its status as tables show it: what a scheduler has ended is told from what has come to its stop."""
+        return "stopped" if self.is_stopped_early else self.status.lower()
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,3 +46,19 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
         return [resolved(item, (*location, index)) for index, item in enumerate(value)]
 
     return resolved(config, ()), mistakes
+
+
+def env_steps_at_stop(stop: float, per_update: int, per_iteration: int) -> int:
+    """Returns the env steps at which a run ends: it stops at the end of an iteration, which is a number of updates.
+
+    Args:
+        stop: Env steps at which it is to stop.
+        per_update: Env steps that are collected between two turns of learning.
+        per_iteration: Fewest env steps of an iteration.
+
+    Examples:
+        >>> env_steps_at_stop(400, per_update=256, per_iteration=1000), env_steps_at_stop(512, 256, 0)
+        (1024, 512)
+    """
+    iteration = max(1, math.ceil(per_iteration / per_update)) * per_update
+    return math.ceil(stop / iteration) * iteration

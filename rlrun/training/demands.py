@@ -11,7 +11,8 @@ from typing import Any
 
 from rlrun.envs.harmless import env_demands, text_demands
 from rlrun.errors import CheckpointRefused
-from rlrun.league.scripted_opponent import BUILT_IN
+from rlrun.league.scripted_opponent import is_own_opponent
+from rlrun.league.sides import OWN_MAPPINGS
 from rlrun.registry import is_installed_algorithm
 from rlrun.worlds.any_env import parse_env
 from rlrun.worlds.harmless_worlds import world_demands
@@ -38,7 +39,11 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     demands += text_demands(spec["config"], "config")
     if isinstance(evaluation, Mapping) and evaluation.get("env"):
         demands += _env_demands(evaluation["env"], "evaluation.env")
-    if isinstance(evaluation, Mapping) and evaluation.get("against") and evaluation["against"] not in BUILT_IN:
+    if (
+        isinstance(evaluation, Mapping)
+        and evaluation.get("against")
+        and not is_own_opponent(str(evaluation["against"]))
+    ):
         demands.append(f"evaluation.against {evaluation['against']!s:.80} is code that would be run")
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
@@ -56,7 +61,7 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
     demands = []
     for name, policy in policies.items():
         demands += policy_demands(policy, f"policies.{name!s:.40}.config")
-    if isinstance(mapping, str):
+    if isinstance(mapping, str) and mapping not in OWN_MAPPINGS:
         demands.append(f"mapping {mapping:.80} is code that would be run")
     return demands
 
@@ -77,7 +82,7 @@ def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
         for path in settings.get("scripted") or {}
-        if path not in BUILT_IN
+        if not is_own_opponent(str(path))
     ]
     files = [
         f"seats.{seat!s:.40}.checkpoints {path!s:.80} is a place to read from"

@@ -713,7 +713,8 @@ def _described_network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
     if config.model.module is not None:
         return [f"observations: as they are, to {config.model.module}"]
     leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
-    chosen = [f"{name} {value}" for name, value in chosen_by_observation(config.model, leaves).items()]
+    found = chosen_by_observation(config.model, leaves).items()
+    chosen = [f"{name} {value}" for name, value in found if config.learns_values or name != "shared_value"]
     parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
     told = _nothing_to_normalize(config, spaces)
     return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts + ([told] if told else [])

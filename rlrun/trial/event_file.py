@@ -88,6 +88,18 @@ class EventFile:
         self._file.write(length + _checksum(length) + event + _checksum(event))
 
 
+def tag_of(metric: str) -> str:
+    """Returns a metric's tag. Its first part is a group; a metric without one would be a group of its own.
+
+    Examples:
+        >>> tag_of("learner/loss"), tag_of("episode_return_mean"), tag_of("env_steps")
+        ('learner/loss', 'episodes/episode_return_mean', 'training/env_steps')
+    """
+    if "/" in metric:
+        return metric
+    return f"{'episodes' if metric.startswith('episode') else 'training'}/{metric}"
+
+
 def _field(tag: bytes, content: bytes) -> bytes:
     return tag + _varint(len(content)) + content
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from rlrun.checkpoint.durable import explained_full_disk, write_file
 from rlrun.checkpoint.plain_json import load_json
-from rlrun.trial.event_file import EventFile
+from rlrun.trial.event_file import EventFile, tag_of
 
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
@@ -338,7 +338,9 @@ class ResultWriter:
                 group = f"{self.directory.absolute().parent.name}: {told}"
                 self._events.add_hyperparameters(step, self._hyperparameters, group)
         numbers = {
-            name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
+            tag_of(name): value
+            for name, value in row.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._events.add_scalars(step, numbers)
 

@@ -21,6 +21,7 @@ from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
 from rlrun.envs.vector_env import EnvError, EnvStartFailed
 from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError
+from rlrun.explain import Remark
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
 from rlrun.trial.divergence import DivergenceGuard
@@ -400,8 +401,9 @@ class TrialLoop:
             raise failure from error
 
     def _note(self, text: str) -> None:
-        """Tells the user something, and keeps it in the record."""
-        self._announce(text)
+        """Tells the user something, and keeps it in the record; a remark is kept there alone."""
+        if not isinstance(text, Remark):
+            self._announce(text)
         if text not in self._record.notes:
             self._record = replace(self._record, notes=[*self._record.notes, text])
             self.checkpoints.settle()

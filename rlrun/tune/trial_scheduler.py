@@ -20,7 +20,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from rlrun.runs.active_run import ActiveRun
-from rlrun.runs.events import RunStopping, TrialEvent
+from rlrun.runs.events import TrialEvent
 from rlrun.search.decisions import StopDecision, append_stop
 from rlrun.search.rules.population import Populations
 from rlrun.search.rules.rule import Decision, Orders, Rule
@@ -259,7 +259,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         """Lets every trial that runs save and stop after its iteration; the others do not begin."""
         if not self._is_stopping:
             self._is_stopping = True
-            self._run.tell(RunStopping(self._run.interrupts.received))
+            self._run.stopping()
         for trial in list(controller.get_live_trials()):
             name = trial_name(trial)
             if trial.status == Trial.RUNNING:

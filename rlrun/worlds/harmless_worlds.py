@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from rlrun.envs.harmless import task_demands, text_demands
+from rlrun.envs.harmless import OWN_ENVS, task_demands, text_demands
 from rlrun.errors import UsageError
 from rlrun.registry import load_object
 from rlrun.worlds.world_config import WorldConfig
@@ -24,14 +26,19 @@ def world_demands(world: WorldConfig, path: str) -> list[str]:
     """
     told = f"{path} {world.id:.80} is none of the known worlds, so its code would be run"
     demands = [] if _is_harmless(world) else [told]
-    demands += text_demands(world.kwargs, f"{path}.kwargs")
-    demands += text_demands(world.evaluation_kwargs, f"{path}.evaluation_kwargs")
+    demands += text_demands(_but_own_envs(world.kwargs), f"{path}.kwargs")
+    demands += text_demands(_but_own_envs(world.evaluation_kwargs), f"{path}.evaluation_kwargs")
     demands += task_demands(world.tasks, world.curriculum, path)
     for wrapper in world.wrappers:
         if not _is_own_class(wrapper.id):
             demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
         demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
     return demands
+
+
+def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a world's arguments without those that name a harmless env of rlrun's own, as `SearchedEnv` takes."""
+    return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in OWN_ENVS)}
 
 
 def _is_harmless(world: WorldConfig) -> bool:

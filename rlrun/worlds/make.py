@@ -18,7 +18,7 @@ from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import EpisodeSeeds, close_or_warn, env_error
-from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
 from rlrun.foreign_names import moved_module
 from rlrun.planning.array_game import ArrayGame
 from rlrun.registry import UserCodeError, load_object
@@ -101,7 +101,7 @@ def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
     with Watched(f"env {config.id}: making it"):
         try:
             world = _as_world(config.id, factory(**kwargs))
-        except EnvironmentUnusable:
+        except RlrunError:  # which says itself what is wrong, as of an env's id among the keyword arguments
             raise
         except (Exception, SystemExit) as error:
             raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error

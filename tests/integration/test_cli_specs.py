@@ -41,14 +41,14 @@ def write_run(name: str, status: str, best: float | None) -> None:
 
 
 def names(*words: str) -> list[str]:
-    return [run["name"] for run in json.loads(rlrun("runs", "--json", *words).stdout)]
+    return [run["name"] for run in json.loads(rlrun("runs", "--json", *words).stdout)["runs"]]
 
 
 def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() -> None:
     for name in ("cartpole/ppo", "cartpole/ppo.yaml", "configs/cartpole/ppo.yaml"):
         result = rlrun("train", name, "--dry-run", "--json")
         assert result.exit_code == 0, result.stderr
-        assert json.loads(result.stdout)[0]["name"] == "cartpole-ppo"
+        assert json.loads(result.stdout)["experiments"][0]["name"] == "cartpole-ppo"
     assert rlrun("train", "-f", "cartpole/ppo", "--dry-run").exit_code == 0
 
 
@@ -73,11 +73,11 @@ def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
 
 
 def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> None:
-    rows = json.loads(rlrun("examples", "--json").stdout)
+    rows = json.loads(rlrun("examples", "--json").stdout)["specs"]
     assert {row["spec"] for row in rows} == {f"{path.parent.name}/{path.stem}" for path in shipped_configs()}
-    (row,) = json.loads(rlrun("examples", "cartpole/ppo_dict", "--json").stdout)
+    (row,) = json.loads(rlrun("examples", "cartpole/ppo_dict", "--json").stdout)["specs"]
     assert row["algorithm"] == "ppo"
-    assert {row["env"] for row in json.loads(rlrun("examples", "pendulum", "--json").stdout)} == {
+    assert {row["env"] for row in json.loads(rlrun("examples", "pendulum", "--json").stdout)["specs"]} == {
         "Pendulum-v1",
         "InvertedPendulum-v5",
     }
@@ -187,7 +187,7 @@ def test_a_deletion_is_told_as_json() -> None:
     for answer, words, is_deleted in (("n\n", [], False), ("", ["--yes"], True)):
         done = rlrun("runs", "--delete", "a", "--json", *words, stdin=answer)
         assert done.exit_code == 0
-        assert json.loads(done.stdout) == {"name": "a", "directory": "runs/a", "deleted": is_deleted}
+        assert json.loads(done.stdout) == {"schema": 1, "name": "a", "directory": "runs/a", "deleted": is_deleted}
 
 
 def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart() -> None:
@@ -211,19 +211,17 @@ def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: P
     assert f"neither here ({tmp_path}) nor in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr
 
 
-def test_a_wheel_holds_the_shipped_specs_and_the_names_of_other_libraries(tmp_path: Path) -> None:
+def test_a_wheel_holds_the_shipped_specs_the_documentation_and_the_names_of_other_libraries(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in ("rlrun", "configs"):
+    for name in ("rlrun", "configs", "docs"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), "."]
     subprocess.run(command, cwd=source, env=os.environ, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    everything = zipfile.ZipFile(wheel).namelist()
-    held = [name for name in everything if name.startswith("rlrun/configs/")]
-    assert "rlrun/foreign_names.yaml" in everything
-    assert {f"{path.parent.name}/{path.name}" for path in shipped_configs()} <= {
-        name.removeprefix("rlrun/configs/") for name in held
-    }
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert "rlrun/foreign_names.yaml" in held
+    assert {f"rlrun/configs/{path.parent.name}/{path.name}" for path in shipped_configs()} <= held
+    assert {f"rlrun/{page.relative_to(ROOT)}" for page in (ROOT / "docs").rglob("*.md")} <= held

@@ -47,7 +47,7 @@ def runs_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir: Path) -> None:
-    (trial,) = json.loads((runs_dir / "printed.json").read_text())
+    (trial,) = json.loads((runs_dir / "printed.json").read_text())["trials"]
     assert (trial["name"], trial["status"], trial["seed"]) == ("000-seed=0", "TERMINATED", 0)
     assert 3000 <= trial["last_result"]["env_steps"] < 3300
     assert Path(trial["checkpoint"]).is_dir()
@@ -73,13 +73,13 @@ def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
     assert "001-lr=0.001-seed=1" in result.stdout
     assert result.stdout.endswith("\n4 trials in all.\n")
     assert not (tmp_path / "runs").exists()
-    (as_json,) = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)
+    (as_json,) = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)["experiments"]
     assert [(trial["name"], trial["seed"]) for trial in as_json["trials"]] == [("000-seed=5", 5)]
 
 
 def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
     words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--dry-run", "--json"]
-    (experiment,) = json.loads(rlrun(*words).stdout)
+    (experiment,) = json.loads(rlrun(*words).stdout)["experiments"]
     assert experiment["trials"][0]["config"]["gamma"] == 0.98  # from the shipped config, not the default
 
 
@@ -159,7 +159,7 @@ def test_record_draws_the_episodes_that_evaluate_runs(runs_dir: Path, tmp_path: 
 
 
 def test_runs_lists_the_run(runs_dir: Path) -> None:
-    (run,) = json.loads(rlrun("runs", "--runs-dir", runs_dir, "--json").stdout)
+    (run,) = json.loads(rlrun("runs", "--runs-dir", runs_dir, "--json").stdout)["runs"]
     assert run["name"] == "cartpole-ppo"
     assert run["trials"][0]["status"] == "TERMINATED"
 
@@ -167,7 +167,7 @@ def test_runs_lists_the_run(runs_dir: Path) -> None:
 def test_train_from_another_run_starts_with_its_weights(runs_dir: Path) -> None:
     result = train(runs_dir, "--from", "cartpole-ppo", "--name", "second", "--set", "stop.iteration=1", "--json")
     assert result.exit_code == 0, result.stderr
-    (trial,) = json.loads(result.stdout)
+    (trial,) = json.loads(result.stdout)["trials"]
     assert trial["last_result"]["iteration"] == 1
     record = json.loads((Path(trial["directory"]) / "trial.json").read_text())
     assert "cartpole-ppo/000-seed=0/checkpoints/" in record["from_checkpoint"]
@@ -252,7 +252,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     after = (tmp_path / "cartpole-ppo/000-seed=0/result.json").read_text().splitlines()
     assert after[: len(before)] == before
-    assert json.loads(result.stdout)[0]["last_result"]["env_steps"] >= 20_000
+    assert json.loads(result.stdout)["trials"][0]["last_result"]["env_steps"] >= 20_000
 
 
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
@@ -286,7 +286,7 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("rlrun.cli.machine.TRY_COMPILATION", "from rlrun.learner.compilation import loaded, traced")
     result = rlrun("doctor", "--json", "--runs-dir", tmp_path / "not/there/yet")
     assert result.exit_code == 0, result.stderr
-    verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)}
+    verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)["findings"]}
     assert "missing" not in verdicts.values()
     assert verdicts["torch"] == verdicts["extra mujoco"] == verdicts["disk"] == "ok"
 

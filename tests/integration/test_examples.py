@@ -86,7 +86,7 @@ def break_line(path: Path, line: str, broken: str) -> int:
 def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=30_000", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    trials = json.loads(done.stdout)
+    trials = json.loads(done.stdout)["trials"]
     assert [Path(trial["directory"]).parent.name for trial in trials] == ["room-awr", "room-ppo"]
     for trial in trials:
         assert trial["status"] == "TERMINATED"
@@ -184,7 +184,7 @@ def test_the_own_off_policy_algorithm_learns_cartpole_with_the_own_exploration(l
     spec = lab / "cartpole_munchausen.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=8_000", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["last_result"]["evaluation/episode_return_mean"] > 100  # 20 at random
     assert {"learner/loss", "learner/q_mean", "learner/epsilon"} <= trial["last_result"].keys()
 
@@ -205,7 +205,7 @@ def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
     spec = lab / "room_net.yaml"
     done = rlrun("train", "-f", spec, "--set", "stop.env_steps=20_000", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["last_result"]["episode_return_mean"] > -120
 
 
@@ -218,7 +218,7 @@ def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: P
     )
     done = rlrun("train", "-f", spec, "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["last_result"]["sgd_steps"] > 0
     shown = rlrun("show", tmp_path / "runs" / "cameras", cwd=tmp_path).stdout
     assert "observations front: 24x20x3 through my_lab.nets:Camera, 64 numbers" in shown
@@ -228,7 +228,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_
     demonstrate(tmp_path, episodes=20)
     done = rlrun("train", "-f", importable_lab / "mountain_car_cloning.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert (trial["last_result"]["env_steps"], trial["last_result"]["sgd_steps"]) == (0, 1000)
     assert trial["last_result"]["evaluation/episode_return_mean"] > -130  # the driver -117, at random -200
 
@@ -316,7 +316,7 @@ def test_the_room_is_an_env_by_gymnasiums_own_rules() -> None:
 def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Path, tmp_path: Path) -> None:
     done = rlrun("train", "-f", lab / "cartpole_es.yaml", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["last_result"]["episode_return_mean"] >= 475  # the 100 last episodes, of perturbed policies
     assert trial["last_result"]["evaluation/episode_return_mean"] >= 475
     assert trial["last_result"]["iteration"] < 40

@@ -310,7 +310,7 @@ def test_train_with_two_learners_under_tune(tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(cli, ["train", "-f", str(spec), "--runs-dir", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["status"] == "TERMINATED"
     assert trial["last_result"]["sgd_steps"] == 12
     assert json.loads((tmp_path / "pole/run.json").read_text())["executor"] == "ray"

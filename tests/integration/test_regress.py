@@ -42,7 +42,7 @@ def regress(folder: Path, *words: object) -> Result:
 
 
 def cases_of(result: Result) -> dict[str, list[dict[str, Any]]]:
-    return {verdict["experiment"]: verdict["cases"] for verdict in json.loads(result.stdout)}
+    return {verdict["experiment"]: verdict["cases"] for verdict in json.loads(result.stdout)["experiments"]}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_experiments_of_a_folder_run_although_one_fails(folder: Path) -> None:
-    crash, match, weak = json.loads((folder / "printed.json").read_text())
+    crash, match, weak = json.loads((folder / "printed.json").read_text())["experiments"]
     assert (crash["passed"], match["passed"], weak["passed"]) == (False, True, True)
     assert [case["outcome"] for case in match["cases"]] == ["reached", "reached"]
     assert all(3_000 <= case["env_steps"] < 3_600 for case in match["cases"])
@@ -93,7 +93,7 @@ def test_a_policy_that_learns_too_slowly_misses_and_is_worse_than_the_baseline(f
     slower = ["--set", "config.lr=1e-6", "--baseline", folder / "out/baseline.json", "--json"]
     result = regress(folder, "-f", folder / "specs/match.yaml", *slower)
     assert result.exit_code == 3
-    (verdict,) = json.loads(result.stdout)
+    (verdict,) = json.loads(result.stdout)["experiments"]
     assert verdict["area"]["judgement"] == "worse"
     assert verdict["area"]["note"] == "config of the spec changed since"
     assert result.stderr.splitlines()[-1] == (

@@ -123,7 +123,7 @@ def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) 
 def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Prints"), "--json")
     assert done.returncode == 0, done.stderr
-    (trial,) = json.loads(done.stdout)
+    (trial,) = json.loads(done.stdout)["trials"]
     assert trial["status"] == "TERMINATED"
     assert "a word from Python\n" in done.stderr
     assert "a word from C\n" in done.stderr
@@ -135,7 +135,7 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
     sets = ("--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "config.num_workers=1")
     done = rlrun(tmp_path, "train", "-f", file, "--json", *sets)
     assert done.returncode == 0, done.stderr
-    assert [(trial["name"], trial["status"]) for trial in json.loads(done.stdout)] == [
+    assert [(trial["name"], trial["status"]) for trial in json.loads(done.stdout)["trials"]] == [
         ("000-lr=0.001-seed=0", "TERMINATED"),
         ("001-lr=0.0001-seed=0", "TERMINATED"),
     ]

@@ -73,7 +73,7 @@ def regress(configs: list[str], runs_dir: Path, *more: str) -> tuple[Verdicts, s
     command = [sys.executable, "-m", "rlrun", "regress", *files, "--json", "--runs-dir", str(runs_dir), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
-    return dict(zip(configs, json.loads(done.stdout), strict=True)), f"{done.returncode}\n{done.stderr}"
+    return dict(zip(configs, json.loads(done.stdout)["experiments"], strict=True)), f"{done.returncode}\n{done.stderr}"
 
 
 def returns_of(verdict: dict[str, Any]) -> list[float]:

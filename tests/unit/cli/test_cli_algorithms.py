@@ -30,7 +30,7 @@ def broken_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 def test_a_broken_plugin_does_not_hide_the_other_algorithms() -> None:
     result = CliRunner().invoke(cli, ["algorithms", "--json"])
     assert result.exit_code == 0, result.stderr
-    found = {each["name"]: each for each in json.loads(result.stdout)}
+    found = {each["name"]: each for each in json.loads(result.stdout)["algorithms"]}
     assert found["ppo"]["class"] == "rlrun.algorithms.ppo:PPO"
     assert found["broken"]["class"] is None
     assert found["broken"]["summary"].startswith(

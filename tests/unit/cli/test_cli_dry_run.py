@@ -101,6 +101,26 @@ def test_a_dry_run_of_one_trial_is_short(spec: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("algorithm: maml, env: rlrun.envs.point_goals:PointGoals, stop: {env_steps: 100_000}", "160,000 (60% more)"),
+        (
+            "algorithm: alphazero, env: {world: rlrun.worlds.board_games:TicTacToe}, stop: {env_steps: 400}",
+            "1,024 (156% more)",
+        ),
+        ("algorithm: ppo, env: CartPole-v1, stop: {env_steps: 100_000}", ""),
+        ("algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}", ""),
+    ],
+)
+def test_a_dry_run_says_by_how_much_an_iteration_passes_the_stop(spec: Path, entry: str, told: str) -> None:
+    spec.write_text(f"one: {{{entry}}}\n")
+    result = rlrun("train", "-f", "spec.yaml", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith("stop: ")]
+    assert [told in line for line in lines] == ([True] if told else [])
+
+
 def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
     envs = "{grid_search: [CartPole-v1, {id: Pendulum-v1, kwargs: {g: 9.81}}]}"
     spec.write_text(f"one:\n  algorithm: ppo\n  env: {envs}\n  stop: {{env_steps: 1e5}}\n")
@@ -113,7 +133,9 @@ def test_an_env_that_varies_is_shown_by_its_id(spec: Path) -> None:
 
 
 def test_a_dry_run_as_json_holds_every_trial_and_who_chooses_and_stops() -> None:
-    grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)
+    grid, search, populations = json.loads(rlrun("train", "-f", "spec.yaml", "--dry-run", "--json").stdout)[
+        "experiments"
+    ]
     assert list(grid) == [
         "name",
         "algorithm",
@@ -166,7 +188,7 @@ def test_validate_counts_trials_and_names_schedulers_and_searchers() -> None:
 def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     assert rlrun("validate", "spec.yaml").stdout.splitlines()[0] == "experiment  algorithm  env          trials"
-    (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)
+    (described,) = json.loads(rlrun("validate", "spec.yaml", "--json").stdout)["experiments"]
     assert (described["trials"], described["scheduler"], described["searcher"]) == (1, None, None)
 
 
@@ -176,6 +198,12 @@ def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path) ->
         "model: hiddens [64, 64], shared_value False",
         "observations: vector of 4, as it is",
     ]
+
+
+@pytest.mark.parametrize("learner", ["{algorithm: maml", "{algorithm: pg, config: {use_baseline: false}"])
+def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Path, learner: str) -> None:
+    spec.write_text(f"one: {learner}, env: CartPole-v1, stop: {{env_steps: 1e5}}}}\n")
+    assert "model: hiddens [64, 64]" in rlrun("plan", "-f", "spec.yaml").stdout.splitlines()
 
 
 def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path) -> None:

@@ -30,7 +30,7 @@ def test_each_env_of_a_spec_is_checked_once(tmp_path: Path) -> None:
     spec = tmp_path / "two.yaml"
     entry = "{algorithm: ppo, env: %s, seeds: 3, stop: {env_steps: 1}}"
     spec.write_text(f"a: {entry % 'CartPole-v1'}\nb: {entry % 'Pendulum-v1'}\nc: {entry % 'CartPole-v1'}\n")
-    data = json.loads(check(spec, "--json").stdout)
+    data = json.loads(check(spec, "--json").stdout)["envs"]
     assert [one["env"]["id"] for one in data] == ["CartPole-v1", "Pendulum-v1"]
     notes = [one["topic"] for one in data[1]["findings"] if one["verdict"] != "ok"]
     assert notes == ["episodes"]  # none of the pendulum's ends within 50 steps
@@ -69,7 +69,7 @@ def test_the_policies_of_a_world_in_a_spec_are_told_apart(tmp_path: Path) -> Non
         "world:\n  env: {world: 'rlrun.worlds.cartpoles:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"
         "  policies: {left: {algorithm: ppo}, right: {algorithm: dqn}}\n  mapping: {pole_0: left, '*': right}\n"
     )
-    (found,) = json.loads(check(spec, "--json").stdout)
+    (found,) = json.loads(check(spec, "--json").stdout)["envs"]
     topics = [one["topic"] for one in found["findings"]]
     assert found["env"]["world"] == "rlrun.worlds.cartpoles:CartPoles"
     assert "left: rewards" in topics

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from rlrun.cli.machine import Finding, findings
+from rlrun.cli import machine
+from rlrun.cli.machine import EXTRAS, Finding, findings
+from rlrun.cli.main import cli
 
 
 def ports(runs_dir: Path) -> Finding:
@@ -27,3 +32,21 @@ def test_doctor_tells_what_to_do_where_no_process_may_listen(tmp_path: Path, mon
     found = ports(tmp_path)
     assert (found.verdict, found.value) == ("note", "none on 127.0.0.1: Operation not permitted")
     assert "num_workers: 0" in found.advice
+
+
+def test_doctor_looks_for_every_extra_that_there_is() -> None:
+    declared = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) == {*declared} - {"dev"}
+
+
+def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects = [*(f"extra {name}" for name in EXTRAS), "compiled updates"]
+    found = [Finding(subject, "ok", "installed") for subject in subjects]
+    monkeypatch.setattr(machine, "findings", lambda runs_dir, start_ray: found)
+    lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
+    assert [re.split("  +", line) for line in lines] == [["ok", subject, "installed"] for subject in subjects]
+
+
+def test_what_takes_too_long_is_ended_and_said_to_be_slow() -> None:
+    assert machine._problem_of("import time; time.sleep(600)", timeout_s=0.01) == machine.NOT_FINISHED
+    assert machine._problem_of("raise ValueError('no header')", timeout_s=60) == "ValueError: no header"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
@@ -25,7 +28,7 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
 
 
 def test_scripts_read_the_same_as_json() -> None:
-    found = json.loads(metrics("a3c", "--json").stdout)
+    found = json.loads(metrics("a3c", "--json").stdout)["metrics"]
     assert all(set(metric) == {"name", "unit", "meaning"} for metric in found)
     names = [metric["name"] for metric in found]
     assert len(set(names)) == len(names)
@@ -37,3 +40,14 @@ def test_an_unknown_algorithm_gets_the_nearest() -> None:
     done = metrics("pppo")
     assert done.exit_code == 2
     assert "did you mean 'ppo'?" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["config", "metrics", "plan"])
+def test_an_algorithm_in_a_module_of_the_current_folder_is_found(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    Path(f"lab_{command}.py").write_text("from rlrun.algorithms.ppo import PPO\n\nclass Mine(PPO):\n    pass\n")
+    done = CliRunner().invoke(cli, [command, f"lab_{command}:Mine"])
+    assert done.exit_code == 0, done.stderr

@@ -84,6 +84,27 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
     assert (trial.params, trial.place, trial.status, trial.ended) == ({"lr": 0.5}, "here:1", "PAUSED", False)
 
 
+def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before() -> None:
+    alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
+    waiting = TrialProgress("waits", {})
+    assert run_of(waiting).stopping_text() == "stopping"
+    alone.status = "RUNNING"
+    told = "saves and stops at the end of this iteration (the one before took 27 s)"
+    assert run_of(alone, waiting).stopping_text() == told
+    first = TrialProgress("first", {}, status="RUNNING")
+    assert run_of(first).stopping_text() == "saves and stops at the end of this iteration (it is the first)"
+    told = "2 trials save and stop at the end of their iterations (the longest before took 27 s)"
+    assert run_of(alone, first).stopping_text() == told
+
+
+def test_a_trial_that_a_scheduler_has_ended_is_told_from_one_that_has_come_to_its_stop() -> None:
+    early, whole = TrialProgress("early", {}), TrialProgress("whole", {})
+    early.observe(TrialEvent("early", "TERMINATED", stopped_by="asha: 3 at 100 env steps is worse"), 1.0)
+    whole.observe(TrialEvent("whole", "TERMINATED"), 1.0)
+    assert (early.line(1.0), early.ended) == ("early: [stopped]", True)
+    assert run_of(early, whole).counts_text() == "2 trials: 1 stopped, 1 terminated"
+
+
 def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
     return RunProgress("sweep", {trial.name: trial for trial in trials}, expected)
 

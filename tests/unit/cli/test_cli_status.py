@@ -60,6 +60,19 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
     ]
 
 
+def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_with(run: RunDirectory) -> None:
+    write(run, 0, "RUNNING")
+    directory = run.trial_directory(run.table.trials[0])
+    directory.claim()
+    try:
+        done = status(run)
+    finally:
+        directory.release()
+    assert done.stdout.startswith("pole: its driver has ended, and ")
+    assert "still saves, last change" in done.stdout
+    assert "resume" not in done.stdout
+
+
 def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None:
     write(run, 0, "ERROR", error="Traceback\n  ...\nValueError: too deep")
     for number in (1, 2):

@@ -83,6 +83,23 @@ def test_a_damaged_newest_checkpoint_is_skipped_aloud(tmp_path: Path, capsys: py
     assert "state.npz is truncated" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["evaluate", "resume"])
+def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_makes_it_so(
+    tmp_path: Path, command: str
+) -> None:
+    spec = {"algorithm": "ppo", "env": "my_lab:Room", "config": {}, "seed": 0}
+    trial = make_trial(tmp_path / "my lab/pole", "000", [])
+    TrialDirectory(trial).write_spec(spec)
+    store = CheckpointStore(trial / "checkpoints", keep=9)
+    store.commit(store.stage(1, Content({"algorithm": "ppo"}, spec), {"iteration": 1}))
+    (trial.parent / "spec.yaml").write_text(json.dumps({"pole": spec}))
+    done = rlrun(command, trial.parent, "--runs-dir", tmp_path)
+    assert done.exit_code == 5
+    assert done.stderr.rstrip().endswith(
+        f"say --trust (in Python: trust=True); if the run is your own: --runs-dir '{tmp_path}/my lab'"
+    )
+
+
 def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path) -> None:
     with rlrun_api.PPO("CartPole-v1", {"num_envs_per_worker": 1}) as algorithm:
         training = algorithm.training
@@ -215,7 +232,7 @@ def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -
     make_trial(tmp_path / "new", "001", [2.5], status="INTERRUPTED")
     for path in (tmp_path / "old").rglob("*.json"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    found = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)
+    found = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
     assert [(run["name"], run["best_return"], run["env_steps"]) for run in found] == [
         ("new", 2.5, 200),
         ("old", 30.0, 300),
@@ -268,7 +285,8 @@ def test_a_damaged_table_is_told_of_and_its_trials_are_listed_all_the_same(tmp_p
     assert rows["damaged"].split()[:4] == ["damaged", "damaged,", "terminated", "1"]
     assert rows["whole"].split()[:2] == ["whole", "terminated"]
     assert result.stderr.startswith(f"damaged: {tmp_path}/damaged/run.json: cannot be understood: ")
-    (told,) = [run for run in json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout) if run["problem"]]
+    listed = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
+    (told,) = [run for run in listed if run["problem"]]
     assert (told["name"], told["best_return"], told["env_steps"]) == ("damaged", 2.0, 100)
 
 
@@ -294,7 +312,7 @@ def test_without_runs_the_list_says_how_to_begin_one(tmp_path: Path) -> None:
     result = rlrun("runs", "--runs-dir", tmp_path / "none")
     assert result.exit_code == 0
     assert "rlrun train" in result.stdout
-    assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == []
+    assert json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path / "none").stdout) == {"schema": 1, "runs": []}
 
 
 def test_the_best_is_that_of_evaluations_where_there_are_any_and_commands_say_so(
@@ -310,5 +328,6 @@ def test_the_best_is_that_of_evaluations_where_there_are_any_and_commands_say_so
         ["pole", "terminated", "1", "500.0", "evaluation"],
         ["older", "terminated", "1", "174.7", "return"],
     ]
-    (found,) = [run for run in json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout) if run["best"] == 500]
+    runs = json.loads(rlrun("runs", "--json", "--runs-dir", tmp_path).stdout)["runs"]
+    (found,) = [run for run in runs if run["best"] == 500]
     assert (found["judged_by"], found["best_return"]) == ("evaluation/episode_return_mean", 174.7)

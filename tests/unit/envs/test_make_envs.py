@@ -371,3 +371,13 @@ def test_an_id_of_a_package_that_was_not_imported_is_answered_with_the_package(
     told = "there is no env 'StrangeGrid-Empty-v0' before its package is imported; write "
     assert str(caught.value) == f"{told}strangegrid:StrangeGrid-Empty-v0"
     check_env(EnvConfig(id="strangegrid:StrangeGrid-Empty-v0"))
+
+
+@pytest.mark.parametrize("file", ["my_ant", "./my_ant.xml"])
+def test_a_model_file_that_does_not_exist_is_named_with_where_it_was_looked_for(file: str) -> None:
+    config = EnvConfig(id="Ant-v5", kwargs={"xml_file": file})
+    for asked in (check_env, make_env):
+        with pytest.raises(
+            UsageError, match=r"^env Ant-v5: kwargs\.xml_file: File .*my_ant.* does not exist; Gymnasium"
+        ):
+            asked(config)

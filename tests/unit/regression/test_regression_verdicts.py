@@ -131,4 +131,15 @@ def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
     assert bool(verdict.warning) == warned
     assert verdict_data(verdict)["warning"] == verdict.warning
     if warned:
-        assert verdict.warning == "the seeds' interquartile mean is 12, below the regression floor 12.5"
+        assert verdict.warning == (
+            "the seeds' interquartile mean is 12, "
+            "below the regression floor 12.5 by more than 10% of its distance to 10"
+        )
+
+
+@pytest.mark.parametrize(
+    ("mean", "expected", "warned"), [(495.1, 450.0, False), (494.9, 450.0, True), (499.9, 500.0, True)]
+)
+def test_a_floor_that_is_the_ceiling_leaves_room_for_a_slip(mean: float, expected: float, warned: bool) -> None:
+    case = Case("000", 0, "", Path(), 1, 1.0, {"m": mean}, {"m": expected})
+    assert bool(Verdict("pole", (case,), 1, floor=500.0).warning) == warned

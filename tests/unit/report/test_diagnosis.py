@@ -194,14 +194,56 @@ def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
     assert found == ["no better than random", "policy leaps", "entropy is gone", "old experience"]
 
 
-def test_values_are_bounded_by_what_rewards_add_up_to() -> None:
-    # 10 a step for 20 steps: no discounted sum is above 10 / (1 - 0.9) = 100, and no return above 200.
-    ends = {"episode_return_min": [200.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
-    just, above = [599.0] * 10, [601.0] * 10
-    assert diagnose([seen(curve(200.0, **ends, **{"learner/q_mean": just}), {"gamma": 0.9})], []) == []
-    assert names(diagnose([seen(curve(200.0, **ends, **{"learner/q_mean": above}), {"gamma": 0.9})], [])) == [
-        "values grow"
-    ]
+TWENTY_STEPS = {"episode_return_min": [-2.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
+ALLOWED = 200 / (1 - 0.9**20)  # episodes without end that each pay 200 in their first step
+
+
+@pytest.mark.parametrize(
+    ("metric", "more", "config", "allowed"),
+    [
+        ("learner/q_mean", {}, {}, ALLOWED),
+        ("learner/critics/q_mean", {}, {}, ALLOWED),
+        ("learner/value_mean", {}, {}, ALLOWED),
+        ("learner/actor/value_mean", {}, {}, ALLOWED),
+        ("learner/q_mean", {}, {"gamma": 1.0}, 200.0),
+        ("learner/q_mean", {}, {"clip_rewards": 1}, 10.0),
+        ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "sum"}, 2 * ALLOWED),
+        ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "once"}, ALLOWED),
+        (
+            "learner/critics/q_mean",
+            {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10},
+            {},
+            ALLOWED + 0.5 * 4 / (1 - 0.9),
+        ),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_that_grow_beyond_what_returns_allow_are_found(
+    metric: str, more: dict[str, list[float]], config: dict[str, Any], allowed: float, sign: int
+) -> None:
+    def found(times: float) -> list[str]:
+        rows = curve(200.0, **TWENTY_STEPS, **more, **{metric: [sign * times * allowed] * 10})
+        return names(diagnose([seen(rows, {"gamma": 0.9, **config})], []))
+
+    assert found(1.49) == []
+    assert found(1.51) == ["values grow"]
+
+
+def test_values_of_rewards_in_another_unit_are_not_compared_with_returns() -> None:
+    rows = curve(200.0, **TWENTY_STEPS, **{"learner/value_mean": [1e6] * 10})
+    assert diagnose([seen(rows, {"gamma": 0.9, "normalize_rewards": True})], []) == []
+
+
+def test_a_team_whose_values_grow_in_a_world_with_a_clock_is_told_to_end_its_episodes() -> None:
+    ends = {"episode_return_max": [0.5] * 10, "episode_len_mean": [25.0] * 10}
+    rows = curve(0.5, **ends, **{"learner/q_mean": [20.8] * 10}, **{f"agents/a_{number}/x": [0.0] for number in (0, 1)})
+    config = {"gamma": 0.99, "team_reward": "sum", "lr": 5e-4, "target_update_interval": 200, "double": True}
+    (grown,) = [one for one in diagnose([seen(rows, config)], []) if one.name == "values grow"]
+    assert grown.found == "q_mean 20.8; returns so far allow 4.501 at most"
+    assert grown.advice.startswith(
+        "config.lr ten times smaller, a larger config.target_update_interval, or episodes that"
+    )
+    assert "terminated instead of truncated" in grown.advice
 
 
 def test_workers_that_were_lost_and_values_that_explain_nothing_are_told() -> None:

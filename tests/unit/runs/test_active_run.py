@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from rlrun.errors import TrainingFailed
 from rlrun.runs import active_run
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.driver_log import DriverLog
-from rlrun.runs.events import RunEvent, TrialNote
+from rlrun.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialNote, Watcher
 from rlrun.runs.interrupts import Interrupts
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
@@ -48,6 +51,44 @@ def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, mo
     size = sum(file.stat().st_size for file in (trial / "result.json", trial / "progress.csv", events))
     (said,) = notes_of_size(tmp_path, round(0.8 * size), monkeypatch)  # which no one of them reaches
     assert "after 6 iterations" in said
+
+
+def test_a_signal_is_told_at_once_and_before_the_iteration_ends(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def watch(event: RunEvent) -> None:
+        told.append(type(event).__name__)
+        if isinstance(event, TrialNote) and event.text == "first":
+            os.kill(os.getpid(), signal.SIGTERM)  # while the watcher is spoken to: told after that
+            told.append("note ends")
+
+    run = run_watched(tmp_path, watch)
+    with run.interrupts:
+        run.stopping()  # of a run that has not begun nothing is told
+        run.tell(RunStarted("pole", tmp_path, "local", False, (), False, sys.stdout))
+        run.note("000", "first")
+        run.note("000", "second")
+        run.stopping()
+        run.tell(RunFinished(tmp_path, (), 1.0))
+    assert told == ["RunStarted", "TrialNote", "note ends", "RunStopping", "TrialNote", "RunFinished"]
+
+
+def test_a_signal_is_told_in_the_middle_of_an_iteration(tmp_path: Path) -> None:
+    told: list[RunEvent] = []
+    run = run_watched(tmp_path, told.append)
+    with run.interrupts:
+        run.tell(RunStarted("pole", tmp_path, "local", False, (), False, sys.stdout))
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told[1:] == [RunStopping("SIGTERM")]
+
+
+def run_watched(tmp_path: Path, watch: Watcher) -> ActiveRun:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    directory = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
+    run: list[ActiveRun] = []
+    interrupts = Interrupts(heard=lambda: run[0].stopping())
+    run.append(ActiveRun(directory, experiment, [], False, None, False, interrupts, DriverLog(), watch))
+    return run[0]
 
 
 def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_was_in(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlrun.errors import RlrunError, RunDamaged, UsageError
+from rlrun.runs.provenance import commits
 from rlrun.runs.run_directory import RunDirectory, default_runs_dir, follow_import_paths, import_paths
 from rlrun.spec.load import load_experiments, parse_experiments
 
@@ -35,6 +36,8 @@ def test_a_new_run_holds_its_table_its_spec_and_every_trial_pending(tmp_path: Pa
     assert table["executor"] == "ray"
     assert table["trials"] == TRIALS
     assert set(table["versions"]) == {"python", "platform", "rlrun", "torch", "ray", "gymnasium", "numpy"}
+    assert set(table["machine"]) == {"cpu", "gpu"}
+    assert table["commits"] == commits([Path.cwd()])
     assert [run.record(name).status for name in TRIALS] == ["PENDING"] * 4
     assert [result.params for result in run.results()][2:] == [{"lr": 3e-4}, {"lr": 3e-4}]
 

@@ -39,6 +39,13 @@ def test_what_is_cheap_is_read_at_once(trial: TrialResult) -> None:
     assert (trial.env_steps, trial.best_return, trial.last_result["iteration"]) == (300, 9.0, 3)
 
 
+@pytest.mark.parametrize(
+    ("reason", "shown"), [("env_steps 128 >= 100", "terminated"), ("asha: 3 at 100 env steps is worse", "stopped")]
+)
+def test_a_trial_that_a_scheduler_has_ended_is_shown_as_stopped(trial: TrialResult, reason: str, shown: str) -> None:
+    assert replace(trial, stop_reason=reason).shown_status == shown
+
+
 def test_its_checkpoints_are_looked_for_when_they_are_asked_for_and_then_kept(trial: TrialResult) -> None:
     (trial.directory / "checkpoints/iteration_000003/manifest.json").write_text("{")
     assert trial.checkpoint == trial.directory / "checkpoints/iteration_000002"

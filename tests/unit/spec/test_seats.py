@@ -97,12 +97,15 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
 
 
 def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
-    scripted = {"rlrun.worlds.scripted:GreedyForager": 0.2, "minimax": 0.2}
-    demands = spec_demands(
-        experiment(seats={"opponent": {"plays_against": "main", "scripted": scripted}}).first_trial().to_data()
-    )
-    assert "seats.opponent.scripted rlrun.worlds.scripted:GreedyForager is code that would be run" in demands
-    assert not [demand for demand in demands if "minimax" in demand]  # a name is code that comes with rlrun
+    own = {"rlrun.worlds.scripted:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
+    seat = {"plays_against": "main", "scripted": own}
+    data = experiment(seats={"opponent": seat}).first_trial().to_data()
+    assert not [demand for demand in spec_demands(data) if "scripted" in demand]  # they come with rlrun
+    data["seats"]["opponent"]["scripted"] = {"my_lab.players:Greedy": 0.2, 'minimax(depth="a/b")': 0.2}
+    assert [demand for demand in spec_demands(data) if "scripted" in demand] == [
+        "seats.opponent.scripted my_lab.players:Greedy is code that would be run",
+        'seats.opponent.scripted minimax(depth="a/b") is code that would be run',
+    ]
 
 
 @pytest.mark.parametrize(

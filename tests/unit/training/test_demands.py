@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlrun.errors import CheckpointRefused
+from rlrun.league.scripted_opponent import is_own_opponent
+from rlrun.league.sides import OWN_MAPPINGS
+from rlrun.registry import load_object
+from rlrun.spec.load import load_experiments
 from rlrun.training.demands import refuse_demands, spec_demands
 
 PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
@@ -55,6 +60,26 @@ WORLD: dict[str, Any] = {
 
 def test_policies_of_known_parts_ask_for_nothing() -> None:
     assert spec_demands(WORLD) == []
+
+
+@pytest.mark.parametrize("path", sorted(OWN_MAPPINGS))
+def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
+    assert spec_demands({**WORLD, "mapping": path}) == []
+    assert callable(load_object(path))
+
+
+@pytest.mark.parametrize(
+    "path", ["rlrun.league.sides:re.sub", "rlrun.league.sides:_side", "rlrun.registry:load_object"]
+)
+def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str) -> None:
+    assert spec_demands({**WORLD, "mapping": path}) == [f"mapping {path} is code that would be run"]
+    assert not is_own_opponent(path)
+
+
+@pytest.mark.parametrize("spec", ["cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"])
+def test_specs_that_come_with_rlrun_and_name_its_objects_ask_for_nothing(spec: str) -> None:
+    (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
+    assert spec_demands(experiment.first_trial().to_data()) == []
 
 
 def test_what_policies_and_their_mapping_ask_for_is_named() -> None:

@@ -80,14 +80,29 @@ def test_after_a_resume_tensorboard_forgets_the_steps_that_are_made_again(tmp_pa
     truncate_results(tmp_path, after_iteration=3)
     write(*({"iteration": i, "env_steps": 10 * i, "x": float(-i)} for i in range(4, 7)))
     assert len(list(tmp_path.glob(FILE_PATTERN))) == 2
-    assert scalars(tmp_path)["x"] == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]
+    assert scalars(tmp_path)["training/x"] == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]
 
 
 def test_only_numbers_become_scalars(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
-    writer.write({"iteration": 1, "env_steps": 7, "a": None, "b": float("nan"), "c": "x", "d": True, "e": 3})
+    writer.write({"iteration": 1, "env_steps": 7, "a": None, "b": float("nan"), "c": "x", "d": True, "e/f": 3})
     writer.close()
-    assert scalars(tmp_path) == {"iteration": [(7, 1.0)], "env_steps": [(7, 7.0)], "e": [(7, 3.0)]}
+    assert scalars(tmp_path) == {"training/iteration": [(7, 1.0)], "training/env_steps": [(7, 7.0)], "e/f": [(7, 3.0)]}
+
+
+def test_every_scalar_is_in_a_group(tmp_path: Path) -> None:
+    writer = ResultWriter(tmp_path)
+    names = ["iteration", "env_steps", "episodes", "episode_return_mean", "weights_version", "learner/loss"]
+    writer.write(dict.fromkeys(names, 1))
+    writer.close()
+    assert sorted(scalars(tmp_path)) == [
+        "episodes/episode_return_mean",
+        "episodes/episodes",
+        "learner/loss",
+        "training/env_steps",
+        "training/iteration",
+        "training/weights_version",
+    ]
 
 
 def hparams_tab(logdir: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -134,15 +149,15 @@ def test_the_hparams_tab_lists_configurations_with_the_mean_of_their_seeds(tmp_p
     assert groups == {
         "sweep: lr=0.5, env=A, deep=True, hiddens=[64, 64], limit=None": {
             "trials": ["sweep/000", "sweep/001"],
-            "iteration": 2,
-            "env_steps": 2,
-            "episode_return_mean": 4.0,
+            "training/iteration": 2,
+            "training/env_steps": 2,
+            "episodes/episode_return_mean": 4.0,
         },
         "sweep: lr=0.25, env=B, deep=True, hiddens=[64, 64], limit=None": {
             "trials": ["sweep/002"],
-            "iteration": 2,
-            "env_steps": 2,
-            "episode_return_mean": 10.0,
+            "training/iteration": 2,
+            "training/env_steps": 2,
+            "episodes/episode_return_mean": 10.0,
         },
     }
 
@@ -155,4 +170,4 @@ def test_the_hparams_tab_knows_a_trial_again_after_its_resume(tmp_path: Path) ->
         writer.close()
     domains, groups = hparams_tab(tmp_path)
     assert domains == {"lr": (0.5, 0.5)}
-    assert [group["env_steps"] for group in groups.values()] == [2]
+    assert [group["training/env_steps"] for group in groups.values()] == [2]

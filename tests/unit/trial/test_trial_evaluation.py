@@ -96,7 +96,10 @@ def test_an_opponent_that_cannot_be_is_told_at_its_line(changed: dict[str, Any],
 
 def test_an_opponent_of_evaluations_is_code_that_a_trial_asks_leave_for() -> None:
     (experiment,) = parse_experiments({"try": ALONE})
-    assert f"evaluation.against {PERFECT} is code that would be run" in spec_demands(experiment.first_trial().to_data())
+    data = experiment.first_trial().to_data()
+    assert not [demand for demand in spec_demands(data) if "against" in demand]  # it comes with rlrun
+    data["evaluation"]["against"] = "my_lab.players:Greedy"
+    assert "evaluation.against my_lab.players:Greedy is code that would be run" in spec_demands(data)
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe_ppo", "tic_tac_toe_league_ppo"])

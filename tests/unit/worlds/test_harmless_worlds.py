@@ -13,6 +13,11 @@ from rlrun.worlds.world_config import WorldConfig
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
     own = {"world": "rlrun.worlds.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
     assert world_demands(WorldConfig.parse(own), "env") == []
+    searched = {
+        "world": "rlrun.worlds.searched_env:SearchedEnv",
+        "kwargs": {"env": "rlrun.envs.sparse_cartpole:SparseCartPole"},
+    }
+    assert world_demands(WorldConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
     assert world_demands(WorldConfig.parse(spread), "env") == []
 
@@ -23,6 +28,10 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
         ({"world": "my_lab.room:Room"}, "env my_lab.room:Room is none of the known worlds, so its code would be run"),
         ({"world": "rlrun.worlds.make:load_object"}, "is none of the known worlds"),
         ({"world": "rlrun.worlds.make:importlib.import_module"}, "is none of the known worlds"),
+        (
+            {"world": "rlrun.worlds.searched_env:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
+            "env.kwargs.env is 'my_lab.room:Room', which may name a file or code",
+        ),
         ({"pettingzoo": "my_lab.room"}, "env my_lab.room is none of the known worlds"),
         ({"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}}, "env.kwargs.f is '../x', which may name"),
         (

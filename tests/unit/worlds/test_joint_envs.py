@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, Tuple
 
-from rlrun.errors import EnvironmentUnusable
+from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.worlds.joint_envs import JointEnv
+from rlrun.worlds.make import make_world
+from rlrun.worlds.world_config import WorldConfig
 
 
 class Doors(gymnasium.Env[Any, Any]):
@@ -80,3 +82,9 @@ def test_all_agents_end_as_the_env_does(cut_off: bool) -> None:
 def test_an_env_of_one_agent_is_refused() -> None:
     with pytest.raises(EnvironmentUnusable, match="CartPole-v1 is no env of many agents"):
         JointEnv("CartPole-v1")
+
+
+def test_an_unknown_id_among_the_arguments_is_answered_with_the_nearest() -> None:
+    config = WorldConfig(world="rlrun.worlds.joint_envs:JointEnv", kwargs={"env_id": "CartPol-v1"})
+    with pytest.raises(UsageError, match=r"^there is no env 'CartPol-v1'; did you mean 'CartPole-v1'\?$"):
+        make_world(config)

@@ -1,0 +1,52 @@
+"""``rlrun docs [PAGE]``: the documentation that comes with rlrun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
+
+
+@click.command()
+@click.argument("page", required=False)
+def docs(page: str | None) -> None:
+    """List the pages of the documentation, or print one.
+
+    They are Markdown files, in a folder that is named first. PAGE is one of the
+    list, as `running` or `algorithms/ppo`.
+    """
+    from rlrun.errors import UsageError
+    from rlrun.explain import unknown_name
+
+    pages = _pages()
+    if page is None:
+        echo(f"{_folder()}\n")
+        echo(
+            table(["page", "what it is about"], [[name, _title(file)] for name, file in pages.items()], stdout_width())
+        )
+        return
+    name = page.removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        raise UsageError(unknown_name(name, list(pages), "there is no page"))
+    echo(pages[name].read_text(encoding="utf-8").rstrip("\n"))
+
+
+def _folder() -> Path:
+    """Returns the folder of the pages: the checkout's own, or the copy in an installed package."""
+    import rlrun
+
+    return (Path(rlrun.__file__).parent / "docs").resolve()
+
+
+def _pages() -> dict[str, Path]:
+    """Returns the pages by name, those about everything first."""
+    folder = _folder()
+    files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
+    return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
+
+
+def _title(file: Path) -> str:
+    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()

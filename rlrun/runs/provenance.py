@@ -1,0 +1,102 @@
+"""What a run was started with: the command, the commits of the user's code, the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_SECRET_WORDS = frozenset({"key", "token", "secret", "password"})
+_LEFT_OUT = "***"
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
+_CPUS = Path("/proc/cpuinfo")
+
+
+def typed_command(words: Sequence[str]) -> str:
+    """Returns a command line as it was typed, without the values of `--set` that are secrets.
+
+    Such a value's name has one of the words key, token, secret and password.
+
+    Examples:
+        >>> typed_command(["rlrun", "train", "--set", "loggers.wandb.api_key=abc", "--set=config.max_tokens=5"])
+        "rlrun train --set 'loggers.wandb.api_key=***' --set=config.max_tokens=5"
+    """
+    shown = []
+    for before, word in zip(["", *words], words, strict=False):
+        prefix = "--set=" if word.startswith("--set=") else ""
+        is_setting = prefix or before == "--set"
+        shown.append(prefix + _without_secret(word.removeprefix(prefix)) if is_setting else word)
+    return shlex.join(shown)
+
+
+def _without_secret(setting: str) -> str:
+    """Returns `path=value` with the value left out if the last part of the path calls it a secret."""
+    path, equals, _ = setting.partition("=")
+    words = re.split(r"[_.:-]", path.rpartition(".")[2].strip().lower())
+    return f"{path}={_LEFT_OUT}" if equals and _SECRET_WORDS.intersection(words) else setting
+
+
+def commits(folders: Iterable[Path]) -> dict[str, str]:
+    """Returns the commits that are checked out in the git repositories that folders lie in: repository -> commit.
+
+    Git's files are read, and git itself is not run: it takes long in a large repository. So changes that are not
+    committed are not noticed.
+
+    Args:
+        folders: The folders.
+    """
+    found = {}
+    for folder in folders:
+        place = folder.absolute()
+        repository = next((above for above in (place, *place.parents) if (above / ".git").exists()), None)
+        if repository is not None and (commit := _checked_out(repository / ".git")):
+            found[str(repository)] = commit
+    return found
+
+
+def _checked_out(git: Path) -> str:
+    """Returns the commit that HEAD means, "" where there is none yet or that cannot be read.
+
+    In a worktree or submodule `.git` is a file that names the folder; branches then are in the folder of them all.
+    """
+    try:
+        if git.is_file():
+            git = git.parent / git.read_text().partition("gitdir:")[2].strip()
+        head = (git / "HEAD").read_text().strip()
+        name = head.partition("ref:")[2].strip()
+        if not name:
+            return head if _COMMIT.fullmatch(head) else ""
+        shared = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+        for file in (git / name, shared / name):
+            if file.is_file():
+                return _commit_in(file.read_text())
+        packed = (shared / "packed-refs").read_text()
+    except (OSError, ValueError):
+        return ""
+    lines = (line.split() for line in packed.splitlines())
+    return next((_commit_in(line[0]) for line in lines if line[1:] == [name]), "")
+
+
+def _commit_in(text: str) -> str:
+    return text.strip() if _COMMIT.fullmatch(text.strip()) else ""
+
+
+def machine() -> dict[str, str]:
+    """Returns the machine's CPU with its cores, and its GPUs, as far as the system tells without a library."""
+    gpus = [_field(file, "Model") for file in sorted(_NVIDIA.glob("*/information"))]
+    cpu = _field(_CPUS, "model name") or platform.processor() or platform.machine()
+    return {"cpu": f"{os.cpu_count()} x {cpu}", "gpu": ", ".join(gpus) or "none"}
+
+
+def _field(file: Path, name: str) -> str:
+    """Returns the first value of a field in a file of lines `name : value`, "" if there is none."""
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    pairs = (line.partition(":") for line in lines)
+    return next((value.strip() for key, _, value in pairs if key.strip() == name), "")

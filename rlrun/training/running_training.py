@@ -85,11 +85,11 @@ class RunningTraining:
         self.time_total_s = 0.0
         self.unsaved: tuple[str, ...] = ()
         self._clock = self.trainee.clock
-        self._episodes = EpisodeMetrics()
+        self._episodes = EpisodeMetrics(announce)
         self._league = league
         self._curriculum = curriculum
         self._seats = () if league is None else tuple(league.seats)
-        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents)
+        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents, announce)
         self._warnings = {
             policy: TrainingWarnings(announce, branch.trainee.workers)
             for policy, branch in branches.items()

@@ -165,7 +165,7 @@ class RunningTraining:
         trainee = branch.trainee
         return dict(trainee.lag.take()), {
             **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
-            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
+            **{f"learner/{name}": trainee.clock.value(name) for name in trainee.clock.schedules},
             **({} if branch.flow is None else branch.flow.metrics()),
         }
 

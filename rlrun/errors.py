@@ -98,12 +98,15 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Training failed; where a user's own code raised, its traceback is in the message, of a huge one a part."""
+    """Training failed; where a user's own code raised, its traceback is in the message.
+
+    Args:
+        message: What is told; of a text longer than `LONGEST_TEXT` its beginning and its end.
+    """
 
     exit_code = ExitCode.TRAINING_FAILED
 
     def __init__(self, message: str) -> None:
-        """Takes the message, which may hold what others wrote."""
         super().__init__(shortened(message))
 
 

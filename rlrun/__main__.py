@@ -4,20 +4,54 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from rlrun.signals import listen
+
+RUNS_TRIALS = ("train", "resume", "regress")
+"""Commands whose exit code 0 says that trials are complete: a process that ends without a word is then no success."""
 
 
 def run() -> None:
     """Imports the command line and runs it; SIGTERM and SIGHUP end it as Ctrl-C does."""
+    announce: Callable[[int], None] = _announce_nothing
     try:
-        listen()
-        from rlrun.cli.main import main
+        try:
+            listen()
+            if sys.platform == "linux" and sys.argv[1:2] and sys.argv[1] in RUNS_TRIALS:
+                announce = _go_on_in_child()
+            from rlrun.cli.main import main
 
-        main()
-    except KeyboardInterrupt:  # before the command line could answer it itself
-        os.write(2, b"\nInterrupted.\n")
-        sys.exit(130)
+            main()
+        except KeyboardInterrupt:  # before the command line could answer it itself
+            os.write(2, b"\nInterrupted.\n")
+            sys.exit(130)
+    except SystemExit as error:
+        announce(error.code if isinstance(error.code, int) else int(error.code is not None))
+        raise
+    except BaseException:
+        announce(1)
+        raise
+
+
+def _announce_nothing(exit_code: int) -> None:
+    """Nobody waits for this process but the caller."""
+
+
+def _go_on_in_child() -> Callable[[int], None]:
+    """Goes on in a child of this process; returns what tells the parent the exit code."""
+    from rlrun.waiting_parent import SilentEnd, go_on_in_child
+
+    try:
+        announce = go_on_in_child()
+    except SilentEnd as end:
+        from rlrun.cli.exits import end_without_a_word
+
+        end_without_a_word(end.exit_code)
+    from rlrun.process_end import listeners
+
+    listeners.append(lambda error: announce(error.exit_code))
+    return announce
 
 
 if __name__ == "__main__":

@@ -168,6 +168,11 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
         return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
 
     @classmethod
+    def fixed_schedules(cls) -> dict[str, float]:
+        """Returns the values of settings that bases may schedule and that cannot be set here, by name."""
+        return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
+
+    @classmethod
     def shapes_parameters(cls, path: str) -> bool:
         """Whether a setting decides which parameters and statistics there are.
 

@@ -90,6 +90,9 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     refused: ClassVar[Mapping[str, str]] = {}
     """Why settings are refused that its bases have, by name."""
 
+    fixed_fields: ClassVar[Mapping[str, FieldInfo]] = {}
+    """What the settings are that `fixed` has taken away, by name; their values are attributes of the class."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
@@ -266,8 +269,9 @@ def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
-    for name in names:
-        model.model_fields.pop(name, None)
+    there = [name for name in names if name in model.model_fields]
+    taken = {name: model.model_fields.pop(name) for name in there}
+    model.fixed_fields = {**taken, **model.fixed_fields}  # found again in a derived class it lacks its constraints
     model.model_rebuild(force=True)
 
 

@@ -25,6 +25,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
+LONGEST_TEXT = 20_000
+"""Characters of a message that holds what others wrote, such as the text of an env's exception."""
+
 
 class ExitCode(IntEnum):
     """What a command ends with; docs/running.md lists them."""
@@ -95,9 +98,16 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Training failed; where a user's own code raised, its traceback is in the message."""
+    """Training failed; where a user's own code raised, its traceback is in the message.
+
+    Args:
+        message: What is told; of a text longer than `LONGEST_TEXT` its beginning and its end.
+    """
 
     exit_code = ExitCode.TRAINING_FAILED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class RayEnded(TrainingFailed):
@@ -142,6 +152,19 @@ class Interrupted(RlrunError):
     """The user interrupted the run; what was saved is named in the message."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+def shortened(text: str) -> str:
+    """Returns a text, of one longer than `LONGEST_TEXT` its beginning and its end.
+
+    Examples:
+        >>> len(shortened(10**6 * "x")) <= LONGEST_TEXT
+        True
+    """
+    if len(text) <= LONGEST_TEXT:
+        return text
+    part = LONGEST_TEXT // 2 - 50
+    return f"{text[:part]}\n... {len(text) - 2 * part:,} characters are left out here ...\n{text[-part:]}"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

@@ -31,6 +31,8 @@ class EZGreedy(Exploration):
         epsilon: Probability that a repetition begins: the scheduled setting of this name.
     """
 
+    schedules = ("epsilon",)
+
     def __init__(self, num_actions: int, mu: float = 2.0, max_duration: int = 100) -> None:
         self.num_actions = num_actions
         self.epsilon = 1.0

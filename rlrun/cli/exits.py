@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from rlrun import signals
-from rlrun.cli.json_document import JsonDocument
+from rlrun.cli.json_document import JsonDocument, error_document, print_json
 from rlrun.cli.settings_as_options import with_setting
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
@@ -116,6 +117,23 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         ExitCode.BUG,
         f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
     )
+
+
+def end_without_a_word(exit_code: int) -> NoReturn:
+    """Ends a command whose process has ended before the command did, and which nobody else can explain.
+
+    Args:
+        exit_code: What the process ended with.
+    """
+    told = (
+        f"the command's process ended with exit code {exit_code} in the middle of the command: code outside rlrun, "
+        "such as an env's, has ended it (`_exit`). `rlrun status` says what was stepped, and `rlrun resume` goes on"
+    )
+    code, text = explain(TrainingFailed(told))
+    echo(text, err=True)
+    if "--json" in sys.argv:
+        print_json(error_document(told, code, []))
+    sys.exit(code)
 
 
 def demand_whole(run: Path, damages: Sequence[str]) -> None:

@@ -74,11 +74,16 @@ class JsonDocument:
             problems: The mistakes of a spec, each with `path`, `message`, `file`, `line` and `column`.
         """
         if not self._is_printed:
-            self.write({"error": {"message": message, "exit_code": exit_code, "problems": problems}})
+            self.write(error_document(message, exit_code, problems))
 
     def _end(self, error: RlrunError) -> None:
         """Prints what the process is ended for."""
         self.fail(str(error), error.exit_code, [])
+
+
+def error_document(message: str, exit_code: int, problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the document of an error, as `JsonDocument.fail` takes it."""
+    return {"schema": SCHEMA, "error": {"message": message, "exit_code": exit_code, "problems": problems}}
 
 
 def nothing_more_on_stdout() -> None:

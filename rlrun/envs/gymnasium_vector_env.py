@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -31,6 +30,7 @@ from rlrun.envs.vector_env import (
     cannot_begin,
     close_or_warn,
     env_error,
+    first_not_finite,
     places_in_words,
 )
 from rlrun.errors import EnvironmentUnusable
@@ -117,8 +117,8 @@ class GymnasiumVectorEnv:
             info = slot_info(infos, slot)
             if info:
                 said[slot] = info
-        if not math.isfinite(rewards.sum()):
-            slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
+        if (bad := first_not_finite(rewards)) is not None:
+            (slot,) = bad
             reason = f"the reward must be a finite number, not {rewards[slot]}"
             self._refuse("step()", f"worker {self._seeds.worker_index}, env {slot}, {self.places()[slot]}", reason)
         return self._arrays("step()", observations), rewards, terminateds, truncateds, said
@@ -176,7 +176,11 @@ class GymnasiumVectorEnv:
 
     def _of_slots(self, what: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
         """Returns a copy of what a step says of each env slot, [B]."""
-        array = np.array(values, dtype)
+        given = np.asarray(values)
+        if given.dtype.kind not in ("biu" if dtype is np.bool_ else "biuf"):
+            kinds = "True or False" if dtype is np.bool_ else "numbers"
+            self._refuse("step()", self._where(), f"{what} must be {kinds}, not of dtype {given.dtype}")
+        array = np.array(given, dtype)
         if array.shape != (self.num_envs,):
             self._refuse("step()", self._where(), f"{what} have shape {array.shape}, not {(self.num_envs,)}")
         return array

@@ -44,8 +44,24 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     Raises:
         Misfit: There is none, or it is no finite number.
     """
-    number = info.get(name)
-    if not isinstance(number, int | float | np.number | np.bool_) or not math.isfinite(number):
-        found = repr(number) if name in info else f"there is none; the info has {sorted(map(str, info))}"
+    number = finite_number(info.get(name))
+    if number is None:
+        found = repr(info[name]) if name in info else f"there is none; the info has {sorted(map(str, info))}"
         raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
-    return float(number)
+    return number
+
+
+def finite_number(value: Any) -> float | None:
+    """Returns a value as a finite number of float64, None if it is none.
+
+    Examples:
+        >>> finite_number(True), finite_number(10**400), finite_number("1")
+        (1.0, None, None)
+    """
+    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None

@@ -13,6 +13,7 @@ them: copies of an env by pickle or deepcopy are silently wrong for several simu
 from __future__ import annotations
 
 import hashlib
+import math
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -216,6 +217,17 @@ def observation_hash(observation: Tree) -> str:
         digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
+    """Returns where the first number of an array is that is not finite, None if there is none.
+
+    A sum tells nearly always: of numbers that are all finite only huge ones add up to infinity.
+    """
+    if math.isfinite(numbers.sum()):
+        return None
+    found = np.argwhere(~np.isfinite(numbers))
+    return tuple(found[0].tolist()) if len(found) else None
 
 
 def cannot_begin(env_id: str, reason: str) -> UsageError:

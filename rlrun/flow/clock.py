@@ -24,9 +24,11 @@ class Clock:
         counts: Where env steps are counted.
         start_learner: Returns the learner whose minibatches count.
         unit: The counter that schedules and iterations follow.
+        fixed: Settings that others schedule and that have one value here, by name.
 
     Attributes:
         schedules: Settings that change over a run, by name; they may be replaced between two updates.
+        fixed: Settings that others schedule and that have one value here, by name.
         unit: The counter that schedules and iterations follow.
     """
 
@@ -36,8 +38,10 @@ class Clock:
         counts: RolloutCounts,
         start_learner: Callable[[], Learner],
         unit: ClockUnit = "env_steps",
+        fixed: Mapping[str, Schedule] | None = None,
     ) -> None:
         self.schedules: dict[str, Schedule] = dict(schedules)
+        self.fixed: Mapping[str, Schedule] = fixed or {}
         self.unit: ClockUnit = unit
         self._counts = counts
         self._start_learner = start_learner
@@ -72,5 +76,5 @@ class Clock:
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
-        """Returns the present values of all scheduled settings by name."""
-        return values_at(self.schedules, self.steps)
+        """Returns the present values of all scheduled settings by name, and of those that are fixed here."""
+        return values_at({**self.fixed, **self.schedules}, self.steps)

@@ -89,6 +89,6 @@ class Trainee:
             acting=learner.acting_flat(),
             filters=dict(self.filters.moments),
             env_steps=self.clock.env_steps,
-            schedules=dict(self.clock.schedules),
+            schedules={**self.clock.fixed, **self.clock.schedules},
             learning=learning,
         )

@@ -113,6 +113,12 @@ class BehaviorPolicy:
         self._runs_always = bool(network.state_size) or (recording is not None and recording.reads_heads)
 
     @property
+    def schedules(self) -> tuple[str, ...]:
+        """Names of the scheduled settings that it acts by."""
+        noise = () if self.parameter_noise is None else self.parameter_noise.schedules
+        return (*self.exploration.schedules, *noise)
+
+    @property
     def network_noise(self) -> int:
         """How many of a step's noise numbers are the network's own, the first ones."""
         return self.exploration.network_noise

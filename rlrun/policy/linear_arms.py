@@ -84,6 +84,7 @@ class ArmExploration(Exploration):
 
     def __init__(self, schedule: str) -> None:
         self.schedule = schedule
+        self.schedules = (schedule,)
         self.weight = np.float32(0.0)
 
     def load(self, weights: Weights) -> None:

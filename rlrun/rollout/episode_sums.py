@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.step_columns import finite_number
 from rlrun.envs.vector_env import NO_COLUMNS
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import Episode
@@ -17,6 +19,9 @@ LastInfos = Mapping[tuple[int, int], dict[str, Any]]
 
 
 NOBODY: Mapping[tuple[int, int], str] = {}
+
+MOST_INFO_NUMBERS = 1000
+"""Numbers of infos that become metrics: each is a column of every row of results."""
 
 
 class EpisodeSums:
@@ -133,12 +138,12 @@ def sums_within_episodes(
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
     """Returns the finite numbers at the top of an info, which become metrics; a key that is no text becomes one.
 
+    Of more than `MOST_INFO_NUMBERS` only one more is returned, by which whoever makes metrics of them sees it.
+
     Examples:
-        >>> numbers_in({"x": 1, 3: 2.5, "name": "a"})
+        >>> numbers_in({"x": 1, 3: 2.5, "name": "a", "huge": 10**400})
         {'x': 1.0, '3': 2.5}
     """
-    return {
-        str(name): float(value)
-        for name, value in info.items()
-        if isinstance(value, int | float | np.number | np.bool_) and np.isfinite(float(value))
-    }
+    numbers = ((str(name), finite_number(value)) for name, value in info.items())
+    found = ((name, number) for name, number in numbers if number is not None)
+    return dict(islice(found, MOST_INFO_NUMBERS + 1))

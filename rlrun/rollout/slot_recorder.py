@@ -10,7 +10,6 @@ A fragment takes T steps of the worlds with either clock, so that no slot has mo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -21,7 +20,7 @@ from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, WORLD_
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import NOT_SHOWN
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, first_not_finite
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
@@ -138,8 +137,8 @@ class SlotRecorder:
             began: Where each world was before the fragment.
         """
         own, observed = self._policies[policy], batch["obs"]
-        if not math.isfinite(own.rewards.sum()):
-            t, slot = np.argwhere(~np.isfinite(own.rewards))[0].tolist()
+        if (not_finite := first_not_finite(own.rewards)) is not None:
+            t, slot = not_finite
             reason = f"the reward must be a finite number, not {own.rewards[t, slot]}"
             self._refuse(policy, slot, own.agent_in(slot, t), stepped[: t + 1], began, reason)
         space = self._worlds.spaces[policy].observation

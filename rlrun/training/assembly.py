@@ -446,7 +446,13 @@ class _Making:
             start_learner=start_learner,
             get_spaces=lambda: self.factory.spaces,
             workers=PolicyWorkers(workers, name),
-            clock=Clock(schedules_of(config), workers.counts, start_learner, self.algorithm.clock_unit),
+            clock=Clock(
+                schedules_of(config),
+                workers.counts,
+                start_learner,
+                self.algorithm.clock_unit,
+                config.fixed_schedules(),
+            ),
             is_sparse=is_sparse,
             world=self.factory.world,
         )

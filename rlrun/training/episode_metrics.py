@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.episode_sums import MOST_INFO_NUMBERS
 from rlrun.rollout.evaluation import column_metric
 from rlrun.rollout.rollout import Episode
 
@@ -15,11 +16,15 @@ WINDOW = 100
 
 
 class EpisodeMetrics:
-    """Counts episodes and describes the last hundred."""
+    """Counts episodes and describes the last hundred.
 
-    def __init__(self) -> None:
-        """Begins with no episode."""
+    Args:
+        announce: Called once with a sentence if infos hold more numbers than become metrics.
+    """
+
+    def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
         self.episodes = 0
+        self._announce: Callable[[str], None] | None = announce
         self._last: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Iterable[Episode]) -> None:
@@ -31,8 +36,7 @@ class EpisodeMetrics:
     def result(self) -> dict[str, float | int | None]:
         """Returns the metrics; None where no episode has finished yet."""
         result: dict[str, float | int | None] = {"episodes": self.episodes, **returns_of(self._last)}
-        names = dict.fromkeys(name for episode in self._last for name in episode.info)
-        for name in names:
+        for name in self._info_names():
             result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
         for name in dict.fromkeys(name for episode in self._last for name in episode.columns):
             sums = [episode.columns[name] for episode in self._last if name in episode.columns]
@@ -43,6 +47,17 @@ class EpisodeMetrics:
     def last(self) -> Sequence[Episode]:
         """The last hundred."""
         return tuple(self._last)
+
+    def _info_names(self) -> list[str]:
+        """Returns which numbers of infos become metrics, and says it if there are more."""
+        names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
+        if len(names) > MOST_INFO_NUMBERS and self._announce is not None:
+            self._announce(
+                f"the infos of episodes' last steps hold more than {MOST_INFO_NUMBERS:,} numbers: the first "
+                f"{MOST_INFO_NUMBERS:,} of them become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out"
+            )
+            self._announce = None
+        return names[:MOST_INFO_NUMBERS]
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint keeps."""
@@ -66,10 +81,13 @@ class AgentMetrics:
     Args:
         policies: Names of the policies.
         agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
+        announce: As `EpisodeMetrics` takes it.
     """
 
-    def __init__(self, policies: Iterable[str], agents: Iterable[str]) -> None:
-        self._of_policies = {policy: EpisodeMetrics() for policy in policies}
+    def __init__(
+        self, policies: Iterable[str], agents: Iterable[str], announce: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._of_policies = {policy: EpisodeMetrics(announce) for policy in policies}
         self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.make import spaces_of
 from rlrun.envs.spaces import Spaces
-from rlrun.errors import CompilerMissing
+from rlrun.errors import CompilerMissing, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.training.plugin_results import demand, objectives_of
 
@@ -47,6 +47,34 @@ def silent(message: str) -> None:
     """Announces nothing: whoever learns in a process of its own has nobody to tell."""
 
 
+def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
+    """Returns an algorithm's policy.
+
+    Args:
+        algorithm: The algorithm.
+        spaces: What the policy acts on.
+        world: What its world is, where there are many agents.
+        seed: Seed of its first parameters.
+
+    Raises:
+        UsageError: The algorithm returns none, or one that acts by a setting that its config lacks.
+    """
+    from rlrun.policy.policy import Policy
+
+    if world is None:
+        policy = demand(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
+    else:
+        policy = demand(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
+    config = type(algorithm.config)
+    known = {*config.scheduled_fields(), *config.fixed_schedules()}
+    if lacking := [name for name in policy.behavior().schedules if name not in known]:
+        raise UsageError(
+            f"{algorithm.name()}: its policy, a {type(policy).__name__}, acts by the scheduled setting "
+            f"{lacking[0]!r}, which {config.__qualname__} lacks: add a field `{lacking[0]}: Schedule` to it"
+        )
+    return policy
+
+
 @dataclass(frozen=True)
 class AlgorithmLearnerFactory:
     """Picklable learner factory; a call returns the same learner in every process.
@@ -72,12 +100,7 @@ class AlgorithmLearnerFactory:
 
     def policy(self) -> Policy:
         """Returns the policy with its first parameters."""
-        from rlrun.policy.policy import Policy
-
-        algorithm, seed = self.algorithm, child_seed(self.seed, "parameters")
-        if self.world is None:
-            return demand(algorithm.policy(self.spaces, seed), Policy, algorithm, "policy")
-        return demand(algorithm.policy_in_world(self.spaces, self.world, seed), Policy, algorithm, "policy_in_world")
+        return made_policy(self.algorithm, self.spaces, self.world, child_seed(self.seed, "parameters"))
 
     def __call__(
         self,

@@ -86,11 +86,11 @@ class RunningTraining:
         self.unsaved: tuple[str, ...] = ()
         self._is_for_training = True
         self._clock = self.trainee.clock
-        self._episodes = EpisodeMetrics()
+        self._episodes = EpisodeMetrics(announce)
         self._league = league
         self._curriculum = curriculum
         self._seats = () if league is None else tuple(league.seats)
-        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents)
+        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents, announce)
         self._warnings = {
             policy: TrainingWarnings(announce, branch.trainee.workers)
             for policy, branch in branches.items()
@@ -184,7 +184,7 @@ class RunningTraining:
         trainee = branch.trainee
         return dict(trainee.lag.take()), {
             **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
-            **{f"learner/{name}": value for name, value in trainee.clock.scheduled().items()},
+            **{f"learner/{name}": trainee.clock.value(name) for name in trainee.clock.schedules},
             **({} if branch.flow is None else branch.flow.metrics()),
         }
 

@@ -82,7 +82,7 @@ class SavedOpponent:
                 acting=flat[start : start + size],
                 filters={name: Moments.from_state(state) for name, state in self.filters.items()},
                 env_steps=self.env_steps,
-                schedules=schedules_of(algorithm.config),
+                schedules={**algorithm.config.fixed_schedules(), **schedules_of(algorithm.config)},
             )
             behavior = policy.behavior()
             behavior.load(weights)

@@ -34,7 +34,7 @@ from rlrun.training.checkpointing import (
     trainee_tensors,
     update_executor_of,
 )
-from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, silent
+from rlrun.training.learner_factory import chosen_update_executor, demand_compiler, made_policy, silent
 from rlrun.training.metric_table import metric_table, refuse_undeclared, world_metric_table
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
@@ -358,12 +358,12 @@ class Training:
         """
         with self._hangs_fail():
             if isinstance(self.env, EnvConfig):
-                self.algorithm.policy(spaces_of(self.env), self.seed)
+                made_policy(self.algorithm, spaces_of(self.env), None, self.seed)
                 return
             mapping = self.policies.agent_mapping()
             world = policies_in_world(self.env, mapping, self.policies.slots)
             for policy, algorithm in self.policies.algorithms.items():
-                algorithm.policy_in_world(world.spaces[policy], world.views[policy], self.seed)
+                made_policy(algorithm, world.spaces[policy], world.views[policy], self.seed)
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig | WorldConfig) -> None:

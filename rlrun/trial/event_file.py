@@ -7,7 +7,9 @@ TensorBoard's own writer takes 0.24 s, starts a thread per file, and ties a run 
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,9 +53,9 @@ class EventFile:
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)
 
     def add_scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes numbers by name at a step."""
+        """Writes numbers by name at a step; one beyond float32 is infinite there."""
         values = b"".join(
-            _field(_SUMMARY_VALUE, _field(_VALUE_TAG, name.encode()) + _VALUE_SIMPLE + struct.pack("<f", value))
+            _field(_SUMMARY_VALUE, _field(_VALUE_TAG, name.encode()) + _VALUE_SIMPLE + _float32(value))
             for name, value in scalars.items()
         )
         self._write(_field(_SUMMARY, values), step)
@@ -104,11 +106,18 @@ def _field(tag: bytes, content: bytes) -> bytes:
     return tag + _varint(len(content)) + content
 
 
+def _float32(value: float) -> bytes:
+    try:
+        return struct.pack("<f", float(value))
+    except OverflowError:
+        return struct.pack("<f", math.inf if value > 0 else -math.inf)
+
+
 def _struct_value(value: Any) -> bytes:
-    """Returns a google.protobuf.Value."""
+    """Returns a google.protobuf.Value, whose numbers are of float64."""
     if isinstance(value, bool):
         return _TRUTH + _varint(value)
-    if isinstance(value, int | float):
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max):
         return _NUMBER + struct.pack("<d", value)
     return _field(_TEXT, str(value).encode())
 

@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -46,7 +47,7 @@ def is_timing(name: str) -> bool:
 
 
 def json_row(result: Mapping[str, Any]) -> Row:
-    """Returns a result as plain JSON data; what is no finite number, text or truth value becomes None.
+    """Returns a result as plain JSON data; what is no finite number of float64, text or truth value becomes None.
 
     Examples:
         >>> json_row({"a": float("nan"), "b": 1, "c": "x"})
@@ -366,7 +367,7 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, Integral):  # NumPy's integers as well
-        return int(value)
+        return int(value) if abs(int(value)) <= sys.float_info.max else None
     number = float(value)
     return number if math.isfinite(number) else None
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
 from rlrun.envs.vector_env import EnvError, EnvStartFailed
-from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError
+from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError, shortened
 from rlrun.explain import Remark
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
@@ -388,12 +388,12 @@ class TrialLoop:
         if isinstance(error, EnvStartFailed) and self._training is not None and self._training.iteration > 0:
             failure = EnvError(str(error))  # an env to evaluate in: the one that is trained in has begun
         else:
-            failure = failure_of_user_code(error, *plugins)
+            failure = failure_of_user_code(error, *plugins, directory=self.directory)
         shown = failure or error
         told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened
             self._files.write_error("".join(traceback.format_exception(error)))
-        self._record = replace(self._record, error=told)
+        self._record = replace(self._record, error=shortened(told))
         with suppress(OSError, RlrunError):
             # A full disk is no fault of the trial: it goes on once there is room.
             self._write_record("INTERRUPTED" if isinstance(error, DiskFull) else "ERROR")

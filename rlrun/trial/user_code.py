@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 
 import rlrun
 from rlrun.errors import RlrunError, TrainingFailed
+from rlrun.trial.altered_process import failure_of_altered_process
 
 _PACKAGE = str(Path(rlrun.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -46,15 +47,16 @@ def exits_as_failures() -> Iterator[None]:
         raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
 
 
-def failure_of_user_code(error: Exception, *plugins: type) -> TrainingFailed | None:
+def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
     """Returns a failure with the user's own traceback if an exception came through the user's code, else None.
 
     A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed. So is what
-    rlrun cannot call as it calls its own, or lacks what it reads of its own.
+    rlrun cannot call as it calls its own, or lacks what it reads of its own, and what has changed the process.
 
     Args:
         error: What was raised below the caller.
         plugins: The classes of the algorithms, where they are known.
+        directory: The trial's directory, where there is one.
     """
     if isinstance(error, RlrunError | MemoryError):
         return None
@@ -64,7 +66,7 @@ def failure_of_user_code(error: Exception, *plugins: type) -> TrainingFailed | N
     has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
     if not (own or (outside and has_plugin)):
         misfit = _misfit(error)
-        return None if misfit is None else TrainingFailed(misfit)
+        return failure_of_altered_process(error, directory) if misfit is None else TrainingFailed(misfit)
     first = (own or outside)[0]
     called = next(
         frame.f_code.co_qualname

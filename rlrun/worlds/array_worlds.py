@@ -351,10 +351,12 @@ class _GroupSlots:
 
     def misfit(self, shown: GroupRows) -> str | None:
         """Says why a step or a reset did not give what the group's spaces say, or returns None if it did."""
-        arrays = {"rewards": shown.rewards, "terminateds": shown.terminateds, "truncateds": shown.truncateds}
-        for name, array in {**arrays, "acts": shown.acts}.items():
+        flags = {"terminateds": shown.terminateds, "truncateds": shown.truncateds, "acts": shown.acts}
+        for name, array in {"rewards": shown.rewards, **flags}.items():
             if not isinstance(array, np.ndarray) or array.shape != self._shape:
                 return f"{name} must be an array of shape {self._shape}, not {_form(array)}"
+            if array.dtype.kind not in ("biu" if name in flags else "biuf"):
+                return f"{name} must hold {'True or False' if name in flags else 'numbers'}, not {_form(array)}"
         found = dict(named_leaves(shown.observations))
         if found.keys() != self._expected.keys():
             return f"the observations hold {sorted(found)}, and their space has {sorted(self._expected)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -17,7 +16,7 @@ from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree
+from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree, first_not_finite
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots
 from rlrun.worlds.running_world import RunningWorld
@@ -29,8 +28,8 @@ class LoopWorlds:
     """Worlds of dicts in a loop, what their agents see in preallocated rows.
 
     What a world returns is checked closely where that costs nothing: at each reset and at the first step after `reset`
-    or `restore`. Later steps are looked at for rewards that are no numbers, and for observations of another shape or
-    type.
+    or `restore`. Later steps are looked at for rewards that are no numbers, ends that are told by something else than
+    True, and observations of another shape or type.
 
     A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it. One
     for an agent that has ended is dropped, and counted: it does not belong to the id's next life.
@@ -222,10 +221,9 @@ class LoopWorlds:
 
     def _check_rewards(self) -> None:
         for slots in self._policies.values():
-            rewards = slots.rows.rewards
-            if not math.isfinite(rewards.sum()):
-                slot = int(np.flatnonzero(~np.isfinite(rewards))[0])
-                self._refuse(slots, slot, f"the reward must be a finite number, not {rewards[slot]}")
+            if (bad := first_not_finite(slots.rows.rewards)) is not None:
+                (slot,) = bad
+                self._refuse(slots, slot, f"the reward must be a finite number, not {slots.rows.rewards[slot]}")
 
     def _check_masks(self) -> None:
         """Looks for agents that act and are allowed nothing; final observations may allow nothing."""

@@ -16,7 +16,14 @@ from rlrun.errors import RlrunError
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots, Seat
 from rlrun.worlds.world import World, WorldClock
-from rlrun.worlds.world_checks import Refusal, observations_refusal, other_spaces, step_refusal
+from rlrun.worlds.world_checks import (
+    Refusal,
+    ends_refusal,
+    observations_refusal,
+    other_spaces,
+    step_refusal,
+    strange_reward,
+)
 
 _REMEMBERED = 4096
 """Agents whose spaces are known to be right: a world may give every agent an id of its own."""
@@ -73,6 +80,7 @@ class RunningWorld:
         self._limit = max_episode_steps
         self._state_space = world.state_space
         self._checked_spaces: set[tuple[str, str]] = set()
+        self._seen: set[str] = set()  # agents that have had an observation in this episode
         self._living: dict[str, Seat] = {}
         self._acting: dict[str, Seat] = {}
         self._ended: list[Seat] = []
@@ -183,6 +191,7 @@ class RunningWorld:
     def _begin(self, place: EpisodePlace) -> None:
         self._episode, self._seed, self._length = place.episode, place.seed, 0
         self.awaiting = False
+        self._seen = set()
         self._living = {}
         self._acting = {}
         self._ended = []
@@ -211,6 +220,7 @@ class RunningWorld:
         for agent, observation in observations.items():
             seat = living.get(agent)
             if seat is None:
+                self._seen.add(agent)
                 if over or terminateds.get(agent) or truncateds.get(agent):
                     continue  # an agent that never acts has no episode
                 seat = self._born(agent)
@@ -226,10 +236,14 @@ class RunningWorld:
             elif reward:
                 self._keep_or_drop(agent, reward)
         if self._early_rewards:
+            if over:
+                self._refuse_strangers()
             self._give_early_rewards(born, over=over)
         if self._reads_columns:
             self._read_columns(infos, acted)
         if over or any(terminateds.values()) or any(truncateds.values()):
+            if refusal := ends_refusal(terminateds, truncateds, ended):
+                self._refuse("step()", refusal)
             self._end_agents(over, terminateds, truncateds, infos)
         if self._acts_at_once and len(acting) != len(living):
             self._refuse_silence()
@@ -326,6 +340,12 @@ class RunningWorld:
 
     def _look_closely(self, result: Any) -> None:
         if refusal := step_refusal(result, self._slots_of):
+            self._refuse("step()", refusal)
+
+    def _refuse_strangers(self) -> None:
+        """Refuses rewards for ids that no agent has: at the episode's end, since until then one might be born."""
+        known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
+        if refusal := strange_reward(self._early_rewards, known):
             self._refuse("step()", refusal)
 
     def _refuse_silence(self) -> NoReturn:

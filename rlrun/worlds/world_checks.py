@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlrun.envs.spaces import Spaces, misfit
-from rlrun.errors import EnvironmentUnusable
+from rlrun.errors import EnvironmentUnusable, did_you_mean
+from rlrun.explain import MANY_NAMES
 from rlrun.worlds.policy_slots import PolicySlots
 
 
@@ -57,9 +59,28 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
     found = (_no_mapping(name, part) for name, part in parts.items())
     if refusal := next((refusal for refusal in found if refusal), None):
         return refusal
-    if not isinstance(result[5], bool | np.bool_):
-        return Refusal(f"ended must be True or False, not {result[5]!r}")
-    return next(_values_refused(parts), None) or observations_refusal(parts["observations"], slots_of)
+    refused = itertools.chain(_values_refused(parts), _flags_refused(*result[2:4], result[5]))
+    return next(refused, None) or observations_refusal(parts["observations"], slots_of)
+
+
+def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Refusal | None:
+    """Says why what tells the ends of a step is refused, or returns None if it is not."""
+    return next(_flags_refused(terminateds, truncateds, ended), None)
+
+
+def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
+    """Says that rewards are for an agent that there is none of, or returns None if all are known.
+
+    Args:
+        agents: Who was rewarded and did not live.
+        known: Ids of agents that there are.
+    """
+    for agent in agents:
+        if agent not in known:
+            hint = did_you_mean(agent, known) or f"; there are: {', '.join(itertools.islice(known, MANY_NAMES))}"
+            reason = "it was rewarded, and the episode has ended without an observation for an agent of this id"
+            return Refusal(f"{reason}{hint}", agent)
+    return None
 
 
 def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> EnvironmentUnusable:
@@ -77,13 +98,18 @@ def _values_refused(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Refusal]
             yield Refusal(f"the reward must be a number, not {reward!r}", agent)
         elif not math.isfinite(reward):
             yield Refusal(f"the reward must be a finite number, not {reward}", agent)
-    for name in ("terminateds", "truncateds"):
-        for agent, flag in parts[name].items():
-            if not isinstance(flag, bool | np.bool_):
-                yield Refusal(f"{name} must hold True or False, not {flag!r}", agent)
     for agent, info in parts["infos"].items():
         if not isinstance(info, Mapping):
             yield Refusal(f"the info must be a dict, not {type(info).__name__}", agent)
+
+
+def _flags_refused(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Iterator[Refusal]:
+    if not isinstance(ended, bool | np.bool_):
+        yield Refusal(f"ended must be True or False, not {ended!r}")
+    for name, flags in (("terminateds", terminateds), ("truncateds", truncateds)):
+        for agent, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_):
+                yield Refusal(f"{name} must hold True or False, not {flag!r}", agent)
 
 
 def _no_mapping(name: str, part: Any) -> Refusal | None:

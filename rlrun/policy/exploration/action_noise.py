@@ -35,6 +35,8 @@ class ActionNoise(Exploration):
         Uhlenbeck and Ornstein 1930, as in Lillicrap et al., arXiv:1509.02971, section 7.
     """
 
+    schedules = ("exploration_noise",)
+
     def __init__(self, actions: DeterministicBoxActions, kind: NoiseKind = "gaussian", theta: float = 0.0) -> None:
         self.actions = actions
         self.kind = kind

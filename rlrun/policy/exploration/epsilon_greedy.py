@@ -55,6 +55,7 @@ class EpsilonGreedy(Exploration):
     ) -> None:
         self.num_actions = num_actions
         self.schedule = schedule
+        self.schedules = () if schedule is None else (schedule,)
         self.spread = spread
         self.num_draws = num_draws
         self.epsilon = 0.0 if schedule is None else 1.0
@@ -128,6 +129,7 @@ class SoftQ(Exploration):
 
     def __init__(self, rest: EpsilonGreedy) -> None:
         self.rest = rest
+        self.schedules = (*rest.schedules, "temperature")
         self.temperature = 1.0
 
     def load(self, weights: Weights) -> None:

@@ -27,10 +27,12 @@ class Exploration(ABC):
         network_noise: How many of a step's noise numbers are the network's own, the first ones.
         network_noise_every: Steps for which the network's own stay the same, across fragments; None if `noise` alone
             says when they change.
+        schedules: Names of the scheduled settings that `load` reads.
     """
 
     network_noise: int = 0
     network_noise_every: int | None = None
+    schedules: tuple[str, ...] = ()
 
     def load(self, weights: Weights) -> None:
         """Takes over how much to explore, from the scheduled settings."""

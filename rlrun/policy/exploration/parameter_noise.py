@@ -36,9 +36,11 @@ class ParameterNoise(ABC):
 
     Attributes:
         adapts: Whether its size follows from what it changes.
+        schedules: Names of the scheduled settings that `load` reads.
     """
 
     adapts: bool = False
+    schedules: tuple[str, ...] = ()
 
     @abstractmethod
     def load(self, weights: Weights) -> None:
@@ -159,6 +161,7 @@ class AdaptiveNoise(ParameterNoise):
     """
 
     adapts = True
+    schedules = ("epsilon",)
 
     def __init__(self, num_actions: int) -> None:
         self.num_actions = num_actions

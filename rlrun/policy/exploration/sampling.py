@@ -149,6 +149,7 @@ class UniformUntil(Exploration):
         self.inner = inner
         self.actions = actions
         self.env_steps = env_steps
+        self.schedules = inner.schedules
         self.network_noise = inner.network_noise
         self.network_noise_every = inner.network_noise_every
         self._is_uniform = env_steps > 0

@@ -346,3 +346,32 @@ main()
     )
     error = {"message": "Ray has ended; go on", "exit_code": 4, "problems": []}
     assert (done.returncode, json.loads(done.stdout)) == (4, {"schema": 1, "error": error}), done.stderr
+
+
+@pytest.mark.parametrize("words", [["train", "a.yaml"], ["train", "a.yaml", "--json"], ["resume", "a"]])
+def test_a_run_whose_process_ends_with_0_and_without_a_word_is_a_failure(words: list[str]) -> None:
+    program = """
+import os
+from rlrun.__main__ import run
+from rlrun.cli import resume, train
+train.train.callback = resume.resume.callback = lambda **options: os._exit(0)  # as an env's native code may
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=100)
+    told = "the command's process ended with exit code 0 in the middle of the command: code outside rlrun"
+    assert (done.returncode, done.stderr[: len(told) + 7]) == (4, f"Error: {told}")
+    error = {"message": done.stderr.removeprefix("Error: ").rstrip(), "exit_code": 4, "problems": []}
+    assert done.stdout == (json.dumps({"schema": 1, "error": error}, indent=2) + "\n" if "--json" in words else "")
+
+
+def test_a_run_that_a_thread_of_its_process_ends_keeps_its_exit_code() -> None:
+    program = """
+from rlrun.__main__ import run
+from rlrun.cli import train
+from rlrun.errors import RayEnded
+from rlrun.process_end import end_process
+train.train.callback = lambda **options: end_process(RayEnded("told already"))
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "train"], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (4, "")

@@ -77,6 +77,20 @@ class NoNumber(Native):
         return observations, rewards, *others
 
 
+class Other(Native):
+    """Returns something else in the place of one part of its second step."""
+
+    def __init__(self, num_envs: int, part: int, value: Any) -> None:
+        super().__init__(num_envs)
+        self.part, self.value = part, value
+
+    def step(self, actions: Any) -> Any:
+        result = list(super().step(actions))
+        if self.elapsed == 2:
+            result[self.part] = self.value
+        return tuple(result)
+
+
 class Masked(Native):
     """Forbids one action in each env slot, in turns."""
 
@@ -193,3 +207,33 @@ def test_an_info_without_mask_is_about_every_slot() -> None:
 
 def test_a_key_of_an_info_need_not_be_text() -> None:
     assert slot_info({3: np.array([1.0, 2.0])}, 1) == {3: 2.0}
+
+
+def other(part: int, value: Any) -> VectorEnv:
+    gymnasium.register(ENV_ID, vector_entry_point=Other)
+    try:
+        env = make_vector_env(EnvConfig(id=ENV_ID, kwargs={"part": part, "value": value}), 2, SEEDS)
+    finally:
+        del gymnasium.registry[ENV_ID]
+    env.reset()
+    env.step(np.array([0, 1]))
+    return env
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (1, ["1", "2"], "rewards must be numbers, not of dtype <U1"),
+        (1, [None, 1.0], "rewards must be numbers, not of dtype object"),
+        (2, ["yes", "no"], "terminateds must be True or False, not of dtype <U3"),
+        (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not of dtype float64"),
+    ],
+)
+def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str) -> None:
+    with pytest.raises(EnvError, match=rf"returned from step\(\) what it may not \(worker 1, .*\): {said}"):
+        other(part, value).step(np.array([0, 1]))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+    assert other(1, [1e308, 1e308]).step(np.array([0, 1]))[1].tolist() == [1e308, 1e308]

@@ -88,10 +88,34 @@ def test_the_first_step_refuses_what_no_env_may_return(returned: Any, said: str)
     assert said in refusal(Scripted(on_step=returned))
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("-inf"), None])
-def test_later_rewards_that_are_no_numbers_are_refused_too(reward: Any) -> None:
+@pytest.mark.parametrize("reward", [float("nan"), float("-inf")])
+def test_later_rewards_that_are_no_finite_numbers_are_refused_too(reward: float) -> None:
     said = refusal(Scripted(on_step=(GOOD, reward, False, False, {}), from_step=5), steps=5)
-    assert "step 5): the reward must be a finite number" in said
+    assert f"step 5): the reward must be a finite number, not {reward}" in said
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ((GOOD, "1.5", False, False, {}), "the reward must be a number, not '1.5'"),
+        ((GOOD, None, False, False, {}), "the reward must be a number, not None"),
+        ((GOOD, 0.0, "yes", False, {}), "terminated must be True or False, not 'yes'"),
+        ((GOOD, 0.0, float("nan"), False, {}), "terminated must be True or False, not nan"),
+        ((GOOD, 0.0, True, "no", {}), "truncated must be True or False, not 'no'"),
+        ((GOOD, 0.0, np.array([True, False]), False, {}), "terminated must be True or False, not array"),
+        ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
+    ],
+)
+def test_later_steps_are_refused_for_rewards_and_ends_of_another_kind(returned: Any, said: str) -> None:
+    assert f"step 5): {said}" in refusal(Scripted(on_step=returned, from_step=5), steps=5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+    vector = looped(*(Scripted(on_step=(GOOD, 1e308, False, False, {})) for _ in range(2)))
+    vector.reset()
+    for _ in range(2):
+        assert vector.step(np.array([0, 0]))[1].tolist() == [1e308, 1e308]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,13 @@ def test_the_numbers_of_each_step_are_kept_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("second", "told"),
-    [("nothing", "there is none; the info has []"), (float("nan"), "nan"), ("much", "'much'"), (None, "None")],
+    [
+        ("nothing", "there is none; the info has []"),
+        (float("nan"), "nan"),
+        ("much", "'much'"),
+        (None, "None"),
+        (10**400, str(10**400)),
+    ],
 )
 def test_a_step_without_the_number_is_refused_with_env_key_and_step(second: Any, told: str) -> None:
     env = make_vector_env(env_of(kwargs={"second": second}), 1, SEEDS)

@@ -328,7 +328,8 @@ def _info_env_on_path(tmp_path, monkeypatch):
         "    def step(self, action):\n"
         "        self.score += 1\n"
         "        *result, info = self.env.step(action)\n"
-        "        return *result, {'score': self.score, 'is_success': True, 'note': 'x', 'bad': float('nan')}\n"
+        "        none = {'note': 'x', 'bad': float('nan'), 'huge': 10**400}\n"
+        "        return *result, {'score': self.score, 'is_success': True, **none}\n"
         "def make():\n"
         "    return Scored(gymnasium.make('Pendulum-v1'))\n"
     )

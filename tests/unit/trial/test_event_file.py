@@ -1,6 +1,7 @@
 """Event files are read back by TensorBoard itself."""
 
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,24 @@ def test_every_scalar_is_in_a_group(tmp_path: Path) -> None:
         "training/iteration",
         "training/weights_version",
     ]
+
+
+def test_a_number_beyond_float32_is_infinite_in_tensorboard_and_whole_in_result_json(tmp_path: Path) -> None:
+    writer = ResultWriter(tmp_path)
+    row = writer.write({"iteration": 1, "env_steps": 7, "info/a": 1e300, "info/b": -1e300, "info/c": 10**100})
+    writer.close()
+    assert row == {"iteration": 1, "env_steps": 7, "info/a": 1e300, "info/b": -1e300, "info/c": 10**100}
+    found = scalars(tmp_path)
+    assert [found[f"info/{name}"] for name in "abc"] == [[(7, math.inf)], [(7, -math.inf)], [(7, math.inf)]]
+
+
+def test_a_setting_beyond_float64_is_a_text_in_the_hparams_tab(tmp_path: Path) -> None:
+    (tmp_path / "000").mkdir()
+    writer = ResultWriter(tmp_path / "000", {"goal": 10**400})
+    writer.write({"iteration": 1, "env_steps": 1})
+    writer.close()
+    domains, _ = hparams_tab(tmp_path)
+    assert domains == {"goal": [str(10**400)]}
 
 
 def hparams_tab(logdir: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -62,6 +62,10 @@ def test_numbers_of_numpy_become_plain_numbers() -> None:
     assert [type(value) for value in plain.values()] == [int, float, bool, type(None), str]
 
 
+def test_a_whole_number_that_no_float64_holds_is_null() -> None:
+    assert json_row({"a": 10**400, "b": -(10**5000), "c": 10**300}) == {"a": None, "b": None, "c": 10**300}
+
+
 def test_each_row_is_in_the_file_before_the_writer_is_closed(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     for iteration in (1, 2):

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.errors import CompilerMissing, OutOfResources, TrainingFailed
+from rlrun.envs.worlds import ConstantReward
+from rlrun.errors import LONGEST_TEXT, CompilerMissing, OutOfResources, TrainingFailed
 from rlrun.runs.trial_result import read_trial
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.results import read_results
@@ -136,3 +138,26 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
         assert loop.training.trainee.filters.moments.keys() == filters.keys()
+
+
+class Verbose(ConstantReward):
+    """Raises with a text of three million characters."""
+
+    def step(self, action: int) -> Any:
+        raise ValueError("a" + 3_000_000 * "x" + "z")
+
+
+def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_txt_all(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    trial = small_trial(env=f"{__name__}:Verbose")
+    with TrialLoop(trial, tmp_path) as loop, pytest.raises(TrainingFailed) as caught:
+        loop.step()
+    record = TrialDirectory(tmp_path).read_record()
+    assert record is not None
+    assert record.error == str(caught.value)
+    assert len(record.error) <= LONGEST_TEXT
+    assert record.error.startswith(f"env {__name__}:Verbose raised in step() (worker 0, env 0, ")
+    assert "characters are left out here" in record.error
+    assert record.error.endswith("xz")
+    assert 3_000_000 * "x" in (tmp_path / "error.txt").read_text()

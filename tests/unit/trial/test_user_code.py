@@ -1,10 +1,13 @@
 import json
+import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.state_codec import decode
@@ -60,3 +63,41 @@ def test_an_error_in_a_users_file_names_its_function_where_no_plugin_is_known(tm
     module = module_at(tmp_path / "my_shaping.py", "class Shaping:\n    def reward(self):\n        return 1 / 0\n")
     failure = failure_of_user_code(raised(module.Shaping().reward))
     assert str(failure).startswith(f"Shaping.reward failed in {tmp_path / 'my_shaping.py'}:\n")
+
+
+def test_a_process_whose_torch_records_no_gradients_is_named_with_the_traceback() -> None:
+    with torch.no_grad():
+        weight = torch.nn.Parameter(torch.zeros(1))
+        failure = failure_of_user_code(raised((2 * weight).sum().backward))
+    assert failure is not None
+    told, *_, last = str(failure).splitlines()
+    assert (
+        "code outside rlrun, such as the env's, has changed what rlrun works with: torch records no gradients" in told
+    )
+    assert last == "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_stream_that_is_gone_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(json.loads, "{")
+    monkeypatch.setattr(sys, name, None)
+    failure = failure_of_user_code(error)
+    assert failure is not None
+    assert f"has changed what rlrun works with: sys.{name} is None. What failed then:\n" in str(failure)
+
+
+def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(json.loads, "{")
+    now = time.perf_counter()
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    failure = failure_of_user_code(error)
+    assert failure is not None
+    assert "has changed what rlrun works with: time.perf_counter() stands still. What failed" in str(failure)
+
+
+def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_path: Path) -> None:
+    error = raised((tmp_path / "checkpoints" / "state.json").read_bytes)
+    failure = failure_of_user_code(error, PPO, directory=tmp_path)
+    assert failure is not None
+    assert f"{tmp_path / 'checkpoints' / 'state.json'} was removed while it was written" in str(failure)
+    assert failure_of_user_code(error, PPO, directory=tmp_path / "another") is None

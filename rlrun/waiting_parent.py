@@ -1,0 +1,210 @@
+"""A parent process that does nothing but wait for the command's own, and so knows an end that nobody has announced.
+
+Native code of an env that calls `_exit(0)` ends the process without a word, which nothing in it can notice. So a
+command that runs trials is forked, before anything is imported that takes memory or starts threads. Its parent ends
+as it does. Both stay in one process group, so that a terminal treats them as one command.
+
+Ctrl-C in a terminal reaches both, a signal that is sent to the command's process the parent alone. The child tells
+which came to it, and the parent hands on those that did not. If the parent is killed, the kernel kills the child.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import NoReturn
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+SAME_SIGNAL_S = 0.5
+"""Seconds within which a signal that came to parent and child is one, sent to their group or to each of them."""
+
+_ANNOUNCED = b"\0"
+"""No signal's number; the exit code comes after it."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class SilentEnd(Exception):
+    """The child has ended without having announced it.
+
+    Attributes:
+        exit_code: What it ended with.
+    """
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
+def go_on_in_child() -> Callable[[int], None]:
+    """Forks this process, which goes on as the child; the parent waits, and ends by its code or its signal.
+
+    Returns:
+        What the child calls with its exit code when it is about to end.
+
+    Raises:
+        SilentEnd: In the parent, if the child has ended without that call.
+    """
+    _occupy_closed_descriptors()
+    (from_child, to_parent), (own, to_own) = _pipe(), _pipe()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
+    of_children = signal.signal(signal.SIGCHLD, _note)
+    parent, child = os.getpid(), os.fork()
+    if child:
+        os.close(to_parent)
+        _wait_for(child, own, to_own, from_child, mask)
+    _die_with(parent)
+    for descriptor in (from_child, own, to_own):
+        os.close(descriptor)
+    signal.signal(signal.SIGCHLD, of_children)
+    signal.set_wakeup_fd(to_parent, warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return lambda code: _announce(to_parent, code)
+
+
+def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable[int]) -> NoReturn:
+    """Waits in the parent until the child has ended, and ends likewise; meanwhile its signals are handed on."""
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup, where the child has it ignored too
+            signal.signal(number, _note)
+    signal.set_wakeup_fd(to_own, warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    _end_as(*_Wait(child, own, from_child).end())
+
+
+class _Wait:
+    """The parent's wait for its child.
+
+    Args:
+        child: The child.
+        own: Where the numbers of the parent's signals can be read, a byte each.
+        from_child: Where those of the child's can, and what it announces.
+    """
+
+    def __init__(self, child: int, own: int, from_child: int) -> None:
+        self._child = child
+        self._own = own
+        self._from_child = from_child
+        self._told = b""
+        self._came: list[_Signal] = []  # what came to the parent, and is not known to have come to the child
+        self._came_to_child: list[_Signal] = []
+        self._sent: list[_Signal] = []
+        self._poll = select.poll()
+        for descriptor in (own, from_child):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def end(self) -> tuple[int, int | None]:
+        """Returns what `waitpid` says of the child's end, and the exit code that it announced, None if it did not."""
+        while True:
+            pid, status = os.waitpid(self._child, os.WNOHANG)
+            self._listen()
+            if pid:
+                announced = self._told.partition(_ANNOUNCED)[2]
+                return status, announced[0] if announced else None
+            self._hand_on()
+            self._poll.poll(1000 * SAME_SIGNAL_S if self._came else None)
+
+    def _listen(self) -> None:
+        """Takes what has come to the parent, and what the child has told."""
+        self._came += _signals(_read(self._own) or b"")
+        told = _read(self._from_child)
+        if told == b"":  # the child has closed it, and would be heard of again and again
+            self._poll.unregister(self._from_child)
+            self._from_child = self._own
+        self._told += told or b""
+        for number, when in _signals(told or b""):
+            if not _take(self._sent, number, when):
+                self._came_to_child.append((number, when))
+
+    def _hand_on(self) -> None:
+        """Sends the child what came to the parent alone."""
+        now = time.monotonic()
+        for number, when in list(self._came):
+            if _take(self._came_to_child, number, when):
+                self._came.remove((number, when))
+            elif now - when >= SAME_SIGNAL_S:
+                self._came.remove((number, when))
+                self._sent.append((number, now))
+                os.kill(self._child, number)
+
+
+_Signal = tuple[int, float]
+"""A signal's number, and when it was heard of."""
+
+
+def _take(signals: list[_Signal], number: int, when: float) -> bool:
+    """Removes the first signal of this number that was heard of at about that time; returns whether there was one."""
+    found = next((one for one in signals if one[0] == number and abs(one[1] - when) <= SAME_SIGNAL_S), None)
+    if found is not None:
+        signals.remove(found)
+    return found is not None
+
+
+def _signals(told: bytes) -> list[_Signal]:
+    now = time.monotonic()
+    return [(number, now) for number in told.partition(_ANNOUNCED)[0] if number in FORWARDED]
+
+
+def _announce(descriptor: int, exit_code: int) -> None:
+    os.write(descriptor, _ANNOUNCED + bytes([exit_code & 0xFF]))
+
+
+def _end_as(status: int, announced: int | None) -> NoReturn:
+    """Ends this process as the child has ended.
+
+    Raises:
+        SilentEnd: If it has not announced that.
+    """
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # it has left one
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        os._exit(128 + number)  # process 1 of a container dies of no signal of its own
+    code = os.waitstatus_to_exitcode(status)
+    if announced is None:
+        raise SilentEnd(code)
+    os._exit(announced or code)
+
+
+def _die_with(parent: int) -> None:
+    """Has the kernel kill this process when its parent dies."""
+    import ctypes  # in the child alone, which imports it anyway
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died in between
+        os._exit(1)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Does nothing more than the wakeup descriptor does."""
+
+
+def _pipe() -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
+
+
+def _read(descriptor: int) -> bytes | None:
+    """Returns what can be read now, None if nothing can; b"" at the end."""
+    try:
+        return os.read(descriptor, 4096)
+    except BlockingIOError:
+        return None
+
+
+def _occupy_closed_descriptors() -> None:
+    """Opens standard descriptors that the caller has closed on nothing, so that no pipe is taken for them."""
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)

@@ -1,0 +1,43 @@
+"""What is said of finished episodes: which numbers of their infos become metrics."""
+
+from __future__ import annotations
+
+from rlrun.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
+from rlrun.rollout.rollout import Episode
+from rlrun.training.episode_metrics import EpisodeMetrics
+
+
+def episode(info: dict[str, float]) -> Episode:
+    return Episode(1.0, 1, numbers_in(info))
+
+
+def test_of_an_info_of_two_hundred_thousand_keys_the_first_become_metrics_and_that_is_said_once() -> None:
+    said: list[str] = []
+    metrics = EpisodeMetrics(said.append)
+    many = episode({f"k{i}": float(i) for i in range(200_000)})
+    assert len(many.info) == MOST_INFO_NUMBERS + 1
+    metrics.add([many, many])
+    for _ in range(2):
+        infos = {name: value for name, value in metrics.result().items() if name.startswith("info/")}
+        assert infos == {f"info/k{i}": float(i) for i in range(1000)}
+    assert said == [
+        "the infos of episodes' last steps hold more than 1,000 numbers: the first 1,000 of them become metrics, and "
+        "'k1000' is left out"
+    ]
+
+
+def test_infos_that_differ_from_episode_to_episode_share_the_bound() -> None:
+    said: list[str] = []
+    metrics = EpisodeMetrics(said.append)
+    metrics.add(episode({f"{number}/{i}": 1.0 for i in range(600)}) for number in range(3))
+    names = [name for name in metrics.result() if name.startswith("info/")]
+    assert (len(names), names[599], names[600]) == (1000, "info/0/599", "info/1/0")
+    assert len(said) == 1
+
+
+def test_as_many_numbers_as_become_metrics_are_nothing_to_speak_of() -> None:
+    said: list[str] = []
+    metrics = EpisodeMetrics(said.append)
+    metrics.add([episode({f"k{i}": 1.0 for i in range(MOST_INFO_NUMBERS)})])
+    assert metrics.result()["info/k999"] == 1.0
+    assert said == []

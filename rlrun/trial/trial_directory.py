@@ -18,11 +18,12 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.checkpoint.durable import write_file
+from rlrun.checkpoint.durable import remove_leftovers, write_file
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import RunDamaged, UsageError
@@ -164,6 +165,8 @@ class TrialDirectory:
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
         """Makes this process the only one that runs the trial; however it ends, even by a kill, the claim ends with it.
 
+        What a kill has left of half-written files is removed, as nobody else can be writing them.
+
         Args:
             timeout_s: How long to wait for another process to let go.
 
@@ -186,6 +189,9 @@ class TrialDirectory:
             time.sleep(0.05)
         self._lock = lock
         _claimed_here.add(self.path.resolve())
+        with suppress(OSError):  # whatever cannot be removed keeps nobody from running the trial
+            for directory in (self.path, self.checkpoints):
+                remove_leftovers(directory)
 
     def release(self) -> None:
         """Lets go of the trial, if this object has claimed it."""

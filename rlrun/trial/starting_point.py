@@ -20,6 +20,7 @@ from rlrun.training.training import Training
 from rlrun.trial.exploit import GENERATION, Exploit
 from rlrun.trial.results import truncate_results
 from rlrun.trial.resumption import Resumption
+from rlrun.trial.trial_directory import TrialRecord
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class StartingPoint:
         directory: Path,
         store: CheckpointStore,
         *,
-        best: tuple[int, float] | None,
+        record: TrialRecord | None,
         eager: bool,
     ) -> Resumption:
         """Brings a training to where the checkpoint is, and cuts off the results that came after it.
@@ -172,7 +173,7 @@ class StartingPoint:
             training: A training that has not been started, of the checkpoint's settings.
             directory: The trial's directory.
             store: Its checkpoints, which know some of its results.
-            best: The last iteration that trial.json knows, and the best mean return until then.
+            record: What trial.json knew before; None if it was not there.
             eager: Whether updates that were compiled may go on uncompiled.
 
         Raises:
@@ -181,7 +182,7 @@ class StartingPoint:
         """
         training.load(self.content, eager=eager)
         own = {training.iteration: self.result} if self.result else {}
-        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, best=best)
+        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, record=record)
         return Resumption(
             self.path,
             training.iteration,

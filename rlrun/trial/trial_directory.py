@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlrun.checkpoint.durable import remove_leftovers, write_file
+from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import RunDamaged, UsageError
@@ -58,6 +58,8 @@ class TrialRecord:
         iteration: The last iteration that had its row when this was written.
         env_steps: Env steps taken when this was written.
         best_return: The highest mean return when this was written, None if there was none.
+        results_bytes: How long result.json was with the row of that iteration.
+        results_sha256: The digest of so much of it; "" before the first row, and where an earlier rlrun wrote this.
         stop_reason: Why it is done, "" before.
         error: What went wrong in one message; the traceback is in error.txt.
         exact_resume: Whether every resume so far went on bit for bit, None if there was none. False too from where a
@@ -76,6 +78,8 @@ class TrialRecord:
     iteration: int = 0
     env_steps: int = 0
     best_return: float | None = None
+    results_bytes: int = 0
+    results_sha256: str = ""
     stop_reason: str = ""
     error: str = ""
     exact_resume: bool | None = None
@@ -111,17 +115,17 @@ class TrialDirectory:
     def write_record(self, record: TrialRecord) -> None:
         """Replaces trial.json."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_file(self.path / TRIAL_FILE, json.dumps(asdict(record), indent=2, allow_nan=False).encode() + b"\n")
+        write_file(self.path / TRIAL_FILE, json_with_digest(asdict(record)))
 
     def read_record(self) -> TrialRecord | None:
         """Returns how the trial stands, or None if nothing was written yet.
 
         Raises:
-            RunDamaged: If trial.json is not what `write_record` writes.
+            RunDamaged: If trial.json is not what `write_record` writes, or was altered.
         """
         path = self.path / TRIAL_FILE
         try:
-            data = load_json(path.read_bytes())
+            data = load_json(read_unaltered(path))
             return TrialRecord(**{known.name: data[known.name] for known in fields(TrialRecord) if known.name in data})
         except FileNotFoundError:
             return None
@@ -141,7 +145,7 @@ class TrialDirectory:
         """
         path = self.path / SPEC_FILE
         try:
-            spec = load_plain_yaml(path.read_text())
+            spec = load_plain_yaml(read_unaltered(path).decode())
         except FileNotFoundError:
             raise RunDamaged(f"{path}: does not exist") from None
         except ValueError as error:

@@ -26,7 +26,7 @@ from rlrun.training.training import Training
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
-from rlrun.trial.results import ResultWriter, Row, best_return, json_row, read_results, truncate_results
+from rlrun.trial.results import ResultWriter, Row, best_return, iterate_results, json_row, truncate_results
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
@@ -257,8 +257,7 @@ class TrialLoop:
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
         self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
         if point is not None:
-            best = None if before is None or before.best_return is None else (before.iteration, before.best_return)
-            self._go_on(point, best=best, eager=eager)
+            self._go_on(point, before, eager=eager)
         else:
             cut = truncate_results(self.directory, after_iteration=0)
             if cut.rows_cut or (before is not None and before.status != "PENDING"):
@@ -282,14 +281,16 @@ class TrialLoop:
         self.training.go_on_as(successor)
         self._training = successor
 
-    def _go_on(self, point: StartingPoint, *, best: tuple[int, float] | None, eager: bool) -> None:
+    def _go_on(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
         self.generation = point.generation
-        self.resumption = point.restore(self.training, self.directory, self.checkpoints.store, best=best, eager=eager)
+        self.resumption = point.restore(
+            self.training, self.directory, self.checkpoints.store, record=before, eager=eager
+        )
         self.checkpoints.note(point.path, self.training.iteration)
         for sentence in point.ended_schedules(self.trial):
             self._note(sentence)
         self.last_result = json_row(point.result)
-        self._best_return = best_return(read_results(self.directory))
+        self._best_return = best_return(iterate_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
@@ -396,10 +397,14 @@ class TrialLoop:
         self._files.write_record(self._record)
 
     def _updated_record(self, status: TrialStatus) -> TrialRecord:
+        iteration = int(self.last_result.get("iteration") or 0)
+        results_bytes, results_sha256 = self._results.written() if iteration else (0, "")
         return replace(
             self._record,
             status=status,
-            iteration=int(self.last_result.get("iteration") or 0),
+            iteration=iteration,
+            results_bytes=results_bytes,
+            results_sha256=results_sha256,
             env_steps=int(self.last_result.get("env_steps") or 0),
             best_return=self._best_return,
             stop_reason=self.stop_reason,

@@ -170,6 +170,8 @@ def read_checkpoint(directory: Path) -> Content:
             arrays = _read_arrays(files[ARRAYS_FILE])
             name = STATE_FILE
             state = decode(json.load(files[STATE_FILE]), arrays)
+            if not isinstance(state, dict):
+                raise ValueError("not a mapping")
             tensors = {}
             for name in manifest.files:
                 if name.endswith(TENSORS_SUFFIX):

@@ -67,6 +67,10 @@ class StartingPoint:
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
             raise CheckpointError(f"{self.path}: its {RESULT_KEY} is none")
+        if result:
+            with refusing(RESULT_KEY):
+                for name in ("iteration", "env_steps"):
+                    as_count(result[name])
         return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
@@ -81,6 +85,9 @@ class StartingPoint:
             CheckpointError: If the trial's file says another seed, env, evaluation or other settings than the
                 checkpoint was made with.
         """
+        for metric in trial.stop:
+            if not isinstance(self.result.get(metric), int | float | None):
+                raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
         before = saved_training(self.content, self.path, trust=True)
         self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
         env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which bears on the resume alone

@@ -23,13 +23,12 @@ from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, status_of
 from rlrun.spec.tuning import Mode
+from rlrun.trial.checked_results import CheckedResults, check_results
 from rlrun.trial.results import (
     RESULT_FILE,
     RETURN,
-    CheckedResults,
     Row,
     best_return,
-    check_results,
     iterate_results,
     read_last_row,
 )

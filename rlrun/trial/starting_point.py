@@ -17,8 +17,8 @@ from rlrun.spec.experiment import EvaluationConfig, TrialSpec
 from rlrun.training.checkpointing import refusing, saved_training, update_executor_of
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.training import Training
+from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.exploit import GENERATION, Exploit
-from rlrun.trial.results import truncate_results
 from rlrun.trial.resumption import Resumption
 from rlrun.trial.trial_directory import TrialRecord
 

@@ -23,10 +23,11 @@ from rlrun.envs.vector_env import EnvError, EnvStartFailed
 from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
+from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
-from rlrun.trial.results import ResultWriter, Row, best_return, iterate_results, json_row, truncate_results
+from rlrun.trial.results import ResultWriter, Row, best_return, iterate_results, json_row
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints

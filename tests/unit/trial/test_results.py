@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from rlrun.trial import results
+from rlrun.trial.checked_results import Truncation, check_results, truncate_results
 from rlrun.trial.results import (
     TAIL_BYTES,
     ResultWriter,
-    Truncation,
     best_return,
-    check_results,
     is_timing,
     json_row,
     read_last_row,
     read_results,
-    truncate_results,
 )
 from rlrun.trial.trial_directory import TrialRecord
 

@@ -27,6 +27,11 @@ class RestoredRows:
         """Takes what a checkpoint holds."""
         self._rows = list(rows)
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to compare."""
+        return bool(self._rows)
+
     def compare(self, arrived: Mapping[str, Any]) -> None:
         """Compares them with the first rows that arrive; nothing is compared after that.
 

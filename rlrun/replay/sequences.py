@@ -280,6 +280,7 @@ class SequenceReplay:
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()
-            assert self._priorities is not None
+            if self._priorities is None:
+                raise ValueError("priorities of a replay that draws without them")
             self._priorities.load_state(state["priorities"])
         load_generator(self._generator, state["generator"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
+from annotated_types import Gt, Le
 from pydantic import model_validator
 
 from rlrun.config import (
@@ -99,7 +100,7 @@ class SamplingSettings(ConfigModel):
 
     num_workers: NonNegativeInt = 0
     """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
-    num_envs_per_worker: PositiveInt = 8
+    num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
     """Envs that a worker steps side by side."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""

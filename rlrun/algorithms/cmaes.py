@@ -146,7 +146,8 @@ class AdaptDistribution(StatefulOperator):
         saved = state["distribution"]
         self._search = None
         if saved is not None:
-            self._search = CovarianceAdaptation(saved["mean"], self.config.sigma, self.config.population_size)
+            mean = self.trainee.learner.flat().reshape(1 + self.config.population_size, -1)[0]
+            self._search = CovarianceAdaptation(mean, self.config.sigma, self.config.population_size)
             self._search.load_state(saved)
 
 

@@ -17,7 +17,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.checkpoint.durable import explained_full_disk, partial_name, put_directory
+from rlrun.checkpoint.durable import explained_full_disk, megabytes, partial_name, put_directory
 from rlrun.checkpoint.manifest import (
     FORMAT_VERSION,
     MANIFEST_FILE,
@@ -44,6 +44,10 @@ SPEC_FILE = "spec.yaml"
 STATE_FILE = "state.json"
 ARRAYS_FILE = "state.npz"
 TENSORS_SUFFIX = ".safetensors"
+
+MOST_SPARSE_BYTES = 64_000_000
+SPARSE_FACTOR = 100
+"""A file may be longer by these than what of it is on the disk. A sparse one costs its maker nothing, and us memory."""
 
 # Left by the file browser of macOS in every directory it shows; never read, so harmless.
 _IGNORED = frozenset({".DS_Store"})
@@ -166,6 +170,8 @@ def read_checkpoint(directory: Path) -> Content:
             arrays = _read_arrays(files[ARRAYS_FILE])
             name = STATE_FILE
             state = decode(json.load(files[STATE_FILE]), arrays)
+            if not isinstance(state, dict):
+                raise ValueError("not a mapping")
             tensors = {}
             for name in manifest.files:
                 if name.endswith(TENSORS_SUFFIX):
@@ -268,6 +274,9 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
         for name, entry in manifest.files.items():
             descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             files[name] = stack.enter_context(os.fdopen(descriptor, "rb"))
+            if entry.size > MOST_SPARSE_BYTES + SPARSE_FACTOR * _bytes_on_disk(descriptor, entry.size):
+                problems.append(f"{name} is sparse: of its {megabytes(entry.size)} hardly any are on the disk")
+                continue
             if hashlib.file_digest(files[name], "sha256").hexdigest() != entry.sha256:
                 problems.append(f"{name} is altered: its sha256 is not the one in {MANIFEST_FILE}")
             files[name].seek(0)
@@ -276,6 +285,18 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
     if problems:
         raise CheckpointCorrupt(f"{directory}: {'; '.join(problems)}")
     return manifest, files
+
+
+def _bytes_on_disk(descriptor: int, size: int) -> int:
+    """Returns how many bytes of a file are in no hole; where a file system knows no holes, all of them."""
+    found = place = 0
+    with suppress(OSError):  # after the last one that is in no hole
+        while place < size:
+            begin = os.lseek(descriptor, place, os.SEEK_DATA)
+            place = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            found += place - begin
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return found
 
 
 def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
@@ -307,6 +328,7 @@ def _read_spec(file: BufferedReader) -> dict[str, Any]:
 
 
 def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
+    size = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         # A compressed member could unfold to any size; ours are stored as they are, so the file's size bounds them.
@@ -314,6 +336,9 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
             raise ValueError("compressed, which rlrun never writes")
         if {member.filename for member in members} != {f"{index}.npy" for index in range(len(members))}:
             raise ValueError("unexpected members")
+        # Members may overlap in a crafted file: each would be read on its own.
+        if sum(max(member.file_size, member.compress_size) for member in members) > size:
+            raise ValueError("its members are larger than the file")
         arrays = []
         for index in range(len(members)):
             with archive.open(f"{index}.npy") as member:

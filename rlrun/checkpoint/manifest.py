@@ -7,7 +7,6 @@ rest may change with the version.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -19,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlrun.checkpoint.own_digest import digest_is_right, with_digest
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.errors import CheckpointCorrupt, CheckpointError
 
@@ -33,7 +33,6 @@ OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "cre
 
 _MAX_BYTES = 16_000_000
 _HEAD = b'{\n  "manifest_sha256": "'
-_BLANK = b"0" * 64
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -80,7 +79,7 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
     if taken:
         raise ValueError(f"the keys {taken} of a manifest are written by the format itself")
     content = {
-        "manifest_sha256": _BLANK.decode(),
+        "manifest_sha256": "0" * 64,
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "rlrun_version": rlrun_version(),
@@ -88,8 +87,7 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
         **encode(about, None, "manifest"),
         "files": {name: {"bytes": entry.size, "sha256": entry.sha256} for name, entry in sorted(files.items())},
     }
-    blank = json.dumps(content, indent=2, allow_nan=False).encode() + b"\n"
-    return blank.replace(_BLANK, hashlib.sha256(blank).hexdigest().encode(), 1)
+    return with_digest(json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -102,9 +100,7 @@ def read_manifest(directory: Path) -> Manifest:
     if not directory.is_dir():
         raise CheckpointError(f"{directory}: {'not a directory' if directory.exists() else 'does not exist'}")
     raw = _raw_manifest(directory)
-    digest = raw[len(_HEAD) : len(_HEAD) + 64]
-    blank = _HEAD + _BLANK + raw[len(_HEAD) + 64 :]
-    if not raw.startswith(_HEAD) or hashlib.sha256(blank).hexdigest().encode() != digest:
+    if not digest_is_right(raw, _HEAD):
         if not raw.startswith(_HEAD) and not _looks_like_checkpoint(directory):
             raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} is something else")
         raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is truncated or altered")

@@ -14,6 +14,10 @@ from yaml.emitter import ScalarAnalysis
 
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 60
+MAX_SCALARS = 300_000
+"""Keys and values together: more than a spec file may hold, and as many as are read within seconds."""
+
+_TOO_MANY = f"more than {MAX_SCALARS:,} keys and values"
 
 _OPENING = (
     yaml.BlockMappingStartToken,
@@ -51,8 +55,10 @@ def dump_plain_yaml(data: Any) -> str:
     """Returns YAML of dicts, lists, strings, numbers, booleans and None; keys keep their order.
 
     Raises:
-        ValueError: If there is anything else in it.
+        ValueError: If there is anything else in it, or more than is read again.
     """
+    if _scalars(data) > MAX_SCALARS:
+        raise ValueError(_TOO_MANY)
     try:
         return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     except yaml.YAMLError as error:
@@ -63,18 +69,28 @@ def load_plain_yaml(text: str) -> Any:
     """Reads what `dump_plain_yaml` wrote.
 
     Raises:
-        ValueError: If it is no YAML, has references (they can grow without bound) or tags, or is absurdly long or deep.
+        ValueError: If it is no YAML, has references (they can grow without bound) or tags, or is absurdly large.
     """
     if len(text) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} characters")
     try:
-        depth = 0
+        depth = scalars = 0
         for token in yaml.scan(text, Loader=yaml.SafeLoader):
             if isinstance(token, yaml.AliasToken | yaml.AnchorToken | yaml.TagToken):
                 raise ValueError(f"references and tags are not plain data (line {token.start_mark.line + 1})")
             depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
             if depth > MAX_DEPTH:  # noticed while scanning, because scanning slows down with the depth
                 raise ValueError(f"nested more than {MAX_DEPTH} deep (line {token.start_mark.line + 1})")
+            scalars += isinstance(token, yaml.ScalarToken)
+            if scalars > MAX_SCALARS:
+                raise ValueError(_TOO_MANY)
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
+
+
+def _scalars(data: Any) -> int:
+    """Counts the keys and values in nested dicts and lists."""
+    if isinstance(data, dict):
+        return len(data) + sum(map(_scalars, data.values()))
+    return sum(map(_scalars, data)) if isinstance(data, list) else 1

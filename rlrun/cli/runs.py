@@ -48,10 +48,13 @@ def runs(
             print_json(deletion)
         return
     from rlrun.cli.targets import is_own, run_names
-    from rlrun.runs.run_state import read_run_state
+    from rlrun.runs.run_state import last_change, read_run_state
 
     wanted = None if status is None else _status_named(status)
-    there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in run_names(runs_dir)]
+    names = run_names(runs_dir)
+    if limit is not None and wanted is None and sort in ("age", "name"):  # their files need not be read to know which
+        names = sorted(names, key=lambda name: -last_change(runs_dir / name) if sort == "age" else name)[:limit]
+    there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
     found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
     if as_json:

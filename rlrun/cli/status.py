@@ -52,8 +52,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         print_json(run_data(state))
     else:
         _print(state)
-    damages = [state.problem] * bool(state.problem) + [text for trial in state.trials for text in trial.problems]
-    demand_whole(directory, damages)
+    demand_whole(directory, [*state.problems, *(text for trial in state.trials for text in trial.glaring_problems)])
 
 
 def progress_of(state: RunState) -> RunProgress:
@@ -107,12 +106,12 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "best": trial.best_score,
                 "error": trial.error,
                 "ended_in": trial.ended_in,
-                "problems": trial.problems,
+                "problems": trial.glaring_problems,
             }
             for trial in state.trials
         ],
         "resume": _resume_command(state),
-        "problem": state.problem,
+        "problem": "; ".join(state.problems),
     }
 
 
@@ -132,12 +131,12 @@ def _in_words(state: RunState, text: str) -> str:
 
 def _notes(state: RunState) -> list[str]:
     """Returns what there is to say beneath the table, a line each."""
-    lines = [state.problem] if state.problem else []
+    lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
     lines += [f"{trial.name}: {trial.short_error}" for trial in wrong[:MOST_ERRORS]]
     if len(wrong) > MOST_ERRORS:
         lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
-    altered = [trial.columns.problem for trial in state.trials if trial.columns.problem]
+    altered = [text for trial in state.trials if not trial.is_damaged for text in trial.glaring_problems]
     lines += altered[:MOST_ERRORS]
     if len(altered) > MOST_ERRORS:
         lines.append(f"and {len(altered) - MOST_ERRORS} more; `rlrun show` names each")

@@ -32,7 +32,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
         UsageError: If there is no such run; it names the nearest one.
     """
     found = existing(target, runs_dir)
-    if found is not None and (found / RUN_FILE).is_file():
+    if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it says what is gone
         tell_of_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from rlrun.checkpoint.durable import partial_name, write_file
 from rlrun.checkpoint.manifest import MANIFEST_FILE
+from rlrun.checkpoint.own_digest import with_new_digest
 from rlrun.cluster.driver_files import Operation, RemoteFiles, RunFiles
 from rlrun.errors import UsageError
 from rlrun.runs.file_items import Item, files_of_checkpoint, items_of
@@ -322,7 +323,7 @@ class TrialMirror:
         """Returns a small file as the driver is to read it: where it speaks of paths, they are the driver's."""
         if name not in (TRIAL_FILE, ERROR_FILE):
             return data
-        return data.replace(str(self._root).encode(), b"")
+        return with_new_digest(data.replace(str(self._root).encode(), b""))
 
 
 def _is_appended(name: str) -> bool:

@@ -172,6 +172,7 @@ class AddImagined(Operator):
         """Returns rows [S + number, 1], the collected ones first; `indices` are those of the collected ones."""
         if not self.number:
             return item
+        self.imagined.compare(SampleBatch({name: column for name, column in item.items() if name != "indices"}))
         drawn = self.imagined.sample(self.number)
         rows = {name: np.concatenate([item[name], column]) for name, column in drawn.items()}
         return SampleBatch(item, **rows)

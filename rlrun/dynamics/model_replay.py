@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.seeding import generator
@@ -23,6 +24,7 @@ class ModelReplay:
         self.rounds = rounds
         self._sizes: list[int] = []
         self._kept = SampleBatch()
+        self._restored = RestoredRows()
         self._generator = generator(seed, "model replay")
 
     def __len__(self) -> int:
@@ -31,6 +33,7 @@ class ModelReplay:
 
     def add(self, transitions: SampleBatch) -> None:
         """Adds a round of transitions [N, 1, ...]; the oldest beyond `rounds` goes."""
+        self._restored.compare(transitions)
         gone = self._sizes[0] if len(self._sizes) == self.rounds else 0
         self._sizes = [*self._sizes[bool(gone) :], len(transitions["valid"])]
         if not self._kept:
@@ -70,3 +73,12 @@ class ModelReplay:
         if any(len(column) != sum(sizes) for column in kept.values()):
             raise ValueError(f"a model replay of {sum(sizes)} transitions has columns of another length")
         self._sizes, self._kept = sizes, kept
+        self._restored.load([kept] if kept else [])
+
+    def compare(self, transitions: SampleBatch) -> None:
+        """Compares what a checkpoint held with the first transitions [N, 1, ...] that it is put together with.
+
+        Raises:
+            CheckpointError: Names, dtypes or shapes differ.
+        """
+        self._restored.compare(transitions)

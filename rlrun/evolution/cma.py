@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.functional.saved_numbers import demand_like
+
 Doubles = NDArray[np.float64]
 
 
@@ -116,7 +118,14 @@ class CovarianceAdaptation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Goes on with what `state` returned of a distribution over as many parameters.
+
+        Raises:
+            ValueError: It is of another number of parameters, or has numbers that are not finite.
+        """
+        demand_like(state, self.state(), "the distribution")
+        if state["sigma"] <= 0:
+            raise ValueError(f"the distribution's step size is {state['sigma']}")
         self.mean = np.asarray(state["mean"], np.float64)
         self.sigma = float(state["sigma"])
         self.covariance = np.asarray(state["covariance"], np.float64)

@@ -401,7 +401,10 @@ class BehaviorPolicy:
     def load_memory(self, memory: Mapping[str, Any]) -> None:
         """Goes on with what `memory` returned."""
         if self.network.state_size:
-            self._state = np.array(memory["recurrent_state"], np.float32)
+            state = np.array(memory["recurrent_state"], np.float32)
+            if state.shape[1:] != (self.network.state_size,):
+                raise ValueError(f"a recurrent state {state.shape} of a network that has {self.network.state_size}")
+            self._state = state
         if self.views is not None:
             self.views.load_state(memory["views"])
 

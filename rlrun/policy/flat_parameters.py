@@ -64,6 +64,8 @@ class FlatParameters:
         Raises:
             ValueError: If names or shapes are not this module's.
         """
+        if unknown := ", ".join(name for name in named if name not in self._by_name):
+            raise ValueError(f"there is no parameter {unknown} here")
         for slot in self.slots:
             if slot.name not in named or tuple(named[slot.name].shape) != slot.shape:
                 found = f"shape {tuple(named[slot.name].shape)}" if slot.name in named else "no such parameter"

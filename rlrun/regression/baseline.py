@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from rlrun.checkpoint.durable import write_file
-from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.cluster.resources import machine_cpus
 from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.errors import SpecError, UsageError
 from rlrun.regression.judgement import Comparison, compare_differences, compare_ratios
 from rlrun.regression.verdicts import Case, Verdict
-from rlrun.runs.run_directory import SPEC_FILE, RunDirectory
+from rlrun.runs.run_directory import RunDirectory
 from rlrun.trial.results import read_results
 
 FORMAT = 1
@@ -103,7 +102,7 @@ def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
             verdict.experiment: ExperimentRecord(
                 passed=verdict.passed,
                 executor=runs[verdict.experiment].table.executor,
-                spec=_spec_of(runs[verdict.experiment]),
+                spec=runs[verdict.experiment].spec()[0],
                 seeds=tuple(_seed_record(case) for case in verdict.cases if not case.error),
             )
             for verdict in verdicts
@@ -243,11 +242,6 @@ def _seed_record(case: Case) -> SeedRecord:
 
 def _run_of(verdict: Verdict) -> RunDirectory:
     return RunDirectory.open(verdict.cases[0].directory.parent)
-
-
-def _spec_of(run: RunDirectory) -> dict[str, Any]:
-    spec: dict[str, Any] = load_plain_yaml((run.path / SPEC_FILE).read_text())[run.table.experiment]
-    return spec
 
 
 def _processor() -> str:

@@ -111,3 +111,5 @@ class Priorities:
         """Goes on with what `state` returned."""
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])
+        if not 0 < self._largest < math.inf:
+            raise ValueError(f"the largest priority is {self._largest}")

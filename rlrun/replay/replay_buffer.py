@@ -207,4 +207,7 @@ class ReplayBuffer:
         if kept["priorities"] is not None:
             self._priorities = self._new_priorities()
             self._priorities.load_state(kept["priorities"])
-        self._initial_priorities = None if kept["told"] is None else np.array(kept["told"])
+        told = None if kept["told"] is None else np.array(kept["told"], np.float32)
+        if told is not None and told.shape != (self._ring.streams.num_indices,):
+            raise ValueError(f"priorities {told.shape} of {self._ring.streams.num_indices} rows")
+        self._initial_priorities = told

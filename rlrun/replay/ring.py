@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.packing import filled_rows
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import VIEW_FRAMES, viewed
@@ -83,6 +84,7 @@ class ReplayRing:
         self._stores: dict[str, Any] = {}
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] = {}
+        self._restored = RestoredRows()
         self._ready = np.zeros(0, np.bool_)
 
     @property
@@ -109,6 +111,8 @@ class ReplayRing:
         length = len(fragment["valid"])
         if not self._stores:
             self._set_aside(fragment)
+        if self._restored.waits:
+            self._restored.compare(self._no_rows(fragment))
         least = length + self.n_step + 2 + self._reach
         if least > self.rows:
             raise UsageError(
@@ -214,8 +218,12 @@ class ReplayRing:
             ready=self._add_transitions(worker, slots, (first - before) % rows, before + length),
         )
 
+    def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
+        """Returns the columns that are kept of a fragment, without any rows [0, B, ...]."""
+        return {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
+
     def _set_aside(self, fragment: SampleBatch) -> None:
-        self._like = {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
+        self._like = self._no_rows(fragment)
         columns = fragment["valid"].shape[1]
         if has_frames(fragment):
             self._reach = max(self._reach, leaves(fragment["obs"][VIEW_FRAMES])[0].shape[2] - 1)
@@ -354,6 +362,7 @@ class ReplayRing:
         if not state["like"]:
             return
         self._set_aside(SampleBatch(state["like"]))
+        self._restored.load([self._like])
         self.streams.load_state(state["streams"])
         for name, stores in self._stores.items():
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])

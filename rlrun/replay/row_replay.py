@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.config import fixed
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.functional.saved_numbers import as_count, load_generator
@@ -45,6 +46,7 @@ class RowReplay:
         self.stored_steps = 0
         self.drawn_batches = 0
         self._columns = SampleBatch()
+        self._restored = RestoredRows()
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     @property
@@ -61,6 +63,7 @@ class RowReplay:
         """Stores rows [N, 1] of whichever worker, and returns how many there are."""
         number, capacity = len(fragment["valid"]), self.config.capacity
         rows = SampleBatch({name: column for name, column in fragment.items() if name not in _OF_WORKERS})
+        self._restored.compare(SampleBatch(rows, valid=fragment["valid"]))
         if not self._columns:
             new = zeros_in(self.config.on_disk)
             self._columns = rows.map(lambda leaf: new((capacity, *leaf.shape[2:]), leaf.dtype))
@@ -119,5 +122,7 @@ class RowReplay:
         if kept["columns"]:
             rows = SampleBatch(kept["columns"]).map(lambda leaf: leaf[:, None])
             number = min(as_count(kept["stored_steps"]), self.config.capacity)
-            self.add(0, SampleBatch(rows, valid=np.ones((number, 1), np.bool_)))
+            rows = SampleBatch(rows, valid=np.ones((number, 1), np.bool_))
+            self.add(0, rows)
+            self._restored.load([rows])
         self.stored_steps, self.drawn_batches = as_count(kept["stored_steps"]), as_count(kept["drawn_batches"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlrun.config import NonNegativeInt, PositiveInt
 from rlrun.data.packing import clear
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
+from rlrun.errors import CheckpointError, UsageError
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import n_step_transitions
@@ -97,6 +97,8 @@ class SequenceReplay:
         for inserted in self._ring.insert(worker, fragment):
             if not self._ready.size:
                 self._set_aside(fragment["state"].shape[2])
+            if (width := self._recurrent.shape[3]) != (own := fragment["state"].shape[2]):
+                raise CheckpointError(f"the checkpoint's replay has recurrent states of {width} numbers, not {own}")
             self._note(inserted, fragment["state"][inserted.steps, inserted.slots])
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
@@ -255,7 +257,13 @@ class SequenceReplay:
             return
         self.stored_steps = as_count(kept["stored_steps"])
         self._ring.load_state(kept["ring"])
-        self._ready, self._recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
+        ready, recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
+        ring, places = self._ring, -(-self._ring.rows // self.config.stride)
+        if ready.size and ready.shape != (ring.num_workers, places, ring.columns):
+            raise ValueError(f"sequences {ready.shape} in a replay of {ring.num_workers, places, ring.columns}")
+        if ready.size and (recurrent.ndim != 4 or recurrent.shape[:3] != ready.shape):
+            raise ValueError(f"recurrent states {recurrent.shape} of sequences {ready.shape}")
+        self._ready, self._recurrent = ready, recurrent
         self.num_ready = int(np.count_nonzero(self._ready))
         self.load_draws(kept)
 
@@ -272,6 +280,7 @@ class SequenceReplay:
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()
-            assert self._priorities is not None
+            if self._priorities is None:
+                raise ValueError("priorities of a replay that draws without them")
             self._priorities.load_state(state["priorities"])
         load_generator(self._generator, state["generator"])

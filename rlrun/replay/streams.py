@@ -182,6 +182,8 @@ class Streams:
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned of streams of the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
+        if len(self._are_apart) != self.num_workers:
+            raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
         for worker, start, stop, head, filled, begun in cursors.tolist():

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.errors import UsageError, did_you_mean
-from rlrun.runs.run_directory import SPEC_FILE, RunDirectory, RunTable
+from rlrun.errors import RunDamaged, UsageError, did_you_mean
+from rlrun.runs.run_directory import RunDirectory, RunTable
 from rlrun.runs.run_state import read_run_state
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import StopDecision, read_stops
@@ -192,14 +191,11 @@ def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:
 
 
 def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], str]:
-    path = run.path / SPEC_FILE
     try:
-        text = path.read_text()
-        entry = load_plain_yaml(text)[run.table.experiment]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        problems.append(f"{path}: cannot be read: {error}")
+        return run.spec()
+    except (RunDamaged, OSError) as error:
+        problems.append(str(error))
         return {}, ""
-    return (entry if isinstance(entry, dict) else {}), text
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:

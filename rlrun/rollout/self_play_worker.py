@@ -251,6 +251,8 @@ class SelfPlayWorker:
         self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
         self._games = []
         for number, actions, visits in zip(state["numbers"], state["actions"], state["visits"], strict=True):
+            if visits.shape != (len(actions), self._game.num_actions):
+                raise ValueError(f"visits {visits.shape} of {len(actions)} moves")
             game = _Game(as_count(number), visits=list(visits))
             position = self._first(game)
             for action in actions:

@@ -8,7 +8,6 @@ a run: it can be moved, and nothing outside it is needed to go on.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import platform
 import re
@@ -19,11 +18,12 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from rlrun.checkpoint.durable import explained_full_disk, remove_directory, write_file
+from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered, without_digest, yaml_with_digest
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
@@ -33,7 +33,7 @@ from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import read_last_row
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -140,7 +140,7 @@ class RunDirectory:
             commits=commits([Path(experiment.origin).parent, Path.cwd()]),
             machine=machine(),
         )
-        write_file(path / SPEC_FILE, dump_plain_yaml({experiment.name: experiment.to_data()}).encode())
+        write_file(path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: experiment.to_data()})))
         run = cls(path, table)
         run.add(trials)  # which writes the table last: a directory with a run.json is a whole run
         return run
@@ -151,15 +151,17 @@ class RunDirectory:
 
         Raises:
             UsageError: If it is not a run, or was made by a newer rlrun.
-            RunDamaged: If its run.json cannot be understood.
+            RunDamaged: If its run.json cannot be understood, was altered, or is gone from beside its trials.
         """
         path = Path(path).absolute()
         try:
-            data = load_json((path / RUN_FILE).read_bytes())
+            data = load_json(read_unaltered(path / RUN_FILE))
             if data["format"] > FORMAT:
                 raise UsageError(f"{path}: made by a newer rlrun ({data['versions']['rlrun']}); update rlrun")
             table = _TABLE.validate_python(data)
         except (FileNotFoundError, NotADirectoryError):
+            if next(path.glob(f"*/{TRIAL_FILE}"), None) is not None:
+                raise RunDamaged(f"{path}: its {RUN_FILE} is gone, and its trials are here") from None
             raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
         except ValidationError as error:
             raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {_first_mistake(error)}") from error
@@ -195,9 +197,23 @@ class RunDirectory:
             UsageError: If it names what is not here any more.
         """
         with _naming(self.path / SPEC_FILE):
-            data = load_plain_yaml((self.path / SPEC_FILE).read_text())
+            data = {self.table.experiment: self.spec()[0]}
             (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run began
             return experiment
+
+    def spec(self) -> tuple[dict[str, Any], str]:
+        """Returns the entry of spec.yaml, and the file's text without its digest.
+
+        Raises:
+            RunDamaged: If spec.yaml is missing, cannot be understood or was altered.
+        """
+        with _naming(self.path / SPEC_FILE):
+            text = without_digest(read_unaltered(self.path / SPEC_FILE).decode())
+            data = load_plain_yaml(text)
+            entry = data[self.table.experiment]
+            if not isinstance(entry, dict):
+                raise ValueError(f"{self.table.experiment} is no mapping")
+            return entry, text
 
     def extend(self, stop: Mapping[str, float]) -> None:
         """Raises stop criteria of the experiment and of every trial; trials that these had ended go on.
@@ -224,7 +240,7 @@ class RunDirectory:
             if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
                 self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
         # Last, so that the same can be asked for again if this is interrupted.
-        write_file(self.path / SPEC_FILE, dump_plain_yaml({experiment.name: changed.to_data()}).encode())
+        write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: changed.to_data()})))
 
     @property
     def log(self) -> Path:
@@ -369,7 +385,7 @@ class RunDirectory:
 
     def _write_table(self, table: RunTable) -> None:
         self.table = table
-        write_file(self.path / RUN_FILE, json.dumps(asdict(table), indent=2).encode() + b"\n")
+        write_file(self.path / RUN_FILE, json_with_digest(asdict(table)))
 
 
 def default_runs_dir() -> Path:

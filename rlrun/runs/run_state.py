@@ -6,12 +6,14 @@ import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rlrun.errors import RlrunError
 from rlrun.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
 from rlrun.runs.trial_result import TrialResult, changed_at, read_trial
 from rlrun.runs.trial_status import is_over
+from rlrun.trial.results import RESULT_FILE
 from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 
@@ -23,7 +25,6 @@ class RunState:
         path: Its directory.
         experiment: Name of its experiment, "" where that is unknown.
         driver: The process that runs it, 0 if its number is unknown; None if none does.
-        stop: Metric -> the value at which its trials stop, {} where that is unknown.
         trials: Its trials, in order.
         changed: When its files were last written, in seconds since 1970.
         problem: Why its run.json cannot be understood, "" if it can.
@@ -32,7 +33,6 @@ class RunState:
     path: Path
     experiment: str
     driver: int | None
-    stop: Mapping[str, float]
     trials: tuple[TrialResult, ...]
     changed: float
     problem: str = ""
@@ -41,6 +41,22 @@ class RunState:
     def is_over(self) -> bool:
         """Whether a plain `rlrun resume` would find nothing to do."""
         return all(is_over(trial.status) for trial in self.trials)
+
+    @cached_property
+    def stop(self) -> Mapping[str, float]:
+        """Metric -> the value at which its trials stop, {} where that is unknown."""
+        return _stop(self.trials)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What of the run's own files is damaged, a text for each."""
+        if self.problem:
+            return (self.problem,)
+        try:
+            RunDirectory.open(self.path).spec()
+        except (RlrunError, OSError) as error:
+            return (str(error),)
+        return ()
 
 
 def read_run_state(path: Path) -> RunState:
@@ -56,7 +72,13 @@ def read_run_state(path: Path) -> RunState:
     driver = driver_of(path)
     trials = tuple(read_trial(path / name, experiment, has_driver=driver is not None) for name in names)
     changed = max([changed_at(path / RUN_FILE), *(trial.changed for trial in trials)])
-    return RunState(path, experiment, driver, _stop(trials), trials, changed, problem)
+    return RunState(path, experiment, driver, trials, changed, problem)
+
+
+def last_change(run: Path) -> float:
+    """Returns when files of a run were last written, in seconds since 1970, without reading any."""
+    files = [run / RUN_FILE, *run.glob(f"*/{TRIAL_FILE}"), *run.glob(f"*/{RESULT_FILE}")]
+    return max(map(changed_at, files))
 
 
 def driver_of(run: Path) -> int | None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlrun.checkpoint.own_digest import read_unaltered
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.errors import SpecError, UsageError
+from rlrun.errors import RunDamaged, SpecError
 from rlrun.runs.run_directory import SPEC_FILE, RunDirectory
 from rlrun.training.demands import refuse_demands, spec_demands
 from rlrun.trial.trial_directory import TrialDirectory
@@ -47,6 +48,7 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
 
     Raises:
         CheckpointRefused: With everything that it asks for.
+        RunDamaged: If its spec cannot be understood.
     """
     demands: list[str] = []
     try:
@@ -54,7 +56,7 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
             directory = TrialDirectory(run.path / name)
             demands += spec_demands(directory.read_spec())
             for file in sorted(directory.checkpoints.glob(f"*/{SPEC_FILE}")):  # a resume makes what these name, too
-                demands += spec_demands(load_plain_yaml(file.read_text()))
+                demands += spec_demands(load_plain_yaml(read_unaltered(file).decode()))
             record = directory.read_record()
             if record is not None and record.from_checkpoint is not None:
                 demands.append(f"from_checkpoint {record.from_checkpoint!s:.80} is a file to read")
@@ -64,7 +66,7 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
     except SpecError as error:
         demands.append(f"its spec cannot be looked at beforehand ({error})")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{run.path}: its spec cannot be understood: {error!r}") from error
+        raise RunDamaged(f"{run.path}: its spec cannot be understood: {error}") from error
     if run.table.copy is not None:
         demands.append(f"its copy {run.table.copy!s:.80} is a place to write to")
     if run.table.from_checkpoint is not None:
@@ -76,9 +78,9 @@ def refuse_demands_of_run(run: RunDirectory) -> None:
 def _experiments(file: Path) -> list[Mapping[str, Any]]:
     """Returns the experiments of a resolved spec as plain data."""
     try:
-        data = load_plain_yaml(file.read_text())
+        data = load_plain_yaml(read_unaltered(file).decode())
     except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+        raise RunDamaged(f"{file}: cannot be read: {error.strerror}") from error
     return list(data.values())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,21 +17,21 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.checkpoint.own_digest import read_unaltered
 from rlrun.checkpoint.store import CheckpointStore, Scan
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, is_complete, status_of
 from rlrun.spec.tuning import Mode
+from rlrun.trial.checked_results import CheckedResults, check_results
 from rlrun.trial.results import (
     RESULT_FILE,
     RETURN,
-    CheckedResults,
     Row,
     best_return,
     best_value,
-    check_results,
+    iterate_results,
     read_last_row,
-    read_results,
 )
 from rlrun.trial.resumption import ending_in_words
 from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
@@ -44,6 +44,7 @@ LONGEST_ERROR = 200
 SMALL_BYTES = 500_000
 """A result.json up to this size is read as a whole to find the best return of a trial that runs."""
 
+_MAPPING = re.compile(r"(#.*\n|\s)*\w+:")
 _NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILINE)
 
 
@@ -133,7 +134,26 @@ class TrialResult:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of its files is damaged, a text for each file; its checkpoints are left out."""
-        return tuple(filter(None, [self.error if self.is_damaged else "", self.columns.problem]))
+        return tuple(filter(None, [*self._small_problems, self.columns.problem]))
+
+    @property
+    def glaring_problems(self) -> tuple[str, ...]:
+        """The problems that can be told without reading all of its rows."""
+        return tuple(filter(None, [*self._small_problems, self._missing_rows()]))
+
+    @property
+    def _small_problems(self) -> tuple[str, ...]:
+        return (self.error,) if self.is_damaged else (_problem_of_spec(self.directory),)
+
+    def _missing_rows(self) -> str:
+        """Says whether result.json ends before the last row that trial.json knows."""
+        last, file = self.last_result.get("iteration"), self.directory / RESULT_FILE
+        if self.record is None or self.status == "RUNNING" or self.record.iteration == 0:
+            return ""
+        if isinstance(last, int) and last >= self.record.iteration and _size(file) >= self.record.results_bytes:
+            return ""
+        ends = f"ends with iteration {last}" if isinstance(last, int) else "has no rows"
+        return f"{file}: {ends}, and trial.json knows of {self.record.iteration}"
 
     @property
     def short_error(self) -> str:
@@ -193,21 +213,20 @@ class TrialResult:
     def columns(self) -> Columns:
         """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
         try:
-            checked = self._checked()
+            checked = self._checked(self.metrics)
         except OSError as error:
             none = dict.fromkeys(self.metrics, np.empty(0))
             return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
         rows = checked.rows
         values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
-        return Columns(values, tuple(dict.fromkeys(key for row in rows for key in row)), "; ".join(checked.damage))
+        return Columns(values, checked.names, "; ".join(checked.damage))
 
-    def _checked(self) -> CheckedResults:
+    def _checked(self, metrics: Collection[str] | None = None) -> CheckedResults:
         """Reads its rows; while a process runs it, that may be about to cut some off and to write them anew."""
         if self.record is None or self.status == "RUNNING":
-            return check_results(self.directory, 0)
-        last, best = self.record.iteration, self.record.best_return
+            return check_results(self.directory, 0, metrics=metrics)
         known = self._store.results()
-        return check_results(self.directory, last, known=known, best=None if best is None else (last, best))
+        return check_results(self.directory, self.record.iteration, known=known, record=self.record, metrics=metrics)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
         """Returns where a metric was reported and its values there, both [N], in ascending order of x.
@@ -335,10 +354,10 @@ def _ended_in(path: Path) -> str:
 
 def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:
     """Returns the best mean return; trial.json knows it, but for what came after it was written."""
-    is_short = record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES
-    if record.best_return is None:  # there is none, or an earlier rlrun did not note it
-        return best_return(read_results(path) if is_short or record.status != "RUNNING" else [row])
-    rows = read_results(path) if is_short else [row]
+    is_running = record.status == "RUNNING"
+    if record.best_return is None and not record.results_sha256:  # there is none, or an earlier rlrun did not note it
+        return best_return([row] if is_running and _size(path / RESULT_FILE) > SMALL_BYTES else iterate_results(path))
+    rows = iterate_results(path) if is_running and _size(path / RESULT_FILE) <= SMALL_BYTES else [row]
     later = [row for row in rows if isinstance(row.get("iteration"), int) and row["iteration"] > record.iteration]
     return best_return([{RETURN: record.best_return}, *later])
 
@@ -348,17 +367,33 @@ def _best_score(path: Path, record: TrialRecord, row: Row) -> float | None:
     if record.judged_by == RETURN:
         return _best_return(path, record, row)
     is_short = record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES
-    later = read_results(path) if is_short else [row]
+    later = iterate_results(path) if is_short else [row]
     return best_value([{record.judged_by: record.best_score}, *later], record.judged_by)
+
+
+def _problem_of_spec(path: Path) -> str:
+    """Says what keeps the trial's spec.yaml from being one; what it says may be changed by its owner."""
+    try:
+        text = _spec_text(path)
+    except FileNotFoundError:
+        return f"{path / SPEC_FILE}: does not exist"
+    except (OSError, ValueError) as error:
+        return f"{path / SPEC_FILE}: cannot be understood: {error}"
+    is_mapping = _MAPPING.match(text) is not None and "\0" not in text
+    return "" if is_mapping else f"{path / SPEC_FILE}: cannot be understood: not a mapping"
 
 
 def _numbers(path: Path) -> dict[str, int]:
     """Returns the numbers of configuration and population from spec.yaml, of which only these lines are read."""
     try:
-        text = (path / SPEC_FILE).read_text()
+        text = _spec_text(path)
     except (OSError, ValueError):
         return {}
     return {match[1]: int(match[2]) for match in _NUMBER_LINE.finditer(text)}
+
+
+def _spec_text(path: Path) -> str:
+    return read_unaltered(path / SPEC_FILE).decode()
 
 
 def _number(value: Any) -> float:

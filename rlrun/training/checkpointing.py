@@ -31,6 +31,9 @@ from rlrun.worlds.any_env import AnyEnv, parse_env
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
+TENSOR_KINDS = ("policies", "targets", "optimizers")
+"""What a trainee's tensors are of."""
+
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1, "league": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
 
@@ -159,7 +162,10 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     parameters = trainee.policy.parameters
     try:
         flat = parameters.from_named(finite_tensors(content, f"policies/{trainee.name}"))
-        if trainee.learner.target() is not None:
+        if trainee.learner.target() is None:
+            if f"targets/{trainee.name}" in content.tensors:
+                raise ValueError(f"it has a target network of {trainee.name}, and the algorithm has none")
+        else:
             trainee.learner.load_target(parameters.from_named(finite_tensors(content, f"targets/{trainee.name}")))
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
@@ -175,7 +181,10 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     stem = f"optimizers/{trainee.name}"
     try:
         named = finite_tensors(content, stem)
-        for name, own in trainee.learner.optimizer_state().items():
+        expected = trainee.learner.optimizer_state()
+        if unknown := ", ".join(name for name in named if name not in expected):
+            raise ValueError(f"it has {unknown}, which belongs to no objective")
+        for name, own in expected.items():
             if named[name].shape != own.shape or named[name].dtype != own.dtype:
                 found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
                 raise ValueError(f"{name} is {found}")
@@ -233,6 +242,22 @@ def as_version_2(content: Content) -> Content:
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"its state is not one of a checkpoint: {error}") from error
     return Content(content.manifest, content.spec, content.tensors, sections)
+
+
+def sections_of(content: Content) -> dict[str, Any]:
+    """Returns a checkpoint's sections, also if it was written in version 1 of the format.
+
+    Raises:
+        CheckpointError: Its state is none, or it has tensors that belong to none of its trainees.
+    """
+    sections = as_version_2(content).state
+    trainees = sections.get("trainees")
+    if not isinstance(trainees, dict):
+        raise CheckpointError("the checkpoint has no sections of its trainees")
+    owned = {f"{kind}/{name}" for name in trainees for kind in TENSOR_KINDS}
+    if unknown := ", ".join(stem for stem in content.tensors if stem not in owned):
+        raise CheckpointError(f"the checkpoint has tensors of {unknown}, which belong to none of its trainees")
+    return sections
 
 
 @dataclass(frozen=True)

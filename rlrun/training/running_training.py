@@ -304,7 +304,7 @@ class RunningTraining:
         Returns:
             Env slots that could not be brought back exactly.
         """
-        sections = checkpointing.as_version_2(content).state
+        sections = checkpointing.sections_of(content)
         state = checkpointing.section_state(sections, "training")
         owned = {
             policy: self._load_what_was_learned(content, sections, policy)
@@ -373,7 +373,7 @@ class RunningTraining:
 
     def load_weights(self, content: Content) -> None:
         """Loads only the policies and their filters."""
-        sections = checkpointing.as_version_2(content).state
+        sections = checkpointing.sections_of(content)
         for policy, branch in self.branches.items():
             own = checkpointing.trainee_sections_of(sections, policy)
             checkpointing.load_policy(branch.trainee, content)
@@ -384,7 +384,7 @@ class RunningTraining:
 
     def adopt(self, content: Content) -> None:
         """Adopts what another run has learned, and goes on with its own envs and draws."""
-        sections = checkpointing.as_version_2(content).state
+        sections = checkpointing.sections_of(content)
         for policy, branch in self.branches.items():
             own = self._load_what_was_learned(content, sections, policy)
             with checkpointing.refusing("section of its learner"):

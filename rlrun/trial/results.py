@@ -7,14 +7,14 @@ other two are made from it for those who want them.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
-import itertools
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from rlrun.trial.event_file import EventFile, tag_of
 
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
-DAMAGED_FILE = "result.json.damaged"
-"""What result.json was before damaged rows in it were dropped or made anew."""
-
 TAIL_BYTES = 4096
-"""How much of a file's end is read at once to find its last row."""
+"""How much of a file's end is read first to find its last row."""
+
+LONGEST_ROW_BYTES = 50_000_000
+"""No row is longer; where a file holds more without a line break, as where it is sparse, that is none."""
 
 RETURN = "episode_return_mean"
 
@@ -62,7 +62,12 @@ def read_results(directory: Path) -> list[Row]:
     Returns:
         The rows in order; none if there is no file yet.
     """
-    return [row for row in _lines(directory) if row is not None]
+    return list(iterate_results(directory))
+
+
+def iterate_results(directory: Path) -> Iterator[Row]:
+    """Yields the rows that `read_results` reads, one at a time."""
+    return (row for line in lines_of(directory) if (row := row_in(line)) is not None)
 
 
 def read_last_row(directory: Path) -> Row | None:
@@ -73,17 +78,10 @@ def read_last_row(directory: Path) -> Row | None:
     """
     try:
         file = (directory / RESULT_FILE).open("rb")
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return None
     with file:
-        for line in _lines_from_the_end(file):
-            try:
-                row = load_json(line)
-            except ValueError:  # torn, or zeros after a power cut
-                continue
-            if isinstance(row, dict):
-                return row
-    return None
+        return next((row for line in _lines_from_the_end(file) if (row := row_in(line)) is not None), None)
 
 
 def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
@@ -104,165 +102,24 @@ def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
     return max((row[metric] for row in rows if isinstance(row.get(metric), int | float)), default=None)
 
 
-@dataclass(frozen=True)
-class Truncation:
-    """What became of the result files when a trial went back to a checkpoint.
-
-    Attributes:
-        rows_cut: Rows of later iterations that were cut off.
-        damage: What was wrong with the rows before, and what was done about it, a sentence each.
-    """
-
-    rows_cut: int = 0
-    damage: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CheckedResults:
-    """The rows of a trial, held to what is known of them besides result.json.
-
-    Attributes:
-        rows: Them, by ascending iteration. What was altered or is gone is as a checkpoint knows it.
-        damage: What was wrong with them, a sentence each.
-    """
-
-    rows: tuple[Row, ...]
-    damage: tuple[str, ...]
-
-
-def check_results(
-    directory: Path,
-    last_iteration: int,
-    *,
-    known: Mapping[int, Mapping[str, Any]] | None = None,
-    best: tuple[int, float] | None = None,
-) -> CheckedResults:
-    """Reads the rows of a trial, and looks for those that are damaged, altered or gone.
-
-    Behind the last whole row a kill or a power cut may have left anything, which is no damage.
-
-    Args:
-        directory: The trial's directory.
-        last_iteration: The last iteration whose row must be there; nothing is known of later ones.
-        known: Results by iteration, as the trial's checkpoints hold them.
-        best: The last iteration that trial.json knows, and the best mean return until then; None where it does not say.
-    """
-    file = directory / RESULT_FILE
-    checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
-    rows: dict[int, Row] = {}
-    broken, above, altered = [], [], []
-    last_whole = 0
-    for number, row in enumerate(_lines(directory), start=1):
-        if row is None or type(row.get("iteration")) is not int:
-            broken.append(number)
-            continue
-        last_whole, iteration = number, row["iteration"]
-        rows[iteration] = row
-        expected, value = checkpointed.get(iteration), best_return([row])
-        if expected is not None and (different := _differences(row, expected)):
-            rows[iteration] = expected
-            altered.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says")
-        elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
-            rows[iteration] = {**row, RETURN: None}
-            above.append((number, value))
-    damage = []
-    if within := _ranges([number for number in broken if number < last_whole]):
-        damage.append(f"{file}:{within}: is damaged")
-    damage += altered
-    if best is not None and above:
-        lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
-        damage.append(
-            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, which trial.json knows as the best: "
-            "it does not count"
-        )
-    taken = sorted(checkpointed.keys() - rows.keys())
-    rows |= {iteration: checkpointed[iteration] for iteration in taken}
-    if lost := _gaps(sorted(rows), last_iteration):
-        damage.append(f"{file}: the rows of iterations {lost} are gone, and no checkpoint knows them")
-    if taken:
-        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are gone, and checkpoints know them")
-    return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage))
-
-
-def truncate_results(
-    directory: Path,
-    after_iteration: int,
-    *,
-    known: Mapping[int, Mapping[str, Any]] | None = None,
-    best: tuple[int, float] | None = None,
-) -> Truncation:
-    """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
-
-    Rows that are damaged, altered or gone are told, and made anew where a checkpoint knows them; what stood there
-    before is kept beside. Event files cannot be cut; the next one tells TensorBoard what to forget.
-
-    Args:
-        directory: The trial's directory.
-        after_iteration: The last iteration to keep.
-        known: As `check_results` takes it.
-        best: As `check_results` takes it.
-    """
-    file = directory / RESULT_FILE
-    raw = file.read_bytes() if file.exists() else b""
-    checked = check_results(directory, after_iteration, known=known, best=best)
-    kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
-    damage = list(checked.damage)
-    if damage and known:
-        damage.append("what checkpoints know is taken")
-    if damage and raw:
-        write_file(directory / DAMAGED_FILE, raw)
-        damage.append(f"what stood there is kept in {directory / DAMAGED_FILE}")
-    if kept or file.exists():
-        write_file(file, b"".join(map(_json_line, kept)))
-        write_file(directory / CSV_FILE, _csv_text(_columns(kept), kept).encode())
-    return Truncation(len(checked.rows) - len(kept), tuple(damage))
-
-
-def _lines(directory: Path) -> Iterator[Row | None]:
-    """Yields what each line of a trial's result.json holds: a row, or None where it is damaged."""
+def lines_of(directory: Path) -> Iterator[bytes]:
+    """Yields the lines of a trial's result.json, until one is absurdly long or has no end."""
     try:
-        lines = (directory / RESULT_FILE).read_bytes().split(b"\n")
+        file = (directory / RESULT_FILE).open("rb")
     except FileNotFoundError:
         return
-    for line in lines[:-1]:  # behind the last line break nothing was written to its end
-        try:
-            row = load_json(line)
-        except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
-            row = None
-        yield row if isinstance(row, dict) else None
+    with file:
+        while (line := file.readline(LONGEST_ROW_BYTES)).endswith(b"\n"):
+            yield line
 
 
-def _gaps(present: Sequence[int], last: int) -> str:
-    """Returns which numbers from 1 to the last are not among ascending ones, in few words.
-
-    Examples:
-        >>> _gaps([1, 4, 9], 7)
-        '2 to 3, 5 to 7'
-    """
-    edges = [0, *(number for number in present if 0 < number <= last), last + 1]
-    gaps = [(before + 1, behind - 1) for before, behind in itertools.pairwise(edges) if behind - before > 1]
-    return ", ".join(f"{first} to {end}" if first < end else f"{first}" for first, end in gaps)
-
-
-def _differences(row: Row, checkpointed: Row) -> list[str]:
-    """Returns the metrics of a checkpoint's result that a row has otherwise."""
-    return [name for name, value in checkpointed.items() if row.get(name) != value]
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Returns ascending numbers in few words.
-
-    Examples:
-        >>> _ranges([1, 2, 3, 7])
-        '1 to 3, 7'
-    """
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return ", ".join(f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups)
+def row_in(line: bytes) -> Row | None:
+    """Returns the row in a line, None where it is damaged."""
+    try:
+        row = load_json(line)
+    except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
+        return None
+    return row if isinstance(row, dict) else None
 
 
 class ResultWriter:
@@ -282,6 +139,8 @@ class ResultWriter:
         self._csv: io.FileIO | None = None
         self._columns: list[str] = []
         self._events: EventFile | None = None
+        self._digest: hashlib._Hash | None = None
+        self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
         """Appends a row.
@@ -296,14 +155,32 @@ class ResultWriter:
             OutOfResources: If the disk is full.
         """
         row = json_row(result)
-        line = _json_line(row)
+        line = json_line(row)
         with explained_full_disk(self.directory / RESULT_FILE, lambda: 3 * len(line)):
+            digest = self._begun_digest()
             if self._json is None:
                 self._json = (self.directory / RESULT_FILE).open("ab", buffering=0)
             _write_all(self._json, line)
+            digest.update(line)
+            self._size += len(line)
             self._write_csv(row)
             self._write_events(row)
         return row
+
+    def written(self) -> tuple[int, str]:
+        """Returns how many bytes of result.json are written, and their sha256."""
+        digest = self._begun_digest()
+        return self._size, digest.hexdigest()
+
+    def _begun_digest(self) -> hashlib._Hash:
+        """Returns the digest of result.json, which begins with the rows that were there before."""
+        if self._digest is None:
+            digest = hashlib.sha256()
+            with suppress(FileNotFoundError), (self.directory / RESULT_FILE).open("rb") as file:
+                hashlib.file_digest(file, lambda: digest)
+                self._size = file.tell()
+            self._digest = digest
+        return self._digest
 
     def sync(self) -> None:
         """Makes the rows of result.json last through a power cut; called before a checkpoint that relies on them."""
@@ -321,11 +198,9 @@ class ResultWriter:
     def _write_csv(self, row: Row) -> None:
         """Appends to progress.csv; the first row, and one with new columns, write it afresh from result.json."""
         if self._csv is None or not row.keys() <= set(self._columns):
-            rows = read_results(self.directory)
-            self._columns = _columns(rows)
             if self._csv is not None:
                 self._csv.close()
-            write_file(self.directory / CSV_FILE, _csv_text(self._columns, rows).encode())
+            self._columns = make_csv(self.directory)
             self._csv = (self.directory / CSV_FILE).open("ab", buffering=0)
         else:
             _write_all(self._csv, _csv_text(self._columns, [row], header=False).encode())
@@ -347,19 +222,19 @@ class ResultWriter:
 
 
 def _lines_from_the_end(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the lines that end in a line break, the last one first."""
+    """Yields the lines that end in a line break, the last one first, until one is absurdly long."""
     start = file.seek(0, os.SEEK_END)
     rest = b""
     is_whole = False  # what stands behind the last line break was not written to its end
-    while start > 0:
-        size = min(TAIL_BYTES, start)
+    while start > 0 and len(rest) < LONGEST_ROW_BYTES:
+        size = min(max(TAIL_BYTES, len(rest)), start)  # twice as much each time, if no line break comes
         start = file.seek(start - size)
         rest, *lines = (file.read(size) + rest).split(b"\n")
         for line in reversed(lines):
             if is_whole:
                 yield line
             is_whole = True
-    if is_whole:
+    if is_whole and start == 0:
         yield rest
 
 
@@ -372,16 +247,23 @@ def _json_value(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
-def _json_line(row: Row) -> bytes:
+def json_line(row: Row) -> bytes:
+    """Returns a row as a line of result.json."""
     return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
-def _columns(rows: Sequence[Row]) -> list[str]:
-    """Returns every column in the order of its first appearance."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+def make_csv(directory: Path) -> list[str]:
+    """Makes progress.csv from result.json.
+
+    Returns:
+        Its columns, in the order of their first appearance.
+    """
+    columns = list(dict.fromkeys(name for row in iterate_results(directory) for name in row))
+    write_file(directory / CSV_FILE, _csv_text(columns, iterate_results(directory)).encode())
+    return columns
 
 
-def _csv_text(columns: list[str], rows: Sequence[Row], *, header: bool = True) -> str:
+def _csv_text(columns: list[str], rows: Iterable[Row], *, header: bool = True) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     if header:

@@ -17,9 +17,10 @@ from rlrun.spec.experiment import EvaluationConfig, TrialSpec
 from rlrun.training.checkpointing import refusing, saved_training, update_executor_of
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.training import Training
+from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.exploit import GENERATION, Exploit
-from rlrun.trial.results import truncate_results
 from rlrun.trial.resumption import Resumption
+from rlrun.trial.trial_directory import TrialRecord
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ class StartingPoint:
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
             raise CheckpointError(f"{self.path}: its {RESULT_KEY} is none")
+        if result:
+            with refusing(RESULT_KEY):
+                for name in ("iteration", "env_steps"):
+                    as_count(result[name])
         return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
@@ -80,6 +85,9 @@ class StartingPoint:
             CheckpointError: If the trial's file says another seed, env, evaluation or other settings than the
                 checkpoint was made with.
         """
+        for metric in trial.stop:
+            if not isinstance(self.result.get(metric), int | float | None):
+                raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
         before = saved_training(self.content, self.path, trust=True)
         self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
         env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which bears on the resume alone
@@ -163,7 +171,7 @@ class StartingPoint:
         directory: Path,
         store: CheckpointStore,
         *,
-        best: tuple[int, float] | None,
+        record: TrialRecord | None,
         eager: bool,
     ) -> Resumption:
         """Brings a training to where the checkpoint is, and cuts off the results that came after it.
@@ -172,7 +180,7 @@ class StartingPoint:
             training: A training that has not been started, of the checkpoint's settings.
             directory: The trial's directory.
             store: Its checkpoints, which know some of its results.
-            best: The last iteration that trial.json knows, and the best mean return until then.
+            record: What trial.json knew before; None if it was not there.
             eager: Whether updates that were compiled may go on uncompiled.
 
         Raises:
@@ -181,7 +189,7 @@ class StartingPoint:
         """
         training.load(self.content, eager=eager)
         own = {training.iteration: self.result} if self.result else {}
-        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, best=best)
+        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, record=record)
         return Resumption(
             self.path,
             training.iteration,

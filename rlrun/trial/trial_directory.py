@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.checkpoint.durable import write_file
+from rlrun.checkpoint.durable import remove_leftovers, write_file
+from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import RunDamaged, UsageError
@@ -61,6 +62,8 @@ class TrialRecord:
         judged_by: The metric that says how good it is: the return, as in records that do not name one, or what
             evaluations measure.
         best_score: The highest value of that metric when this was written, None if there was none.
+        results_bytes: How long result.json was with the row of that iteration.
+        results_sha256: The digest of so much of it; "" before the first row, and where an earlier rlrun wrote this.
         stop_reason: Why it is done, "" before.
         error: What went wrong in one message; the traceback is in error.txt.
         exact_resume: Whether every resume so far went on bit for bit, None if there was none. False too from where a
@@ -81,6 +84,8 @@ class TrialRecord:
     best_return: float | None = None
     judged_by: str = RETURN
     best_score: float | None = None
+    results_bytes: int = 0
+    results_sha256: str = ""
     stop_reason: str = ""
     error: str = ""
     exact_resume: bool | None = None
@@ -116,17 +121,17 @@ class TrialDirectory:
     def write_record(self, record: TrialRecord) -> None:
         """Replaces trial.json."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_file(self.path / TRIAL_FILE, json.dumps(asdict(record), indent=2, allow_nan=False).encode() + b"\n")
+        write_file(self.path / TRIAL_FILE, json_with_digest(asdict(record)))
 
     def read_record(self) -> TrialRecord | None:
         """Returns how the trial stands, or None if nothing was written yet.
 
         Raises:
-            RunDamaged: If trial.json is not what `write_record` writes.
+            RunDamaged: If trial.json is not what `write_record` writes, or was altered.
         """
         path = self.path / TRIAL_FILE
         try:
-            data = load_json(path.read_bytes())
+            data = load_json(read_unaltered(path))
             return TrialRecord(**{known.name: data[known.name] for known in fields(TrialRecord) if known.name in data})
         except FileNotFoundError:
             return None
@@ -146,7 +151,7 @@ class TrialDirectory:
         """
         path = self.path / SPEC_FILE
         try:
-            spec = load_plain_yaml(path.read_text())
+            spec = load_plain_yaml(read_unaltered(path).decode())
         except FileNotFoundError:
             raise RunDamaged(f"{path}: does not exist") from None
         except ValueError as error:
@@ -170,6 +175,8 @@ class TrialDirectory:
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
         """Makes this process the only one that runs the trial; however it ends, even by a kill, the claim ends with it.
 
+        What a kill has left of half-written files is removed, as nobody else can be writing them.
+
         Args:
             timeout_s: How long to wait for another process to let go.
 
@@ -192,6 +199,9 @@ class TrialDirectory:
             time.sleep(0.05)
         self._lock = lock
         _claimed_here.add(self.path.resolve())
+        with suppress(OSError):  # whatever cannot be removed keeps nobody from running the trial
+            for directory in (self.path, self.checkpoints):
+                remove_leftovers(directory)
 
     def release(self) -> None:
         """Lets go of the trial, if this object has claimed it."""

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +24,11 @@ from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError, short
 from rlrun.explain import Remark
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.training import Training
+from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
-from rlrun.trial.results import RETURN, ResultWriter, Row, best_value, json_row, read_results, truncate_results
+from rlrun.trial.results import RETURN, ResultWriter, Row, best_value, iterate_results, json_row
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
@@ -264,8 +265,7 @@ class TrialLoop:
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
         self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
         if point is not None:
-            best = None if before is None or before.best_return is None else (before.iteration, before.best_return)
-            self._go_on(point, best=best, eager=eager)
+            self._go_on(point, before, eager=eager)
         else:
             cut = truncate_results(self.directory, after_iteration=0)
             if cut.rows_cut or (before is not None and before.status != "PENDING"):
@@ -289,14 +289,17 @@ class TrialLoop:
         self.training.go_on_as(successor)
         self._training = successor
 
-    def _go_on(self, point: StartingPoint, *, best: tuple[int, float] | None, eager: bool) -> None:
+    def _go_on(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
         self.generation = point.generation
-        self.resumption = point.restore(self.training, self.directory, self.checkpoints.store, best=best, eager=eager)
+        self.resumption = point.restore(
+            self.training, self.directory, self.checkpoints.store, record=before, eager=eager
+        )
         self.checkpoints.note(point.path, self.training.iteration)
         for sentence in point.ended_schedules(self.trial):
             self._note(sentence)
         self.last_result = json_row(point.result)
-        self._note_best(read_results(self.directory))
+        self._best = dict.fromkeys(self._best)
+        self._note_best(iterate_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
@@ -320,7 +323,7 @@ class TrialLoop:
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
-        self._note_best([self._best, self.last_result])
+        self._note_best([self.last_result])
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
@@ -359,8 +362,9 @@ class TrialLoop:
             self._checkpoint_s += seconds
             self._since_last_s += seconds
 
-    def _note_best(self, rows: Sequence[Row]) -> None:
-        self._best = {metric: best_value(rows, metric) for metric in self._best}
+    def _note_best(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def _note_stop(self, row: Row) -> None:
         reason = stop_reached(self.trial.stop, row)
@@ -415,10 +419,14 @@ class TrialLoop:
         self._files.write_record(self._record)
 
     def _updated_record(self, status: TrialStatus) -> TrialRecord:
+        iteration = int(self.last_result.get("iteration") or 0)
+        results_bytes, results_sha256 = self._results.written() if iteration else (0, "")
         return replace(
             self._record,
             status=status,
-            iteration=int(self.last_result.get("iteration") or 0),
+            iteration=iteration,
+            results_bytes=results_bytes,
+            results_sha256=results_sha256,
             env_steps=int(self.last_result.get("env_steps") or 0),
             best_return=self._best[RETURN],
             best_score=self._best[self._record.judged_by],

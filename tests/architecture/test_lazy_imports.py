@@ -84,6 +84,7 @@ def after_looks_at_runs(tmp_path_factory: pytest.TempPathFactory) -> Packages:
         (folder / "pole" / name).mkdir(parents=True)
         record = {"name": name, "status": "TERMINATED", "seed": 0, "params": {"lr": 0.1 * (number + 1)}}
         (folder / "pole" / name / "trial.json").write_text(json.dumps(record))
+        (folder / "pole" / name / "spec.yaml").write_text("algorithm: ppo\n")
         rows = [{"iteration": n, "env_steps": 100 * n, "time_total_s": 1.0, "episode_return_mean": 1.0} for n in (1, 2)]
         (folder / "pole" / name / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     table = {"experiment": "pole", "created": "2026-01-01T00:00:00+00:00", "command": "", "executor": "local"}

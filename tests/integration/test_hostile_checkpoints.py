@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from click.testing import CliRunner
 
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.cli.main import cli
+from rlrun.errors import CheckpointError
+from rlrun.spec.load import parse_experiments
+from rlrun.training.training import Training
 
 SMALL = "num_envs_per_worker: 1, minibatch_size: 4, model: {hiddens: [4]}"
 REPLAY = f"{SMALL}, learning_starts: 8, min_env_steps_per_iteration: 16, replay: {{capacity: 64}}"
@@ -130,7 +134,7 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("spec", ("config", "model", "hiddens"), [2**60], "a setting that is 1152921504606846976"),
     ("spec", ("evaluation",), 5, "its evaluation is 5"),
     ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
-    ("state", ("trainees",), GONE, "no sections of the trainee default"),
+    ("state", ("trainees",), GONE, "no sections of its trainees"),
     ("state", ("training", "version"), 99, "has version 99"),
     ("state", ("trainees", "default", "learner", "state", "generator", "buffer_pos"), -9, "no place in a generator's"),
     ("state", ("workers", "state", "env_steps"), -1, "-1 is no count"),
@@ -147,6 +151,103 @@ def test_what_is_wrong_with_a_part_is_said(
     code, output = rlrun("evaluate", received, "--episodes", 1, "--runs-dir", tmp_path / "runs")
     assert code == 5
     assert said in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("stem", "said"),
+    [
+        ("policies/default", "there is no parameter more here"),
+        ("optimizers/default", "it has more, which belongs to no objective"),
+        ("targets/default", "it has a target network of default, and the algorithm has none"),
+        ("policies/other", "tensors of policies/other, which belong to none of its trainees"),
+    ],
+)
+@pytest.mark.parametrize("trained", ["ppo"], indirect=True)
+def test_tensors_that_nobody_owns_are_refused(trained: Path, tmp_path: Path, stem: str, said: str) -> None:
+    content = read_checkpoint(checkpoint_of(trained))
+    content.tensors.setdefault(stem, {})["more"] = np.zeros(3, np.float32)
+    code, output = read_by("resume", trained, content, tmp_path / "runs")
+    assert code == 5
+    assert said in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("iteration", "two", "'two' is no count"),
+        ("env_steps", -1, "-1 is no count"),
+        ("iteration", GONE, "'iteration'"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("trained", ["ppo"], indirect=True)
+def test_a_result_that_counts_nothing_is_refused(
+    trained: Path, tmp_path: Path, name: str, value: Any, said: str
+) -> None:
+    content = damaged(read_checkpoint(checkpoint_of(trained)), "manifest", ("result", name), value)
+    code, output = read_by("resume", trained, content, tmp_path / "runs")
+    assert code == 5
+    assert said in " ".join(output.split())
+
+
+@pytest.mark.parametrize("trained", ["ppo"], indirect=True)
+def test_a_state_that_is_no_mapping_is_refused(trained: Path, tmp_path: Path) -> None:
+    content = read_checkpoint(checkpoint_of(trained))
+    code, output = read_by("evaluate", trained, replace(content, state=[]), tmp_path / "runs")  # type: ignore[arg-type]
+    assert code == 5
+    assert "state.json cannot be understood: not a mapping" in " ".join(output.split())
+
+
+def longer(array: Any) -> Any:
+    return np.concatenate([array, array[:1]])
+
+
+FLOW = ("trainees", "default", "flow", "state", "operators")
+MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
+    "cmaes": (
+        {"env": "CartPole-v1", "config": {"population_size": 4, "num_envs_per_worker": 4, "model": {"hiddens": []}}},
+        (*FLOW, "AdaptDistribution", "operator", "distribution", "mean"),
+        "the distribution.mean is float64 (11,), not float64 (10,)",
+    ),
+    "pg": (
+        {"env": "CartPole-v1", "config": {"num_envs_per_worker": 2, "train_batch_size": 16, "model": {"hiddens": [4]}}},
+        ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
+        "not as the others: rewards: float32 [1, 2], not float32 [0, 2]",
+    ),
+    "vdn": (
+        {
+            "env": {"world": "rlrun.worlds.matrix_games:TwoStepGame"},
+            "config": {"num_envs_per_worker": 2, "minibatch_size": 4, "learning_starts": 8, "model": {"hiddens": [4]}},
+        },
+        (*FLOW, "0/Team", "operator", "cut_off", 0, 1),
+        "flags of teams have the shape (3, 2), not (2, 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(MISFITS))
+def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_others(name: str) -> None:
+    spec, path, said = MISFITS[name]
+    (experiment,) = parse_experiments({name: {"algorithm": name, "stop": {"iteration": 1}, **spec}})
+    (trial,) = experiment.trials()
+    with Training(trial.env, trial.learns) as training:
+        training.step()
+        content = training.content({**training.policies.to_data(), "env": training.env.to_data(), "seed": 0})
+    value: Any = content.state
+    for key in path:
+        value = value[key]
+    with Training(trial.env, trial.learns) as whole:  # what is not damaged is taken
+        whole.load(content)
+        whole.step()
+
+    def go_on() -> None:
+        with Training(trial.env, trial.learns) as restored:
+            restored.load(damaged(content, "state", path, longer(value)))
+            restored.step()
+
+    with pytest.raises(CheckpointError) as caught:
+        go_on()
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)

@@ -15,6 +15,7 @@ from rlrun.registry import algorithm_class
         ({"num_parameter_servers": 1}, "num_parameter_servers needs num_learners"),
         ({"num_learners": -1}, "num_learners"),
         ({"precision": "float16"}, "precision"),
+        ({"num_envs_per_worker": 100_000_000}, "num_envs_per_worker.*1000000"),
     ],
     ids=str,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.flow.flow import StatefulOperator
 
@@ -21,6 +22,7 @@ class ConcatBatches(StatefulOperator):
         self.train_batch_size = train_batch_size
         self.exact = exact
         self._waiting: list[SampleBatch] = []
+        self._restored = RestoredRows(free_axis=1)
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -28,6 +30,7 @@ class ConcatBatches(StatefulOperator):
 
     def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
         """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, or several; nothing otherwise."""
+        self._restored.compare(item)
         self._waiting.append(item)
         if sum(batch.num_rows for batch in self._waiting) < self.train_batch_size:
             return []
@@ -49,3 +52,4 @@ class ConcatBatches(StatefulOperator):
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._waiting = [SampleBatch(batch) for batch in state["waiting"]]
+        self._restored.load(self._waiting)

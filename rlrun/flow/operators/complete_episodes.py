@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.data.views import viewed
@@ -36,6 +37,7 @@ class CompleteEpisodes(StatefulOperator):
         self.gamma = gamma
         self.use_baseline = use_baseline
         self._held: list[SampleBatch] = []
+        self._restored = RestoredRows()
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -48,6 +50,7 @@ class CompleteEpisodes(StatefulOperator):
         last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
         own = SampleBatch(item.steps(), final_values=np.where(cut_off, last_values, 0.0), ends=ends)
+        self._restored.compare(own)
         if not ends.any():  # nothing is joined yet, which would be done again and again for a long episode
             self._hold([*self._held, _behind(own, _last_true(ends))])
             return self._picked(own, np.zeros_like(ends))
@@ -97,6 +100,7 @@ class CompleteEpisodes(StatefulOperator):
         """Goes on with what `state` returned."""
         held = state["held"]
         self._held = [] if held is None else [SampleBatch(map_tree(np.asarray, dict(held)))]
+        self._restored.load(self._held)
 
 
 class JoinEpisodes(Operator):

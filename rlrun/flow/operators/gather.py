@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rlrun.errors import CheckpointError
 from rlrun.flow.flow import StatefulOperator
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class GatherWorkers(StatefulOperator):
         worker, delivered = item
         if worker is None:
             raise RuntimeError("what is gathered by worker has to come from a worker")
+        if any(type(waits) is not type(delivered) for waits in self._waiting[worker]):
+            raise CheckpointError("what waits of workers in the checkpoint is not what they deliver")
         self._waiting[worker].append(delivered)
         if not all(self._waiting.values()):
             return []
@@ -37,4 +40,7 @@ class GatherWorkers(StatefulOperator):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
-        self._waiting = {int(worker): list(waiting) for worker, waiting in state["waiting"].items()}
+        waiting = {int(worker): list(items) for worker, items in state["waiting"].items()}
+        if waiting.keys() != self._waiting.keys():
+            raise ValueError(f"items wait of the workers {list(waiting)}, and there are {list(self._waiting)}")
+        self._waiting = waiting

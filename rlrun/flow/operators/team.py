@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlrun.data.packing import zeroed
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.errors import CheckpointError
 from rlrun.flow.flow import StatefulOperator
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Team(StatefulOperator):
         cut_off = valid & by_team(fragment["truncateds"] & ~fragment["terminateds"])
         present[1:] |= cut_off
         if worker in self._cut_off:
-            present[0] |= self._cut_off[worker]
+            present[0] |= _of_shape(self._cut_off[worker], cut_off[-1])
         self._cut_off[worker] = cut_off[-1]
         steps = valid.any(-1)
         ends, was_cut_off = steps & ~acts_next, cut_off.any(-1)
@@ -78,7 +79,7 @@ class Team(StatefulOperator):
         agents = map_tree(lambda leaf: _zeroed(by_team(leaf), present), fragment["obs"])
         obs = {"agents": agents, "present": present}
         if self.shows_given:
-            before = self._given.get(worker, np.zeros_like(each[0]))
+            before = _of_shape(self._given.get(worker, np.zeros_like(each[0])), each[0])
             obs[GIVEN] = np.concatenate([before[None], each])
             self._given[worker] = each[-1]
         if WORLD_STATE in fragment:
@@ -110,6 +111,17 @@ class Team(StatefulOperator):
         """Goes on with what `state` returned."""
         self._cut_off = {worker: np.array(flags, np.bool_) for worker, flags in state["cut_off"]}
         self._given = {worker: np.array(rewards, np.float32) for worker, rewards in state["given"]}
+
+
+def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
+    """Returns what was kept of the fragment before.
+
+    Raises:
+        CheckpointError: It came from a checkpoint, and is of another number of teams or members.
+    """
+    if kept.shape != latest.shape:
+        raise CheckpointError(f"the checkpoint's flags of teams have the shape {kept.shape}, not {latest.shape}")
+    return kept
 
 
 def _zeroed(leaf: NDArray[Any], holds: NDArray[np.bool_]) -> NDArray[Any]:

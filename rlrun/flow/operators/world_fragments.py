@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import CLOSING_COLUMNS, HISTORY, SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.flow.flow import Operator, StatefulOperator
@@ -43,6 +44,7 @@ class JoinFragments(StatefulOperator):
         self.fragments = fragments
         self.normalized = normalized
         self._waiting: dict[int | None, list[SampleBatch]] = {}
+        self._restored = RestoredRows()
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
@@ -51,6 +53,7 @@ class JoinFragments(StatefulOperator):
     def __call__(self, item: tuple[int | None, SampleBatch]) -> Iterable[SampleBatch]:
         """Returns the joined fragment [T1 + T2 + ..., B], if this was the last one that it lacked."""
         worker, fragment = item
+        self._restored.compare(fragment)
         waiting = self._waiting.setdefault(worker, [])
         if waiting and not self.normalized and not _goes_on(waiting[-1], fragment):
             waiting.clear()
@@ -67,6 +70,7 @@ class JoinFragments(StatefulOperator):
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._waiting = {worker: [SampleBatch(part) for part in parts] for worker, parts in state["waiting"]}
+        self._restored.load(part for parts in self._waiting.values() for part in parts)
 
 
 def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:

@@ -1,3 +1,4 @@
+import copy
 import errno
 import hashlib
 import importlib.util
@@ -7,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.checkpoint.durable import explained_full_disk
-from rlrun.checkpoint.format import Content, is_checkpoint, read_checkpoint, verify_checkpoint, write_checkpoint
+from rlrun.checkpoint.format import (
+    Content,
+    _read_arrays,
+    is_checkpoint,
+    read_checkpoint,
+    verify_checkpoint,
+    write_checkpoint,
+)
 from rlrun.checkpoint.manifest import read_manifest, rlrun_version
 from rlrun.errors import CheckpointCorrupt, CheckpointError, OutOfResources
 
@@ -310,6 +319,19 @@ def pickled_array() -> bytes:
     return buffer.getvalue()
 
 
+def overlapping_members() -> bytes:
+    """Returns an archive of two members which are the same bytes of the file."""
+    buffer = io.BytesIO()
+    array = io.BytesIO()
+    np.save(array, np.zeros(1000))
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("0.npy", array.getvalue())
+        twin = copy.copy(archive.infolist()[0])
+        twin.filename = "1.npy"
+        archive.filelist.append(twin)
+    return buffer.getvalue()
+
+
 def huge_array() -> bytes:
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (2**45,)})
@@ -324,6 +346,7 @@ def huge_array() -> bytes:
         ("state.npz", zipped(zipfile.ZIP_STORED, {"0.npy": b""})),
         ("state.npz", zipped(zipfile.ZIP_STORED, {"0.npy": pickled_array()})),
         ("state.npz", zipped(zipfile.ZIP_STORED, {"0.npy": huge_array()})),
+        ("state.npz", overlapping_members()),
         ("state.npz", b"no archive"),
         ("state.json", b"[" * 100_000),
         ("state.json", b'{"x": {"$array": 99}}'),
@@ -340,6 +363,7 @@ def huge_array() -> bytes:
         "empty member",
         "pickled array",
         "array of 256 TB",
+        "overlapping members",
         "no archive",
         "deep JSON",
         "array that is not there",
@@ -356,6 +380,24 @@ def test_a_crafted_file_with_the_right_digest_is_refused_by_name(checkpoint: Pat
     verify_checkpoint(checkpoint)
     with pytest.raises(CheckpointCorrupt, match=f"{name} cannot be understood"):
         read_checkpoint(checkpoint)
+
+
+def test_members_that_overlap_are_refused_before_any_is_read() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(overlapping_members())
+        with pytest.raises(ValueError, match="its members are larger than the file"):
+            _read_arrays(file)
+
+
+def test_a_sparse_file_is_refused_before_it_is_read(checkpoint: Path) -> None:
+    name = "policies/default.safetensors"
+    for size in (10**12, 10**8):
+        with (checkpoint / name).open("r+b") as file:
+            file.truncate(size)
+        resealed(checkpoint, lambda manifest, size=size: manifest["files"][name].update(bytes=size))
+        told = f"{name} is sparse: of its {size / 1e6:.1f} MB hardly any are on the disk"
+        with pytest.raises(CheckpointCorrupt, match=told):
+            verify_checkpoint(checkpoint)
 
 
 def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> None:

@@ -6,6 +6,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.checkpoint import plain_yaml
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 
 plain = st.recursive(
@@ -60,6 +61,18 @@ def test_objects_are_not_written() -> None:
 def test_anything_but_plain_data_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_plain_yaml(text)
+
+
+def test_more_keys_and_values_than_are_read_within_seconds_are_neither_read_nor_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plain_yaml, "MAX_SCALARS", 8)
+    data = {"a": [1, 2, None], "b": {"c": "", "d": []}}
+    assert load_plain_yaml(dump_plain_yaml(data)) == data
+    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+        dump_plain_yaml({**data, "e": {}})
+    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+        load_plain_yaml(f"{dump_plain_yaml(data)}e: {{}}\n")
 
 
 def test_other_readers_understand_it_too() -> None:

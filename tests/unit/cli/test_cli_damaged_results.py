@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.runs import run_state
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.results import ResultWriter
@@ -73,7 +75,7 @@ def test_every_command_that_reads_results_names_what_is_wrong_with_them(
     lines = file.read_text().splitlines()
     damage(lines)
     file.write_text("".join(f"{line}\n" for line in lines))
-    for command in ("status", "show", "resume"):
+    for command in ("show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
         assert f"{file}{told}" in done.output
@@ -84,8 +86,52 @@ def test_every_command_that_reads_results_names_what_is_wrong_with_them(
         done = rlrun(run, command, *words)
         assert done.exit_code == 0, done.output
         assert f"{file}{told}" in done.output
+
+
+@pytest.mark.parametrize(
+    ("damage", "ends"), [(remove_the_last_row, "ends with iteration 4"), (list.clear, "has no rows")]
+)
+def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
+    run: RunDirectory, damage: Callable[[list[str]], None], ends: str
+) -> None:
+    file = run.path / run.table.trials[0] / "result.json"
+    lines = file.read_text().splitlines()
+    damage(lines)
+    file.write_text("".join(f"{line}\n" for line in lines))
+    told = f"{file}: {ends}, and trial.json knows of 5"
+    done = rlrun(run, "status")
+    assert (done.exit_code, done.stderr) == (5, f"Error: {run.path}: 1 file cannot be relied on\n")
+    assert told in done.stdout
     trials = json.loads(rlrun(run, "status", "pole", "--json").stdout)["trials"]
-    assert [trial["problems"] for trial in trials] == [[f"{file}{told}"], [], []]
+    assert [trial["problems"] for trial in trials] == [[told], [], []]
+
+
+@pytest.mark.parametrize("name", ["run.json", "spec.yaml", "000-seed=0/trial.json"])
+def test_a_file_of_a_run_that_was_altered_is_named_by_every_command(run: RunDirectory, name: str) -> None:
+    file = run.path / name
+    file.write_text(file.read_text().replace("iteration", "iterations").replace("python", "pythons"))
+    for command in ("status", "show", "resume"):
+        done = rlrun(run, command)
+        assert done.exit_code == 5, done.output
+        assert f"{file}: cannot be understood: it was altered" in done.output
+
+
+@pytest.mark.parametrize("name", ["run.json", "spec.yaml", "000-seed=0/trial.json"])
+def test_a_folder_in_the_place_of_a_file_of_a_run_is_damage(run: RunDirectory, name: str) -> None:
+    (run.path / name).unlink()
+    (run.path / name).mkdir()
+    for command in ("status", "show", "resume"):
+        done = rlrun(run, command)
+        assert done.exit_code == 5, done.output
+        assert f"{run.path / name}: cannot be understood: it is a directory" in done.output
+
+
+def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory) -> None:
+    (run.path / "run.json").unlink()
+    for command in ("status", "show", "resume"):
+        done = rlrun(run, command)
+        assert done.exit_code == 5, done.output
+        assert "its run.json is gone, and its trials are here" in done.output
 
 
 def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
@@ -100,6 +146,22 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path) -> None:
     for name in run.table.trials:
         run.trial_directory(name).write_record(replace(run.record(name), status="TERMINATED", iteration=1))
     done = rlrun(run, "status")
-    assert done.stdout.count("the rows of iterations 1 are gone") == 3
+    assert done.stdout.count("has no rows, and trial.json knows of 1") == 3
     assert "and 2 more; `rlrun show` names each" in done.stdout
     assert done.stderr == f"Error: {run.path}: 5 files cannot be relied on\n"
+
+
+@pytest.mark.parametrize(("sort", "read"), [("age", ["new"]), ("name", ["new"]), ("best", ["new", "old"])])
+def test_of_limited_runs_only_those_that_are_shown_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sort: str, read: list[str]
+) -> None:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    for name in ("old", "new"):
+        RunDirectory.create(tmp_path, name, experiment, [], "local")
+    os.utime(tmp_path / "old/run.json", (1, 1))
+    names: list[str] = []
+    read_run_state = run_state.read_run_state
+    monkeypatch.setattr(run_state, "read_run_state", lambda path: names.append(path.name) or read_run_state(path))
+    done = CliRunner().invoke(cli, ["runs", "--limit", "1", "--sort", sort, "--runs-dir", str(tmp_path)])
+    assert (done.exit_code, names) == (0, read), done.output
+    assert "new" in done.stdout

@@ -161,3 +161,20 @@ def test_the_covariance_stays_positive_definite() -> None:
     for _ in range(300):
         search.update(search.candidates(generator.standard_normal((9, 6))), generator.standard_normal(9))
         assert np.linalg.eigvalsh(search.covariance).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("mean", np.zeros(4), r"mean is float64 \(4,\), not float64 \(3,\)"),
+        ("covariance", np.full((3, 3), np.nan), "covariance has numbers that are not finite"),
+        ("sigma", "text", "sigma is 'text', no finite number"),
+        ("sigma", -1.0, "step size is -1.0"),
+        ("generation", -1, "-1 is no count"),
+        ("more", 1, "has mean, sigma, covariance, generation, sigma_path, path, axes, lengths, more"),
+    ],
+)
+def test_a_saved_distribution_of_another_kind_is_refused(name: str, value: object, said: str) -> None:
+    search = CovarianceAdaptation(np.zeros(3), 0.5, 4)
+    with pytest.raises(ValueError, match=said):
+        search.load_state({**search.state(), name: value})

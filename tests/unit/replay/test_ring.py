@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
+from rlrun.errors import CheckpointError, UsageError
 from rlrun.replay.ring import ReplayRing
 
 GAMMA = 0.5
@@ -242,6 +242,16 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
         assert restored.draw(np.random.default_rng(3), 500).tolist() == indices.tolist()
         for name, column in ring.gather(indices).items():
             np.testing.assert_array_equal(restored.gather(indices)[name], column)
+
+
+@pytest.mark.parametrize("obs", [np.zeros((7, 2, 4)), {"a": np.zeros((7, 2, 1))}], ids=["wider", "a tree"])
+def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs: Any) -> None:
+    fragment = Stream(2, np.random.default_rng(0)).fragment(6)
+    saved, restored = ReplayRing(40, 1, 2, GAMMA), ReplayRing(40, 1, 2, GAMMA)
+    saved.insert(0, SampleBatch(fragment, obs=obs))
+    restored.load_state(saved.state())
+    with pytest.raises(CheckpointError, match="the checkpoint's rows that wait for others are not as the others: obs"):
+        restored.insert(0, fragment)
 
 
 def test_nested_observations_are_kept_and_come_back_from_a_checkpoint() -> None:

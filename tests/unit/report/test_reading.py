@@ -82,7 +82,7 @@ def test_a_damaged_spec_is_told(make_sweep: MakeRun) -> None:
     run = read_run(path)
     assert run.spec == {}
     assert len(run.problems) == 1
-    assert "spec.yaml: cannot be read" in run.problems[0]
+    assert "spec.yaml: cannot be understood" in run.problems[0]
 
 
 def test_a_trial_that_nobody_runs_any_more_was_killed(make_sweep: MakeRun) -> None:

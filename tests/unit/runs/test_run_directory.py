@@ -112,7 +112,9 @@ def test_a_trial_s_name_that_leads_out_of_the_run_is_refused(tmp_path: Path, nam
     [
         (b"sweep: [1,\n  b: }", "cannot be understood: while parsing"),
         (b"\xff\xfe", "cannot be understood: 'utf-8' codec"),
-        (b"{}", "holds no experiment"),
+        (b"{}", "cannot be understood: there is no 'sweep'"),
+        (b"sweep:", "cannot be understood: sweep is no mapping"),
+        (b"# sha256: " + b"0" * 64 + b"\nsweep: {}", "cannot be understood: it was altered"),
         (b"sweep: {algorithm: ppo, env: CartPole-v1, stopp: {iteration: 1}}", "sweep.stopp: unknown key"),
         (None, "does not exist"),
     ],

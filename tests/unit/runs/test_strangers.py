@@ -12,6 +12,7 @@ import pytest
 
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.checkpoint.own_digest import without_digest
 from rlrun.errors import CheckpointRefused
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.strangers import refuse_demands_of_run, why_not_own
@@ -92,6 +93,6 @@ def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
 def test_a_stranger_s_search_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     file = run.path / "spec.yaml"
-    file.write_text(file.read_text().replace("scheduler: null", "scheduler: asha"))
+    file.write_text(without_digest(file.read_text()).replace("scheduler: null", "scheduler: asha"))
     with pytest.raises(CheckpointRefused, match="scheduler makes trials that nobody can look at beforehand"):
         rlrun.resume(run.path, trust=False)

@@ -131,7 +131,7 @@ def test_rows_and_checkpoints_behind_what_trial_json_knows_are_of_a_trial_that_w
 
 def test_a_best_return_that_is_no_number_is_damage(trial: TrialResult) -> None:
     file = trial.directory / "trial.json"
-    file.write_text(file.read_text().replace('"best_return": 9.0', '"best_return": "nine"'))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "best_return": "nine"}))
     read = read_trial(trial.directory, "pole", has_driver=False)
     assert read.problems == (f"{file}: cannot be understood: best_return",)
 
@@ -156,6 +156,39 @@ def test_the_best_of_a_trial_that_evaluates_is_that_of_its_evaluations(tmp_path:
 def test_a_trial_of_an_earlier_version_is_judged_by_its_return(trial: TrialResult) -> None:
     file = trial.directory / "trial.json"
     said = json.loads(file.read_text())
-    file.write_text(json.dumps({key: said[key] for key in said if key not in ("judged_by", "best_score")}))
+    file.write_text(json.dumps({key: said[key] for key in said if key not in ("sha256", "judged_by", "best_score")}))
     older = read_trial(trial.directory, "pole", has_driver=False)
     assert (older.judged_by, older.best_score) == ("episode_return_mean", 9.0)
+
+
+def test_a_trial_json_that_was_altered_is_damage(trial: TrialResult) -> None:
+    file = trial.directory / "trial.json"
+    file.write_text(file.read_text().replace('"best_return": 9.0', '"best_return": 8.0'))
+    read = read_trial(trial.directory, "pole", has_driver=False)
+    assert read.problems == (
+        f"{file}: cannot be understood: it was altered: its sha256 is another one than its first lines say",
+    )
+
+
+def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult) -> None:
+    file = trial.directory / "result.json"
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert trial.glaring_problems == ()
+    file.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
+    assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == ()
+    file.write_bytes(b"".join(lines[:2]))
+    assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == (
+        f"{file}: ends with iteration 2, and trial.json knows of 3",
+    )
+    (trial.directory / "spec.yaml").write_bytes(bytes(50))
+    assert trial.glaring_problems == (f"{trial.directory / 'spec.yaml'}: cannot be understood: not a mapping",)
+
+
+def test_a_trial_that_never_reported_a_return_is_told_so_without_reading_its_rows(trial: TrialResult) -> None:
+    directory = TrialDirectory(trial.directory)
+    record = directory.read_record()
+    assert record is not None
+    directory.write_record(replace(record, best_return=None, results_sha256="0" * 64))
+    assert read_trial(trial.directory, "pole", has_driver=False).best_return is None
+    directory.write_record(replace(record, best_return=None))  # an earlier version did not note it
+    assert read_trial(trial.directory, "pole", has_driver=False).best_return == 9.0

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.event_file import FILE_PATTERN, EventFile
-from rlrun.trial.results import ResultWriter, truncate_results
+from rlrun.trial.results import ResultWriter
 
 
 @pytest.fixture(autouse=True)

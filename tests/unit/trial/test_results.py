@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import json
 import resource
 import subprocess
@@ -9,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun.trial import results
+from rlrun.trial.checked_results import Truncation, check_results, truncate_results
 from rlrun.trial.results import (
     TAIL_BYTES,
     ResultWriter,
-    Truncation,
     best_return,
-    check_results,
     is_timing,
     json_row,
     read_last_row,
     read_results,
-    truncate_results,
 )
+from rlrun.trial.trial_directory import TrialRecord
 
 
 def row(iteration: int, **more: Any) -> dict[str, Any]:
@@ -172,17 +173,24 @@ def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path
     assert read_results(tmp_path) == [row(1), row(2, x=1.0), row(3)]
 
 
+def known_until(iteration: int, best: float | None = None, rows: bytes = b"") -> TrialRecord:
+    digest = hashlib.sha256(rows).hexdigest() if rows else ""
+    return TrialRecord(
+        "t", "TERMINATED", 0, iteration=iteration, best_return=best, results_bytes=len(rows), results_sha256=digest
+    )
+
+
 def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: Path) -> None:
     returns = [{"episode_return_mean": value} for value in (5.0, 1e9, 7.0)]
     write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
-    found = truncate_results(tmp_path, after_iteration=3, best=(2, 5.0))
+    found = truncate_results(tmp_path, after_iteration=3, record=known_until(2, best=5.0))
     assert "result.json:2: episode_return_mean 1e+09 is above 5, which trial.json knows" in found.damage[0]
     assert best_return(read_results(tmp_path)) == 7.0
 
 
 def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:
     write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
-    assert check_results(tmp_path, 2, best=(2, -200.0)).damage == (
+    assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == (
         f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, which trial.json knows as the best: "
         "it does not count",
     )
@@ -279,4 +287,58 @@ def test_a_torn_end_is_passed_over_on_the_way_to_the_last_row(tmp_path: Path, ta
 @pytest.mark.parametrize("content", [b"", b"\n", b"{", b"nothing\n" * 3, b'{"iteration": 1}'])
 def test_a_file_without_a_whole_row_has_no_last_one(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "result.json").write_bytes(content)
+    assert read_last_row(tmp_path) is None
+
+
+def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_path: Path) -> None:
+    write(tmp_path, row(1, time_total_s=1.5), row(2, time_total_s=2.5))
+    file = tmp_path / "result.json"
+    record = known_until(2, rows=file.read_bytes())
+    write(tmp_path, row(3))  # what comes later is not known yet
+    assert check_results(tmp_path, 2, record=record).damage == ()
+    assert check_results(tmp_path, 1, record=record).damage == ()  # goes back to before what is known
+    file.write_text(file.read_text().replace("1.5", "9.5"))
+    told = f"{file}: a row up to iteration 2 was altered: trial.json knows another sha256"
+    assert check_results(tmp_path, 2, record=record).damage == (told,)
+    assert truncate_results(tmp_path, 2, record=record).damage[0] == told
+
+
+def test_rows_that_are_there_twice_or_out_of_order_are_told(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2), row(2), row(1), row(3))
+    found = check_results(tmp_path, 3)
+    assert found.damage == (f"{tmp_path / 'result.json'}:3 to 4: is there twice, or not in its place",)
+    assert list(found.rows) == [row(1), row(2), row(3)]
+
+
+def test_a_writer_knows_the_digest_of_all_rows_that_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    for numbers in ((1, 2), (3,)):
+        writer = ResultWriter(tmp_path)
+        for number in numbers:
+            writer.write(row(number))
+            assert writer.written() == (file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
+        writer.close()
+
+
+def test_results_with_nothing_to_cut_are_left_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path, row(1), row(2))
+    before = (tmp_path / "result.json").stat()
+    assert truncate_results(tmp_path, after_iteration=2).rows_cut == 0
+    assert (tmp_path / "result.json").stat() == before
+
+
+def test_of_rows_only_the_metrics_that_are_wanted_are_kept(tmp_path: Path) -> None:
+    write(tmp_path, row(1, x=1.0, y=2.0), row(2, x=3.0))
+    found = check_results(tmp_path, 3, metrics=("x",), known={3: row(3, x=5.0, y=6.0)})
+    assert list(found.rows) == [{"iteration": 1, "x": 1.0}, {"iteration": 2, "x": 3.0}, {"iteration": 3, "x": 5.0}]
+    assert "y" in found.names
+
+
+def test_a_file_without_line_breaks_holds_no_rows_however_long_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "LONGEST_ROW_BYTES", 10_000)
+    write(tmp_path, row(1))
+    with (tmp_path / "result.json").open("r+b") as file:
+        file.truncate(10**11)
     assert read_last_row(tmp_path) is None

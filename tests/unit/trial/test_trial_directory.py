@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlrun.checkpoint.durable import partial_name
 from rlrun.errors import RunDamaged, UsageError
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
@@ -102,6 +103,27 @@ def test_a_kill_ends_the_claim(tmp_path: Path) -> None:
     assert not directory.is_claimed()
     directory.claim()
     directory.release()
+
+
+def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp_path: Path) -> None:
+    directory = TrialDirectory(tmp_path)
+    directory.write_record(RECORD)
+    (partial_name(tmp_path / "failed") / "policies").mkdir(parents=True)
+    directory.checkpoints.mkdir()
+    left = [partial_name(tmp_path / "trial.json"), partial_name(directory.checkpoints / "iteration_000001")]
+    for path in left:
+        path.write_text("{")
+    process = holder(tmp_path)  # claims it, and so removes them
+    assert [path.name for path in tmp_path.rglob("*.partial")] == []
+    left[0].write_text("{")  # what it writes while it lives is its own
+    with pytest.raises(UsageError, match="is running the trial"):
+        directory.claim(timeout_s=0)
+    assert left[0].exists()
+    process.kill()
+    process.communicate()
+    directory.claim()
+    directory.release()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "checkpoints", "trial.json"]
 
 
 def test_a_process_waits_for_the_one_before_it_to_let_go(tmp_path: Path) -> None:

@@ -1,0 +1,234 @@
+"""The rows of a trial held to what trial.json and checkpoints know of them, and cut off where a trial goes back."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlrun.checkpoint.durable import write_file
+from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, json_line, json_row, lines_of, make_csv, row_in
+from rlrun.trial.trial_directory import TrialRecord
+
+DAMAGED_FILE = "result.json.damaged"
+"""What result.json was before damaged rows in it were dropped or made anew."""
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What became of the result files when a trial went back to a checkpoint.
+
+    Attributes:
+        rows_cut: Rows of later iterations that were cut off.
+        damage: What was wrong with the rows before, and what was done about it, a sentence each.
+    """
+
+    rows_cut: int = 0
+    damage: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedResults:
+    """The rows of a trial, held to what is known of them besides result.json.
+
+    Attributes:
+        rows: Them, by ascending iteration. What was altered or is gone is as a checkpoint knows it.
+        damage: What was wrong with them, a sentence each.
+        names: The names of all metrics in them.
+        size: The bytes of result.json up to the end of the last one that was asked for.
+    """
+
+    rows: tuple[Row, ...]
+    damage: tuple[str, ...]
+    names: tuple[str, ...]
+    size: int
+
+
+def check_results(
+    directory: Path,
+    last_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    record: TrialRecord | None = None,
+    metrics: Collection[str] | None = None,
+) -> CheckedResults:
+    """Reads the rows of a trial, and looks for those that are damaged, altered, doubled or gone.
+
+    After the last whole row a kill or a power cut may have left anything, which is no damage.
+
+    Args:
+        directory: The trial's directory.
+        last_iteration: The last iteration whose row must be there; nothing is known of later ones.
+        known: Results by iteration, as the trial's checkpoints hold them.
+        record: What trial.json knows; None where it is not to be believed.
+        metrics: What is kept of the rows besides their iterations; None for all of it.
+    """
+    file = directory / RESULT_FILE
+    checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
+    best = None if record is None or record.best_return is None else (record.iteration, record.best_return)
+    rows: dict[int, Row] = {}
+    names: dict[str, None] = {}
+    broken, above, altered, doubled = [], [], [], []
+    last_whole = newest = size = offset = 0
+    digest = _DigestOfRows(record)
+    for number, line in enumerate(lines_of(directory), start=1):
+        digest.update(line)
+        offset += len(line)
+        row = row_in(line)
+        if row is None or type(row.get("iteration")) is not int:
+            broken.append(number)
+            continue
+        last_whole, iteration = number, row["iteration"]
+        if iteration <= newest:
+            doubled.append(number)
+        newest = max(newest, iteration)
+        if iteration <= last_iteration:
+            size = offset
+        expected, value = checkpointed.get(iteration), best_return([row])
+        if expected is not None and (different := _differences(row, expected)):
+            row = expected
+            altered.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says")
+        elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
+            row = {**row, RETURN: None}
+            above.append((number, value))
+        if not row.keys() <= names.keys():
+            names |= dict.fromkeys(row)
+        rows[iteration] = _reduced(row, metrics)
+    damage = []
+    if within := _ranges([number for number in broken if number < last_whole]):
+        damage.append(f"{file}:{within}: is damaged")
+    if doubled:
+        damage.append(f"{file}:{_ranges(doubled)}: is there twice, or not in its place")
+    damage += altered
+    if best is not None and above:
+        lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
+        damage.append(
+            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, which trial.json knows as the best: "
+            "it does not count"
+        )
+    taken = sorted(checkpointed.keys() - rows.keys())
+    rows |= {iteration: _reduced(checkpointed[iteration], metrics) for iteration in taken}
+    if lost := _gaps(sorted(rows), last_iteration):
+        damage.append(f"{file}: the rows of iterations {lost} are gone, and no checkpoint knows them")
+    if taken:
+        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are gone, and checkpoints know them")
+    if record is not None and record.iteration <= last_iteration and digest.is_wrong and not damage:
+        damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json knows another sha256")
+    return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
+
+
+def truncate_results(
+    directory: Path,
+    after_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    record: TrialRecord | None = None,
+) -> Truncation:
+    """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
+
+    Rows that are damaged, altered or gone are told, and made anew where a checkpoint knows them; what stood there
+    before is kept beside. Event files cannot be cut; the next one tells TensorBoard what to forget.
+
+    Args:
+        directory: The trial's directory.
+        after_iteration: The last iteration to keep.
+        known: As `check_results` takes it.
+        record: As `check_results` takes it.
+    """
+    file = directory / RESULT_FILE
+    checked = check_results(directory, after_iteration, known=known, record=record, metrics=())
+    rows_cut = sum(row["iteration"] > after_iteration for row in checked.rows)
+    if checked.damage:
+        return Truncation(rows_cut, _mend(directory, after_iteration, known, record))
+    if file.exists() and file.stat().st_size > checked.size:
+        with file.open("rb") as whole:
+            write_file(file, whole.read(checked.size))
+        make_csv(directory)
+    return Truncation(rows_cut)
+
+
+def _mend(
+    directory: Path,
+    after_iteration: int,
+    known: Mapping[int, Mapping[str, Any]] | None,
+    record: TrialRecord | None,
+) -> tuple[str, ...]:
+    """Writes rows anew as far as they are known, up to an iteration; what stood there is kept beside.
+
+    Returns:
+        What was wrong with them, and what was done about it, a sentence each.
+    """
+    file = directory / RESULT_FILE
+    checked = check_results(directory, after_iteration, known=known, record=record)
+    kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
+    damage = [*checked.damage, *(["what checkpoints know is taken"] if known else [])]
+    if file.exists():
+        write_file(directory / DAMAGED_FILE, file.read_bytes())
+        damage.append(f"what stood there is kept in {directory / DAMAGED_FILE}")
+    if kept or file.exists():
+        write_file(file, b"".join(map(json_line, kept)))
+        make_csv(directory)
+    return tuple(damage)
+
+
+class _DigestOfRows:
+    """The digest of the rows that trial.json knows."""
+
+    def __init__(self, record: TrialRecord | None) -> None:
+        self._left = 0 if record is None else record.results_bytes
+        self._expected = "" if record is None else record.results_sha256
+        self._digest = hashlib.sha256()
+
+    def update(self, line: bytes) -> None:
+        """Takes the next line."""
+        if self._left:
+            self._digest.update(line[: self._left])
+            self._left -= min(self._left, len(line))
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the lines so far are others than trial.json knows; an earlier version noted no digest."""
+        return self._expected != "" and (self._left > 0 or self._digest.hexdigest() != self._expected)
+
+
+def _reduced(row: Row, metrics: Collection[str] | None) -> Row:
+    """Returns what is kept of a row."""
+    if metrics is None:
+        return row
+    return {"iteration": row["iteration"], **{name: row[name] for name in metrics if name in row}}
+
+
+def _gaps(present: Sequence[int], last: int) -> str:
+    """Returns which numbers from 1 to the last are not among ascending ones, in few words.
+
+    Examples:
+        >>> _gaps([1, 4, 9], 7)
+        '2 to 3, 5 to 7'
+    """
+    edges = [0, *(number for number in present if 0 < number <= last), last + 1]
+    gaps = [(before + 1, behind - 1) for before, behind in itertools.pairwise(edges) if behind - before > 1]
+    return ", ".join(f"{first} to {end}" if first < end else f"{first}" for first, end in gaps)
+
+
+def _differences(row: Row, checkpointed: Row) -> list[str]:
+    """Returns the metrics of a checkpoint's result that a row has otherwise."""
+    return [name for name, value in checkpointed.items() if row.get(name) != value]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Returns ascending numbers in few words.
+
+    Examples:
+        >>> _ranges([1, 2, 3, 7])
+        '1 to 3, 7'
+    """
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups)

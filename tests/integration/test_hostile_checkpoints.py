@@ -178,7 +178,7 @@ def test_tensors_that_nobody_owns_are_refused(trained: Path, tmp_path: Path, ste
         ("env_steps", -1, "-1 is no count"),
         ("iteration", GONE, "'iteration'"),
     ],
-    ids=str,
+    ids=["text", "negative", "gone"],
 )
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
 def test_a_result_that_counts_nothing_is_refused(

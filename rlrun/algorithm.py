@@ -15,13 +15,13 @@ from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss, Objective
 from rlrun.registry import BUILT_IN, load_object
-from rlrun.rollout.worker_set import ROLLOUT_WORKER
+from rlrun.rollout.worker import ROLLOUT_WORKER
 
 if TYPE_CHECKING:
     from rlrun.metric import Metric
     from rlrun.policy.policy import Policy
     from rlrun.rollout.worker_config import WorkerConfig
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 __all__ = ["Algorithm", "AlgorithmConfig"]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from rlrun.errors import TrainingFailed, UsageError, did_you_mean
@@ -85,15 +87,28 @@ def load_object(path: str, what: str = "object") -> Any:
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
         raise UsageError(f"the {what} '{path}' is no import path: write package.module:Name")
-    found: Any = _import(module_name, what)
+    found: Any = _import(module_name, what, name)
     for word in name.split("."):
         try:
             found = getattr(found, word)
         except AttributeError:
+            _refuse_moved(module_name, what, name)
             raise UsageError(
                 f"the {what} '{path}' does not exist: {module_name} has no '{word}'{did_you_mean(word, _public(found))}"
             ) from None
     return found
+
+
+def moved_to(module_name: str, name: str = "") -> str:
+    """Returns the module in which a name of rlrun, or of which all names are by now; "" if it has not moved.
+
+    Examples:
+        >>> moved_to("rlrun.worlds.world", "WorldView"), moved_to("rlrun.worlds.world", "World")
+        ('rlrun.worlds.world_view', '')
+    """
+    if not module_name.startswith("rlrun."):
+        return ""
+    return moved_names().get(f"{module_name}:{name}") or moved_names().get(module_name, "")
 
 
 def algorithm_class(name: str) -> type[Any]:
@@ -173,12 +188,28 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-def _import(module_name: str, what: str) -> types.ModuleType:
+@cache
+def moved_names() -> Mapping[str, str]:
+    """Reads former places of modules, and of names in them (`module:Name`), with their present modules."""
+    import yaml
+
+    found: Mapping[str, str] = yaml.safe_load(Path(__file__).with_name("moved_names.yaml").read_text("utf-8"))
+    return found
+
+
+def _refuse_moved(module_name: str, what: str, name: str) -> None:
+    """Refuses a name of rlrun that has another place by now, if it has."""
+    if new := moved_to(module_name, name):
+        raise UsageError(f"the {what} '{module_name}:{name}' is {new}:{name} now") from None
+
+
+def _import(module_name: str, what: str, name: str) -> types.ModuleType:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise UserCodeError(_import_failure(module_name, what, error)) from error
+        _refuse_moved(module_name, what, name)
         near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
         if not near and "." not in error.name:
             near = f"; run from the folder of {error.name}.py, or put the spec file there"
@@ -197,7 +228,17 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
         [frame for frame in told.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
     )
     told_text = "".join(told.format(chain=False)).rstrip()
-    return f"the {what}'s module '{module_name}' failed while it was imported:\n{told_text}"
+    return f"the {what}'s module '{module_name}' failed while it was imported:\n{told_text}{_moved_since(error)}"
+
+
+def _moved_since(error: BaseException) -> str:
+    """Says where a name of rlrun is by now that a user's module has not found, in a line of its own; "" else."""
+    if not isinstance(error, ImportError) or error.name is None:
+        return ""
+    named = re.match(r"cannot import name '(\w+)' from ", error.msg)
+    name = named[1] if named else ""
+    new = moved_to(error.name, name)
+    return f"\n{error.name}{name and ':' + name} is in {new} now" if new else ""
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:

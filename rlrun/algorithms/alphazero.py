@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from rlrun.policy.searching_actor_critic import SearchingPolicy
     from rlrun.policy.weights import Weights
     from rlrun.rollout.worker_config import WorkerConfig
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 class GateConfig(ConfigModel):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.policy.team_actor_critics import TeamActorCriticsNetworks
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)

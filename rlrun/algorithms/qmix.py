@@ -9,7 +9,7 @@ from rlrun.config import PositiveInt
 from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 class QMIXConfig(VDNConfig):

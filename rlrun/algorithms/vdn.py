@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.policy.team_q import TeamQNetworks
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.worlds.any_env import AnyEnv
     from rlrun.worlds.mapping import PolicyMapping
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 

@@ -94,7 +94,7 @@ def _frames(
 ) -> Generator[np.ndarray[Any, Any]]:
     """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
     from rlrun.envs.env_watch import Watched
-    from rlrun.envs.vector_env import EpisodePlace
+    from rlrun.envs.episode_place import EpisodePlace
     from rlrun.rollout.endless_episodes import AwaitedEpisodes
     from rlrun.rollout.evaluation import EvaluationSeeds
 

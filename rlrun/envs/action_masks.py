@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, check_action_mask, has_action_mask, masked_choices
-from rlrun.envs.vector_env import BadReturn, EpisodePlace, EpisodeSeeds, Infos, Tree, VectorEnv
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.envs.vector_env import BadReturn, Infos, Tree, VectorEnv
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 

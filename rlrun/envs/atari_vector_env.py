@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveInt
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
-from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree, cannot_begin
+from rlrun.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree, cannot_begin
 
 _FRAMES_PER_S = 60
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from rlrun.envs.cartpole_motion import CartPoleMotion
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import action_misfit
-from rlrun.envs.vector_env import NO_COLUMNS, EnvError, EpisodePlace, EpisodeSeeds, Infos, Tree
+from rlrun.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked

@@ -17,18 +17,11 @@ from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.make import make_env, make_vector_env
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, first_bad_row
-from rlrun.envs.vector_env import (
-    BadReturn,
-    EpisodePlace,
-    EpisodeSeeds,
-    VectorEnv,
-    close_or_warn,
-    env_error,
-    observation_hash,
-)
+from rlrun.envs.vector_env import BadReturn, VectorEnv, close_or_warn, env_error, observation_hash
 
 Verdict = Literal["ok", "note", "wrong"]
 

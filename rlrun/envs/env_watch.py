@@ -22,7 +22,7 @@ from rlrun.errors import Interrupted, TrainingFailed
 from rlrun.process_end import end_process
 
 if TYPE_CHECKING:
-    from rlrun.envs.vector_env import EpisodePlace
+    from rlrun.envs.episode_place import EpisodePlace
 
 NOTICE_S = 30.0
 """Seconds without a step after which the user is told what is waited for."""

@@ -11,9 +11,10 @@ from typing import Any
 import gymnasium
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.gymnasium_vector_env import GymnasiumVectorEnv
 from rlrun.envs.spaces import check_spaces
-from rlrun.envs.vector_env import EpisodeSeeds, Tree
+from rlrun.envs.vector_env import Tree
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 
 _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_return_info", "max_episode_steps"})

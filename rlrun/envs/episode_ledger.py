@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.seed_hash import generator_of, hash_keys
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 _BLOCK = 1024
 """Seeds hashed at a time: 0.6 ms, whatever the number of env slots."""

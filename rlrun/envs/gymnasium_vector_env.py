@@ -17,14 +17,13 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
 from rlrun.envs.env_watch import Watched, telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import action_misfit, check_spaces
 from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
     NO_COLUMNS,
     BadReturn,
     EnvError,
-    EpisodePlace,
-    EpisodeSeeds,
     Infos,
     Tree,
     cannot_begin,

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import empty_batch
-from rlrun.envs.vector_env import EpisodePlace, Infos, Tree, observation_hash
+from rlrun.envs.vector_env import Infos, Tree, observation_hash
 
 _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
 

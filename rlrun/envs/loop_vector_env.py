@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
 from rlrun.envs.step_columns import reading_columns
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.envs.vector_env import (
     BadReturn,
     EnvError,
-    EpisodePlace,
-    EpisodeSeeds,
     Infos,
     Tree,
     close_or_warn,

@@ -17,12 +17,13 @@ from rlrun.envs.cartpole_vector_env import SeededCartPole
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, pip_command, register_atari
 from rlrun.envs.envpool_vector_env import check_envpool, envpool_spaces, make_envpool
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.gymnasium_vector_env import make_gymnasium
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.single_env import check_single_env, make_single_env
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import Lessons
-from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv, close_or_warn
+from rlrun.envs.vector_env import VectorEnv, close_or_warn
 from rlrun.errors import EnvironmentUnusable, UsageError
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
+    from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
 """By worker and stream."""

@@ -17,7 +17,6 @@ import math
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_watch import Watched
-from rlrun.envs.seed_hash import hash_keys, split_words
+from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.step_marks import told_in_part
 from rlrun.errors import TrainingFailed, UsageError
@@ -53,69 +52,6 @@ class EnvStartFailed(EnvError):
 
 class BadReturn(EnvError):
     """An environment returned what no environment may return."""
-
-
-@dataclass(frozen=True)
-class EpisodePlace:
-    """Where an env slot is.
-
-    Attributes:
-        episode: Number of the env slot's episode, from 0.
-        seed: The seed that the episode was reset with.
-        length: Actions taken since that reset; 0 on the row of the first observation.
-    """
-
-    episode: int
-    seed: int
-    length: int
-
-    def __str__(self) -> str:
-        return f"episode {self.episode} with seed {self.seed}, step {self.length}"
-
-
-@dataclass(frozen=True)
-class EpisodeSeeds:
-    """Gives every episode a seed of its own, the same one in every run of the same spec.
-
-    Attributes:
-        run_seed: Root seed of the trial.
-        worker_index: Which rollout worker the env slots belong to; 0 is the trial's own process.
-        stream: Keeps purposes apart that share a run seed, such as training (0) and evaluation.
-
-    Examples:
-        >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
-        1076370014
-    """
-
-    run_seed: int
-    worker_index: int
-    stream: int = 0
-
-    def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of an env slot's episode, below 2**31 because some simulators take no more."""
-        key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
-        return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
-
-    def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns what `seed` returns for many episodes at once; the two arguments are broadcast."""
-        slots, numbers = np.broadcast_arrays(env_indices, episodes)
-        fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
-        varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
-        words = hash_keys([np.full(slots.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
-        return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
-
-    def place_after(self, env_index: int, began: EpisodePlace, resets: NDArray[np.bool_]) -> EpisodePlace:
-        """Returns where an env slot is after t steps.
-
-        Args:
-            env_index: The env slot.
-            began: Where it was before them.
-            resets: Which of the steps began the next episode instead, [t].
-        """
-        steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
-        if episode == began.episode:
-            return EpisodePlace(episode, began.seed, began.length + steps)
-        return EpisodePlace(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(resets)[-1]))
 
 
 class VectorEnv(Protocol):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EpisodeSeeds, refuse_bad_observations
+from rlrun.envs.vector_env import refuse_bad_observations
 from rlrun.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.functional.exact_sums import ExactSums
 from rlrun.functional.saved_numbers import as_count

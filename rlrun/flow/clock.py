@@ -9,8 +9,8 @@ from rlrun.functional.schedules import value_at, values_at
 
 if TYPE_CHECKING:
     from rlrun.config import Schedule
+    from rlrun.flow.collecting_workers import CollectedSteps
     from rlrun.learner.learner import Learner
-    from rlrun.rollout.counts import RolloutCounts
 
 ClockUnit = Literal["env_steps", "sgd_steps"]
 """What a clock counts: steps of the world, or minibatches where experience is not collected but given."""
@@ -35,7 +35,7 @@ class Clock:
     def __init__(
         self,
         schedules: Mapping[str, Schedule],
-        counts: RolloutCounts,
+        counts: CollectedSteps,
         start_learner: Callable[[], Learner],
         unit: ClockUnit = "env_steps",
         fixed: Mapping[str, Schedule] | None = None,

@@ -13,9 +13,9 @@ from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.flow.sources.rollouts import AsyncRollouts, RolloutMode, SyncRollouts
 
 if TYPE_CHECKING:
+    from rlrun.flow.collecting_workers import CollectingWorkers
     from rlrun.functional.moments import Moments
     from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker_set import WorkerSet
 
 Delivery = Literal["batches", "references"]
 """Whether fragments travel to this process, or large ones stay where they were collected and references travel."""
@@ -34,7 +34,7 @@ class PolicyWorkers:
         has_source: Whether fragments are delivered to a stream.
     """
 
-    def __init__(self, workers: WorkerSet, policy: str) -> None:
+    def __init__(self, workers: CollectingWorkers, policy: str) -> None:
         self.policy = policy
         self.learns_on_workers = False
         self.sendings = 0

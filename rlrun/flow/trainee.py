@@ -14,10 +14,9 @@ from rlrun.policy.weights import LearningWeights, Weights
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
-    from rlrun.learner.learner import Learner
-    from rlrun.learner.local_learner import LearnerFactory
+    from rlrun.learner.learner import Learner, LearnerFactory
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.ratings import Outcomes

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rlrun.learner.reducer import Reducer
     from rlrun.policy.policy import Policy
 
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
@@ -116,6 +117,27 @@ class Learner(Protocol):
 
     def close(self) -> None:
         """Ends the processes that it runs in, if they are its own."""
+        ...
+
+
+class GradientLearner(Learner, Protocol):
+    """A learner in the process of who asks it, which gives its gradients away; see `LocalLearner`."""
+
+    @property
+    def statistics_of_gradients(self) -> Mapping[str, Sequence[str]]:
+        """The names of the statistics behind the gradients, by objective."""
+        ...
+
+    def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
+        """Returns the gradients of a batch, and the statistics of their objectives, as sums over its steps."""
+        ...
+
+
+class LearnerFactory(Protocol):
+    """Picklable learner factory: makes a learner as it is at the start of the run."""
+
+    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> GradientLearner:
+        """Returns a learner that takes a share of every minibatch, and learns together with others by a reducer."""
         ...
 
 

@@ -16,8 +16,7 @@ from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.evaluation import demand_named
-from rlrun.learner.learner import EvaluatedFunction
-from rlrun.learner.local_learner import LearnerFactory
+from rlrun.learner.learner import EvaluatedFunction, LearnerFactory
 from rlrun.learner.objective import Objective
 from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
 from rlrun.learner.replica import ReplicaConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -382,10 +382,3 @@ class LocalLearner:
 
     def close(self) -> None:
         """Ends nothing: it lives in this process."""
-
-
-class LearnerFactory(Protocol):
-    """Picklable learner factory: makes a learner as it is at the start of the run."""
-
-    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> LocalLearner:
-        """Returns a learner that takes a share of every minibatch, and learns together with others by a reducer."""

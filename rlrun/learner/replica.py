@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.actors.actor_shell import Failure
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.local_learner import LearnerFactory
+from rlrun.learner.learner import LearnerFactory
 from rlrun.learner.parameter_server import ParameterServers, ShardConfig
 from rlrun.learner.reducer import GradientAllReduce, Reducer
 

@@ -32,7 +32,7 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.q import q_spec
 from rlrun.policy.recurrent_q import RecurrentQNetworks
-from rlrun.worlds.world import WorldView
+from rlrun.worlds.world_view import WorldView
 
 AGENTS = "agents."
 MIXER = "mixer."

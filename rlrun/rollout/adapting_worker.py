@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.data.tree import leaves
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import spaces_of
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.linear_baseline import baseline_advantages
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import DEFAULT_POLICY, Episode, Rollout

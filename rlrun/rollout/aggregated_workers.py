@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.aggregator import Aggregation, AggregatorConfig, JoinedRollouts
+from rlrun.rollout.aggregator import Aggregation, AggregatorConfig
+from rlrun.rollout.rollout import JoinedRollouts
 from rlrun.rollout.sampler_configs import SamplerConfigs
 from rlrun.rollout.sampling_actors import SamplingActors, Supervision
 

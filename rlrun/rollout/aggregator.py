@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.rollout.remote_workers import RemoteWorkers
-from rlrun.rollout.rollout import Rollout, with_weights_version
+from rlrun.rollout.rollout import JoinedRollouts, Rollout, with_weights_version
 from rlrun.rollout.sampler_configs import SamplerConfigs
 from rlrun.rollout.sampling_actors import Supervision
 
@@ -39,24 +39,6 @@ class Aggregation:
     batch_size: int
     in_flight: int
     policy: str
-
-
-@dataclass(frozen=True)
-class JoinedRollouts:
-    """What an aggregator delivers.
-
-    Attributes:
-        aggregator: Its index.
-        batch: Columns [T, B1 + B2 + ...], with the versions of the weights that acted in `weights_version`; None if no
-            batch is full.
-        fragments: The rollouts in it, in their order, without their batches.
-        worker_restarts: How many of its workers were made anew since its last answer.
-    """
-
-    aggregator: int
-    batch: SampleBatch | None
-    fragments: tuple[Rollout, ...]
-    worker_restarts: int
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from rlrun.data.demonstrations import Demonstrations
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.make import make_env
 from rlrun.envs.spaces import first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn
+from rlrun.envs.vector_env import EnvError, close_or_warn
 from rlrun.errors import UsageError
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 

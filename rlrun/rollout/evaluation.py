@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import INTERRUPT_S, Watched
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EpisodeSeeds, VectorEnv, refuse_bad_observations
+from rlrun.envs.vector_env import VectorEnv, refuse_bad_observations
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 from rlrun.rollout.endless_episodes import AwaitedEpisodes

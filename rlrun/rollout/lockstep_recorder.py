@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import action_misfit, first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+from rlrun.envs.vector_env import EnvError, VectorEnv, observation_hash
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums

@@ -74,6 +74,24 @@ class Rollout:
     env_slots_restarted: int = 0
 
 
+@dataclass(frozen=True)
+class JoinedRollouts:
+    """What an aggregator delivers.
+
+    Attributes:
+        aggregator: Its index.
+        batch: Columns [T, B1 + B2 + ...], with the versions of the weights that acted in `weights_version`; None if no
+            batch is full.
+        fragments: The rollouts in it, in their order, without their batches.
+        worker_restarts: How many of its workers were made anew since its last answer.
+    """
+
+    aggregator: int
+    batch: SampleBatch | None
+    fragments: tuple[Rollout, ...]
+    worker_restarts: int
+
+
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
     """Returns a batch [T, B] with a column that says which weights acted in it, unless it has one."""
     if "weights_version" in batch:

@@ -15,9 +15,9 @@ import numpy as np
 
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.tasks import Lessons
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
 from rlrun.policy.weights import Weights

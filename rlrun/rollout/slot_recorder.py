@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, WORLD_STATE, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import NOT_SHOWN
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import action_misfit, empty_batch, first_bad_row
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, first_not_finite
+from rlrun.envs.vector_env import EnvError, first_not_finite
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums

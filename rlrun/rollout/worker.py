@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
     from rlrun.rollout.rollout import Rollout
 
+ROLLOUT_WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
+"""What makes the worker that steps envs with behavior policies."""
+
 
 class Worker(Protocol):
     """Makes fragments of experience, or whatever else an algorithm learns from, one after the other."""

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rlrun.actors import private_ray
 from rlrun.errors import CheckpointError
 from rlrun.rollout.aggregated_workers import AggregatedWorkers
-from rlrun.rollout.aggregator import Aggregation, JoinedRollouts
+from rlrun.rollout.aggregator import Aggregation
 from rlrun.rollout.counts import RolloutCounts
 from rlrun.rollout.local_workers import LocalWorkers
 from rlrun.rollout.remote_workers import RemoteWorkers
-from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.rollout import JoinedRollouts, Rollout
 from rlrun.rollout.sampler import Postprocessing
 from rlrun.rollout.sampler_configs import SamplerConfigs
 from rlrun.rollout.sampling_actors import Supervision
+from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import LOCAL_INDEX
 
 if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
-
-ROLLOUT_WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
-"""What makes the worker that steps envs with behavior policies."""
 
 
 class StartedWorkers(Protocol):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.env_config import EnvConfig, lacking_column
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.flow.clock import Clock
 from rlrun.flow.concurrently import concurrently
@@ -25,8 +25,9 @@ from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.rollout.worker_set import ROLLOUT_WORKER, WorkerSet
+from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.plugin_results import demand
@@ -35,8 +36,8 @@ from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
+from rlrun.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm

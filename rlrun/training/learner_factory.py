@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlrun.learner.reducer import Reducer
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.policy import Policy
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Updates from which they are compiled.

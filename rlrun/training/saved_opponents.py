@@ -25,7 +25,7 @@ from rlrun.training.policy_spec import PolicySpec
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
-    from rlrun.worlds.world import WorldView
+    from rlrun.worlds.world_view import WorldView
 
 
 @dataclass(frozen=True)

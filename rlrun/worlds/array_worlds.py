@@ -16,22 +16,14 @@ from numpy.typing import NDArray
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.lockstep_restore import restore_in_lockstep
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
-from rlrun.envs.vector_env import (
-    BadReturn,
-    EpisodePlace,
-    EpisodeSeeds,
-    Infos,
-    close_or_warn,
-    env_error,
-    observation_hash,
-    places_in_words,
-)
+from rlrun.envs.vector_env import BadReturn, Infos, close_or_warn, env_error, observation_hash, places_in_words
 from rlrun.errors import UsageError
 from rlrun.worlds.vector_world import SlotRows, WorldRows
-from rlrun.worlds.world import WorldClock
+from rlrun.worlds.world_view import WorldClock
 
 Tree = Any
 Flags = NDArray[np.bool_]

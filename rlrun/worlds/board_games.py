@@ -16,7 +16,8 @@ from rlrun.planning.hex_game import HexArrays
 from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
 from rlrun.planning.symmetries import OBSERVATION
 from rlrun.worlds.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
-from rlrun.worlds.world import World, WorldClock, WorldStep
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
 
 _PIXELS = 24
 _FRAME = 40

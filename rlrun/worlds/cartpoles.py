@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rlrun.envs.cartpole_motion import CartPoleMotion
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
-from rlrun.worlds.world import World, WorldClock, WorldStep
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
 
 GROUP = "pole"
 MAX_STEPS = 500

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
 from rlrun.envs.step_marks import NO_SLOT, StepMarks
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, Tree, first_not_finite
+from rlrun.envs.vector_env import EnvError, Tree, first_not_finite
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots
 from rlrun.worlds.running_world import RunningWorld
 from rlrun.worlds.vector_world import WorldRows
-from rlrun.worlds.world import World, WorldClock
+from rlrun.worlds.world import World
+from rlrun.worlds.world_view import WorldClock
 
 
 class LoopWorlds:

@@ -14,10 +14,11 @@ import gymnasium
 from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
-from rlrun.envs.vector_env import EpisodeSeeds, close_or_warn, env_error
+from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
 from rlrun.foreign_names import moved_module
 from rlrun.planning.array_game import ArrayGame

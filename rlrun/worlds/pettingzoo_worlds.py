@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, can_be_masked, has_action_mask, masked_choices
 from rlrun.envs.spaces import Spaces
-from rlrun.worlds.world import World, WorldClock, WorldStep
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
 
 _PROBE_SEED = 0
 """Seed of the first reset, which is for a look at the agents and their infos alone."""

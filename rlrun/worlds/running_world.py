@@ -9,13 +9,14 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 
 from rlrun.envs.env_watch import telling_place
+from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import Misfit, Spaces, misfit
 from rlrun.envs.step_columns import column_number
-from rlrun.envs.vector_env import BadReturn, EpisodePlace, close_or_warn, env_error
+from rlrun.envs.vector_env import BadReturn, close_or_warn, env_error
 from rlrun.errors import RlrunError
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.policy_slots import PolicySlots, Seat
-from rlrun.worlds.world import World, WorldClock
+from rlrun.worlds.world import World
 from rlrun.worlds.world_checks import (
     Refusal,
     ends_refusal,
@@ -24,6 +25,7 @@ from rlrun.worlds.world_checks import (
     step_refusal,
     strange_reward,
 )
+from rlrun.worlds.world_view import WorldClock
 
 _REMEMBERED = 4096
 """Agents whose spaces are known to be right: a world may give every agent an id of its own."""

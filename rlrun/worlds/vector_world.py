@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodePlace
-from rlrun.worlds.world import WorldClock
+from rlrun.worlds.world_view import WorldClock
 
 Tree = Any
 Flags = NDArray[np.bool_]

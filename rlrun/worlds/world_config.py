@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText, PositiveFloat, PositiveInt
 from rlrun.envs.env_config import TaskConfig, WrapperConfig, check_columns, check_tasks
-from rlrun.worlds.world import WorldClock
+from rlrun.worlds.world_view import WorldClock
 
 
 class WorldConfig(ConfigModel):

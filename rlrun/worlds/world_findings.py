@@ -25,9 +25,10 @@ from rlrun.envs.env_check import (
     speed_finding,
 )
 from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces, empty_batch
-from rlrun.envs.vector_env import BadReturn, EnvError, EpisodePlace, EpisodeSeeds, close_or_warn, env_error
+from rlrun.envs.vector_env import BadReturn, EnvError, close_or_warn, env_error
 from rlrun.worlds.make import make_vector_world, make_world, steps_all_at_once
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import VectorWorld

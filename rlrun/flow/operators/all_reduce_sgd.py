@@ -20,7 +20,7 @@ from rlrun.functional.schedules import values_at
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.all_reduce import AllReduce
-    from rlrun.learner.local_learner import LearnerFactory, LocalLearner
+    from rlrun.learner.learner import GradientLearner, LearnerFactory
     from rlrun.learner.reducer import Reducer
     from rlrun.policy.weights import LearningWeights, Weights
 
@@ -96,7 +96,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         self.member = member
         self._meeting: AllReduce | None = None
         self._reduce: AllReduce | None = None
-        self._learner: LocalLearner | None = None
+        self._learner: GradientLearner | None = None
         self._weights: Weights | None = None
         self._goes_on_from: LearningWeights | None = None
 
@@ -181,7 +181,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     def _is_first(self) -> bool:
         return self.member is None or self.member[0] == 0
 
-    def _started(self) -> LocalLearner:
+    def _started(self) -> GradientLearner:
         """Returns the learner, after it has come into being and the workers have met."""
         if self._learner is None:
             if self.member is not None:

@@ -16,7 +16,7 @@ from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-    from rlrun.learner.local_learner import LearnerFactory, LocalLearner
+    from rlrun.learner.learner import GradientLearner, LearnerFactory
     from rlrun.policy.weights import Weights
 
 
@@ -57,7 +57,7 @@ class ComputeGradients(WorkerOperator):
         self.make_learner = make_learner
         self.whole_fragments = whole_fragments
         self.seq_len = seq_len
-        self._learner: LocalLearner | None = None
+        self._learner: GradientLearner | None = None
         self._weights: Weights | None = None
 
     def settings(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class ComputeGradients(WorkerOperator):
             weights_version=weights.version,
         )
 
-    def _started(self) -> LocalLearner:
+    def _started(self) -> GradientLearner:
         if self._learner is None:
             self._learner = self.make_learner()
         return self._learner

@@ -12,7 +12,7 @@ from rlrun.replay.replay import ReplayRatio
 from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
-    from rlrun.learner.local_learner import LearnerFactory
+    from rlrun.learner.learner import LearnerFactory
     from rlrun.policy.weights import Weights
     from rlrun.replay.replay_config import ReplayConfig
 

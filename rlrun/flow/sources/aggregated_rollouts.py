@@ -15,7 +15,7 @@ from rlrun.flow.nodes import Delivered
 from rlrun.flow.sources.rollouts import AsyncRollouts
 
 if TYPE_CHECKING:
-    from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.flow.collecting_workers import CollectingWorkers
 
 
 class AggregatedRollouts(AsyncRollouts):
@@ -23,7 +23,7 @@ class AggregatedRollouts(AsyncRollouts):
 
     source_name = "aggregated_rollouts"
 
-    def __init__(self, workers: WorkerSet, policy: str, in_flight: int, settings: dict[str, Any]) -> None:
+    def __init__(self, workers: CollectingWorkers, policy: str, in_flight: int, settings: dict[str, Any]) -> None:
         super().__init__(workers, policy, (), in_flight, settings)
 
     def receive_all(self) -> None:

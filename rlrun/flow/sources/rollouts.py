@@ -12,8 +12,8 @@ from rlrun.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, s
 from rlrun.rollout.rollout import DEFAULT_POLICY, with_weights_version
 
 if TYPE_CHECKING:
+    from rlrun.flow.collecting_workers import CollectingWorkers
     from rlrun.rollout.rollout import Rollout
-    from rlrun.rollout.worker_set import WorkerSet
 
 RolloutMode = Literal["sync", "async"]
 """Whether a round of fragments waits for all workers, or fragments come as they are ready."""
@@ -28,7 +28,7 @@ class RolloutSource(Source):
     source_name = "parallel_rollouts"
 
     def __init__(
-        self, workers: WorkerSet, policy: str | Sequence[str], settings: Mapping[str, Any], on_workers: Any
+        self, workers: CollectingWorkers, policy: str | Sequence[str], settings: Mapping[str, Any], on_workers: Any
     ) -> None:
         shown: dict[str, Any] = {}
         if not isinstance(policy, str):
@@ -80,7 +80,7 @@ def fetched(delivered: Delivered) -> Delivered:
 class SyncRollouts(RolloutSource):
     """Rounds of one fragment from every worker."""
 
-    def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any) -> None:
+    def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
         self._round: dict[int, Rollout] | None = None
 
@@ -115,7 +115,7 @@ class AsyncRollouts(RolloutSource):
 
     def __init__(
         self,
-        workers: WorkerSet,
+        workers: CollectingWorkers,
         policy: str | Sequence[str],
         on_workers: Any,
         in_flight: int,

@@ -22,8 +22,9 @@ from rlrun.policy.action_spaces.box_scale import BoxScale
 from rlrun.policy.member_actions import NEXT_NOISE, NOISE
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
-from rlrun.worlds.world import World, WorldStep, WorldView
+from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
+from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 ROWS, MEMBERS, ACTIONS = 5, 2, 3

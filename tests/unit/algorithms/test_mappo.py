@@ -26,8 +26,8 @@ from rlrun.policy.state_value import MOMENTS
 from rlrun.policy.value_norm import DECAY, normalized, updated
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
-from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
+from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 SPACES = Spaces(Box(-1, 1, (2,)), Discrete(3))

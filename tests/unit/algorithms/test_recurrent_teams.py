@@ -24,8 +24,9 @@ from rlrun.learner.objective import Loss
 from rlrun.policy.team_q import TeamQNetworks, TeamQPolicy
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
-from rlrun.worlds.world import World, WorldStep, WorldView
+from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
+from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 AGENTS = ("a", "b")

@@ -15,7 +15,8 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.python_api import TrainedAlgorithm
 from rlrun.spec.load import parse_experiments
-from rlrun.worlds.world import World, WorldClock, WorldStep
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
 
 MOVES = 4
 

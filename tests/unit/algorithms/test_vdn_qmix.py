@@ -17,8 +17,8 @@ from rlrun.errors import UsageError
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world import WorldView
 from rlrun.worlds.world_config import WorldConfig
+from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 ACTIONS, MEMBERS = 2, 2

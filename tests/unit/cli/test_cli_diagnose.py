@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 import rlrun
 from rlrun.cli.main import cli
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.step_marks import StepMarks, begin_marks, end_marks
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import TrainingFailed
 from rlrun.runs.trial_result import read_trial
 

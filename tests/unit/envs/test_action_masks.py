@@ -11,9 +11,10 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlrun.envs.action_masks import ActionMaskObservation, MaskedVectorEnv, with_action_masks
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_env, make_vector_env, spaces_of
 from rlrun.envs.masked_worlds import MaskedGrid
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, observation_hash
+from rlrun.envs.vector_env import EnvError, observation_hash
 from rlrun.envs.worlds import AsymmetricBox, ConstantReward
 from rlrun.errors import UsageError
 

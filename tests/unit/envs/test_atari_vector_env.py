@@ -9,8 +9,9 @@ import pytest
 
 from rlrun.envs.atari_vector_env import AtariSettings, SeededAtari
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import check_env, make_env, spaces_of
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, observation_hash
+from rlrun.envs.vector_env import EnvError, observation_hash
 from rlrun.errors import SpecError
 
 SEEDS = EpisodeSeeds(run_seed=3, worker_index=0)

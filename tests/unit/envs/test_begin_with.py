@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import backend_of, make_env, make_vector_env
-from rlrun.envs.vector_env import EpisodeSeeds, observation_hash
+from rlrun.envs.vector_env import observation_hash
 from rlrun.python_api import PPO
 
 SEEDS = EpisodeSeeds(0, worker_index=1)

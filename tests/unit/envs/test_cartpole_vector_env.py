@@ -11,8 +11,9 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlrun.envs.cartpole_vector_env import SeededCartPole
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 
 SEEDS = EpisodeSeeds(run_seed=1, worker_index=0)
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.make import backend_of, make_env, make_vector_env, spaces_of
 from rlrun.envs.spaces import misfit
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds, VectorEnv, observation_hash
+from rlrun.envs.vector_env import VectorEnv, observation_hash
 from rlrun.errors import UsageError
 
 SLOTS = 3

@@ -19,8 +19,9 @@ import pytest
 from rlrun.envs import env_watch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import StepTimeout, Watched, hangs_fail_after, interrupt_wanted
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds, close_or_warn
+from rlrun.envs.vector_env import EnvError, close_or_warn
 from rlrun.rollout.evaluation import evaluate
 
 HANGS = f"{__name__}:hangs"

@@ -9,8 +9,8 @@ import pytest
 from gymnasium.utils import seeding
 
 from rlrun.envs.episode_ledger import EpisodeLedger
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.seed_hash import hash_keys, split_words
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 
 def test_seeds_never_change_between_versions() -> None:

@@ -13,9 +13,10 @@ from gymnasium.vector import AutoresetMode
 
 from rlrun.envs.action_masks import MaskedVectorEnv
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.gymnasium_vector_env import slot_info
 from rlrun.envs.make import make_vector_env, spaces_of
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, VectorEnv
+from rlrun.envs.vector_env import EnvError, VectorEnv
 from rlrun.errors import EnvironmentUnusable
 
 SEEDS = EpisodeSeeds(0, worker_index=1)

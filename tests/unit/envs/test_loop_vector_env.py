@@ -12,9 +12,10 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds, observation_hash
+from rlrun.envs.vector_env import EnvError, observation_hash
 from rlrun.errors import TrainingFailed
 
 SEEDS = EpisodeSeeds(0, worker_index=4)

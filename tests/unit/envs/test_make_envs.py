@@ -13,9 +13,10 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import backend_of, check_env, env_names, make_env, make_vector_env, spaces_of
 from rlrun.envs.single_env import check_single_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import EnvironmentUnusable, RlrunError, SpecError, UsageError
 from rlrun.registry import UserCodeError
 
@@ -318,7 +319,7 @@ def test_env_names_tell_backend_and_use() -> None:
 def test_making_halfcheetah_neither_prints_nor_leaves_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = (
         "from rlrun.envs.make import make_vector_env; from rlrun.envs.env_config import EnvConfig\n"
-        "from rlrun.envs.vector_env import EpisodeSeeds\n"
+        "from rlrun.envs.episode_place import EpisodeSeeds\n"
         "make_vector_env(EnvConfig(id='HalfCheetah-v5'), 1, EpisodeSeeds(0, 0)).reset()\n"
         "make_vector_env(EnvConfig(id='CartPole-v0', backend='loop'), 1, EpisodeSeeds(0, 0)).reset()\n"
     )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import backend_of, make_vector_env
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.envs.worlds import ConstantReward
 from rlrun.errors import SpecError
 

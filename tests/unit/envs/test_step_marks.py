@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.step_marks import (
     StepMarks,
@@ -19,7 +20,6 @@ from rlrun.envs.step_marks import (
     marks_place,
     stepped_env,
 )
-from rlrun.envs.vector_env import EpisodePlace, EpisodeSeeds
 
 SEEDS = EpisodeSeeds(run_seed=7, worker_index=0)
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
 from rlrun.flow.operators.team import GIVEN, Team
-from rlrun.worlds.world import WorldView
+from rlrun.worlds.world_view import WorldView
 
 TEAM_OF_TWO = SimpleNamespace(world=WorldView(None, 2, "parallel"))
 

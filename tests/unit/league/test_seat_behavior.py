@@ -9,8 +9,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.seeding import generator
 from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.nn.model_config import ModelConfig

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.behavior import BehaviorPolicy

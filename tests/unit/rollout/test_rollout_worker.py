@@ -7,8 +7,9 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import spaces_of
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.envs.worlds import ConstantReward
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig

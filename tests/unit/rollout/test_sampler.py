@@ -19,8 +19,8 @@ from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.sampler import Sampler, SamplerConfig
 from rlrun.rollout.sampler_configs import SamplerConfigs
+from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.rollout.worker_set import ROLLOUT_WORKER
 
 SMALL = {"model": {"hiddens": [8]}}
 ALGORITHMS = {

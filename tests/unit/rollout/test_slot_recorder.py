@@ -10,9 +10,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import named_leaves
 from rlrun.data.views import viewed
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env, spaces_of
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodeSeeds, observation_hash
+from rlrun.envs.vector_env import observation_hash
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy

@@ -10,8 +10,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithms.ppo import PPO
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.rollout.evaluation import episodes_side_by_side
 from rlrun.training.training import Training
 from rlrun.worlds.array_worlds import ArrayStep

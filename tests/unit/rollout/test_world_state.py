@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.behavior import BehaviorPolicy

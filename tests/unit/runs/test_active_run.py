@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import rlrun
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.step_marks import StepMarks, begin_marks, end_marks
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.errors import TrainingFailed
 from rlrun.runs import active_run
 from rlrun.runs.active_run import ActiveRun

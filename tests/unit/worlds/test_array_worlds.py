@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
 from rlrun.worlds.array_worlds import ArrayVectorWorld
 from rlrun.worlds.cartpoles import GROUP, CartPoleArrays, CartPoles

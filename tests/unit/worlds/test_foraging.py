@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.data.tree import leaves
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.worlds.foraging import COLORS, FORAGER, HUNTER, Foraging
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping

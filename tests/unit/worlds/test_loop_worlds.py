@@ -13,14 +13,16 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
-from rlrun.envs.vector_env import EnvError, EpisodePlace, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import EnvironmentUnusable
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
-from rlrun.worlds.world import World, WorldClock, WorldStep
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
 
 SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(10))
 SEEDS = EpisodeSeeds(0, worker_index=4)

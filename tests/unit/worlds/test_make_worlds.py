@@ -9,9 +9,10 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.registry import UserCodeError
 from rlrun.worlds.make import check_world, make_vector_world, make_world, spaces_of_policies

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
-from rlrun.envs.vector_env import EpisodeSeeds
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.make import make_vector_world, make_world
 from rlrun.worlds.mapping import PolicyMapping

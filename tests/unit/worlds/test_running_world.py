@@ -11,8 +11,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_watch import waits_for
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world import World, WorldStep

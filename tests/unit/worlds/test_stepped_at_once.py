@@ -14,9 +14,9 @@ from gymnasium.vector import AutoresetMode
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import waits_for
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env, spaces_of
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
-from rlrun.envs.vector_env import EpisodeSeeds
 from rlrun.worlds.array_worlds import ArrayVectorWorld
 from rlrun.worlds.cartpoles import GROUP, CartPoleArrays
 

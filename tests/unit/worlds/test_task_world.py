@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import Lessons, Tasks
-from rlrun.envs.vector_env import EnvError, EpisodeSeeds
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import SpecError, UsageError
 from rlrun.worlds.make import check_world, make_vector_world, make_world, spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping

@@ -33,7 +33,7 @@ class ComputeAdvantages(Operator):
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
         own, *further = self.streams
-        names = {"further_streams": ", ".join(stream.name for stream in further)} if further else {}
+        names = {"further_streams": [stream.name for stream in further]} if further else {}
         return {"gamma": own.gamma, "gae_lambda": own.gae_lambda, **names}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:

@@ -49,7 +49,7 @@ class CompleteEpisodes(StatefulOperator):
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
         own, *further = self.streams
-        names = {"further_streams": ", ".join(stream.name for stream in further)} if further else {}
+        names = {"further_streams": [stream.name for stream in further]} if further else {}
         return {"gamma": own.gamma, "use_baseline": self.use_baseline, **names}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:

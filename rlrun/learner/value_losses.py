@@ -27,11 +27,11 @@ def summed_value_losses(
         own_errors: Errors of the values of the env's own rewards, [S, L].
         valid: 1 where a step counts and 0 elsewhere, [S, L].
     """
-    own = masked_mean(own_errors, valid)
-    losses = {"value_loss": own}
+    losses = {"value_loss": masked_mean(own_errors, valid)}
     for name, values in outputs.further_values.items():
         losses[f"{name}_value_loss"] = masked_mean((values - batch[f"{name}_value_targets"]).square(), valid)
-    return sum(list(losses.values())[1:], own), losses
+    own, *further = losses.values()
+    return sum(further, own), losses
 
 
 @dataclass(frozen=True)

@@ -84,12 +84,14 @@ class Algorithm(Generic[C]):
             seed: Seed of the first parameters.
         """
         family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")
+        streams = self.config.reward_streams.names
         policy: Policy = family(
             spaces.observation,
             spaces.action,
             self.config.model,
             normalize_observations=self.config.normalize_observations,
             seed=seed,
+            **({"streams": streams} if streams else {}),  # a family without further values need not know the word
         )
         return policy
 

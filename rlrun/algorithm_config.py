@@ -19,6 +19,7 @@ from rlrun.config import (
     defaults,
 )
 from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
 
 
 class LearningSettings(ConfigModel):
@@ -152,6 +153,11 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
     def env_columns(self) -> tuple[str, ...]:
         """Columns that it learns from besides rewards, which `env.columns` must name; none by default."""
         return ()
+
+    @property
+    def reward_streams(self) -> RewardStreams:
+        """Streams of rewards that it learns from besides the env's own; none by default."""
+        return ENV_ALONE
 
     @property
     def learns_values(self) -> bool:

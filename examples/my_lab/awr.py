@@ -19,6 +19,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.learner.value_losses import summed_value_losses
 from rlrun.metric import Metric
 
 
@@ -116,12 +117,13 @@ class AWR(Algorithm[AWRConfig]):
         log_probs = outputs.distribution.log_prob(batch["actions"])
         policy_loss = -masked_mean(batch["weights"] * log_probs, valid)
         log_ratio = (log_probs - batch["logp"]) * valid
-        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+        errors = (outputs.values - batch["value_targets"]).square()
+        value_loss, value_losses = summed_value_losses(outputs, batch, errors, valid)
         return Loss(
             total=policy_loss + self.config.vf_loss_coeff * value_loss,
             statistics={
                 "policy_loss": policy_loss,
-                "value_loss": value_loss,
+                **value_losses,
                 "entropy": masked_mean(outputs.distribution.entropy(), valid),
                 "kl": masked_mean(log_ratio.exp() - 1 - log_ratio, valid),  # http://joschu.net/blog/kl-approx.html, k3
             },
@@ -131,7 +133,7 @@ class AWR(Algorithm[AWRConfig]):
         """PPO's dataflow with two operators of our own in it."""
         config = self.config
         return (
-            items.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            items.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(Standardize("advantages"))
             .for_each(ExponentialWeights(config.temperature, config.max_weight))

@@ -7,33 +7,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
-from rlrun.algorithms.reward_streams import (
-    constrained,
-    objectives_of_curiosity,
-    policy_with_streams,
-    with_advantages,
-    with_stream_losses,
-)
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import Standardize
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
 from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
-    from rlrun.policy.policy import Policy
 
 
 @defaults(lr=7e-4, train_batch_size=40, min_env_steps_per_iteration=2000)
@@ -60,33 +51,23 @@ class A2C(Algorithm[A2CConfig]):
     policy_family = "actor_critic"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor-critic, with a value of each further stream of rewards."""
-        return policy_with_streams(self.config, spaces, seed)
-
-    def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss, and what curiosity's networks learn by."""
-        return [*super().objectives(policy), *objectives_of_curiosity(self.config)]
-
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
-        loss = policy_gradient_loss(
+        return policy_gradient_loss(
             outputs,
             batch,
             vf_loss_coeff=self.config.vf_loss_coeff,
             entropy_coeff=scheduled["entropy_coeff"],
         )
-        return with_stream_losses(loss, self.config, outputs, batch, self.config.vf_loss_coeff)
 
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
         config = self.config
         batches = (
-            with_advantages(fragments, config, trainee, config.gae_lambda)
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(MeasureValues())
         )
-        batches = constrained(batches, config)
         if config.standardize_advantages:
             batches = batches.for_each(Standardize("advantages"))
         return (

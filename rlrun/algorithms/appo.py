@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithms.impala import Impala, ImpalaConfig
-from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -76,7 +76,8 @@ class APPO(Impala):
                 "kl": kl,
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
                 "mean_ratio": masked_mean(log_ratios.exp(), valid),
-                **values.statistics,
+                **values.losses,
+                **value_statistics(outputs.values, values.targets, valid),
             },
         )
 

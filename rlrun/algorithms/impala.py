@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
-from rlrun.algorithms.reward_streams import objectives_of_curiosity, policy_with_streams
-from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, OnPolicyConfig
+from rlrun.algorithms.settings_on_policy import OnPolicyConfig, advantages_in_the_loss
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.curiosity import IntrinsicRewards
 from rlrun.flow.operators.replay_recent import ReplayRecent
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import VALUE_METRICS
@@ -26,19 +20,17 @@ from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
-from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.objective import Loss
+from rlrun.learner.value_losses import CorrectedValues, corrected_values
 from rlrun.metric import Metric
-from rlrun.policy.reward_streams import INTRINSIC, INTRINSIC_REWARDS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
-    from rlrun.policy.policy import Policy
 
 
-@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@advantages_in_the_loss
 @fixed("gradients flow back through whole fragments: set rollout_fragment_length", seq_len=16)
 @defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
 class ImpalaConfig(OnPolicyConfig):
@@ -74,32 +66,16 @@ class ImpalaConfig(OnPolicyConfig):
     entropy_coeff: Schedule = 0.01
     """Weight of the entropy bonus."""
 
-    @model_validator(mode="after")
-    def _curiosity_of_workers(self) -> ImpalaConfig:
-        if self.curiosity is not None and self.num_aggregators:
-            raise ValueError("curiosity: what is new is said of the workers' own fragments; leave num_aggregators out")
-        return self
+    @property
+    def gathered_by(self) -> str | None:
+        """Aggregators put fragments together."""
+        return "num_aggregators" if self.num_aggregators else None
 
     @property
     def sgd_steps_per_env_step(self) -> float:
         """Minibatches per env step."""
         passes = self.num_epochs * (1 + self.replay_proportion)
         return passes / (self.minibatch_size or self.train_batch_size)
-
-
-@dataclass(frozen=True)
-class CorrectedValues:
-    """What V-trace makes of a batch's values.
-
-    Attributes:
-        advantages: Of the actions, [S, T + 1].
-        loss: The values' weighted errors, [].
-        statistics: What is reported of them, each [].
-    """
-
-    advantages: Tensor
-    loss: Tensor
-    statistics: dict[str, Tensor]
 
 
 class Impala(Algorithm[ImpalaConfig]):
@@ -109,14 +85,6 @@ class Impala(Algorithm[ImpalaConfig]):
     policy_family = "actor_critic"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
     collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor-critic, with a value of intrinsic rewards where there are some."""
-        return policy_with_streams(self.config, spaces, seed)
-
-    def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss, and what curiosity's networks learn by."""
-        return [*super().objectives(policy), *objectives_of_curiosity(self.config)]
 
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
@@ -132,14 +100,15 @@ class Impala(Algorithm[ImpalaConfig]):
                 "policy_loss": policy_loss,
                 "entropy": entropy,
                 "mean_ratio": masked_mean(log_ratios.exp(), valid),
-                **values.statistics,
+                **values.losses,
+                **value_statistics(outputs.values, values.targets, valid),
             },
         )
 
     def corrected_values(
         self, outputs: ActorCriticOutputs, batch: SampleBatch, log_ratios: Tensor, lambda_: float = 1.0
     ) -> CorrectedValues:
-        """Returns what V-trace makes of the values of the env's rewards, and of those of intrinsic ones.
+        """Returns advantages and value losses by V-trace, over rows [S, T + 1].
 
         Args:
             outputs: The policy's pass over the rows.
@@ -147,39 +116,16 @@ class Impala(Algorithm[ImpalaConfig]):
             log_ratios: By how much likelier the actions are than when they were taken, [S, T + 1].
             lambda_: Further factor of how far corrections of the env's rewards reach back.
         """
-        from rlrun.functional.vtrace import vtrace
-
-        config, valid = self.config, batch["valid"].float()
-        corrected = partial(
-            vtrace,
+        config = self.config
+        return corrected_values(
+            outputs,
+            batch,
             log_ratios,
-            valid=batch["valid"],
+            config.reward_streams.all(config.gamma, lambda_),
             clip_rho=config.vtrace_clip_rho,
             clip_c=config.vtrace_clip_c,
+            vf_loss_coeff=config.vf_loss_coeff,
         )
-        targets, advantages = corrected(
-            outputs.values.detach(),
-            rewards=batch["rewards"],
-            terminateds=batch["terminateds"],
-            gamma=config.gamma,
-            lambda_=lambda_,
-        )
-        value_loss = masked_mean((outputs.values - targets).square(), valid)
-        statistics = {"value_loss": value_loss, **value_statistics(outputs.values, targets, valid)}
-        loss, curiosity = config.vf_loss_coeff * value_loss, config.curiosity
-        if curiosity is not None:  # its returns go on with the final observation, however an episode ends
-            own = outputs.further_values[INTRINSIC]
-            own_targets, own_advantages = corrected(
-                own.detach(),
-                rewards=batch[INTRINSIC_REWARDS],
-                terminateds=None,
-                gamma=curiosity.gamma,
-                lambda_=curiosity.gae_lambda,
-            )
-            advantages = curiosity.extrinsic_coeff * advantages + curiosity.intrinsic_coeff * own_advantages
-            statistics["intrinsic_value_loss"] = masked_mean((own - own_targets).square(), valid)
-            loss = loss + config.vf_loss_coeff * statistics["intrinsic_value_loss"]
-        return CorrectedValues(advantages, loss, statistics)
 
     @property
     def mode(self) -> RolloutMode:
@@ -205,8 +151,6 @@ class Impala(Algorithm[ImpalaConfig]):
         """New weights to whoever has delivered, batches of new and repeated fragments."""
         config = self.config
         fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
-        if config.curiosity is not None:
-            fragments = fragments.zip_with_worker().for_each(IntrinsicRewards(trainee, config.curiosity))
         if config.replay_proportion:
             seed = child_seed(trainee.seed, "recent fragments")
             fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))

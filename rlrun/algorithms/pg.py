@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.algorithms.settings_on_policy import WHO_HAS_CURIOSITY, OnPolicyConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
-@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(lr=2e-3, rollout_fragment_length=32, min_env_steps_per_iteration=2000)
 class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
@@ -70,7 +69,8 @@ class PG(Algorithm[PGConfig]):
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """Finished episodes."""
-        return (CompleteEpisodes(self.config.gamma, self.config.use_baseline),)
+        config = self.config
+        return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""

@@ -9,18 +9,11 @@ from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
-from rlrun.algorithms.reward_streams import (
-    constrained,
-    objectives_of_curiosity,
-    policy_with_streams,
-    with_advantages,
-    with_stream_losses,
-)
 from rlrun.algorithms.settings_on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import Standardize
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
@@ -28,14 +21,13 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.objective import Loss
+from rlrun.learner.value_losses import summed_value_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic import ActorCriticOutputs
-    from rlrun.policy.policy import Policy
 
 
 class PPOConfig(OnPolicyConfig):
@@ -92,14 +84,6 @@ class PPO(Algorithm[PPOConfig]):
     policy_family = "actor_critic"
     learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor-critic, with a value of each further stream of rewards."""
-        return policy_with_streams(self.config, spaces, seed)
-
-    def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss, and what curiosity's networks learn by."""
-        return [*super().objectives(policy), *objectives_of_curiosity(self.config)]
-
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
         config, valid = self.config, batch["valid"].float()
@@ -110,20 +94,19 @@ class PPO(Algorithm[PPOConfig]):
         clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]
         policy_loss = -masked_mean(surrogate.minimum(clipped), valid)
 
-        value_loss = masked_mean(self.value_errors(outputs, batch), valid)
+        value_loss, value_losses = summed_value_losses(outputs, batch, self.value_errors(outputs, batch), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
-        loss = Loss(
+        return Loss(
             total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
             statistics={
                 "policy_loss": policy_loss,
-                "value_loss": value_loss,
+                **value_losses,
                 "entropy": entropy,
                 # The unbiased estimator of low variance, http://joschu.net/blog/kl-approx.html (k3).
                 "kl": masked_mean(ratio - 1 - log_ratio, valid),
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
             },
         )
-        return with_stream_losses(loss, config, outputs, batch, config.vf_loss_coeff)
 
     def value_errors(self, outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
         """Squared errors of the values, bounded as the policy's change is if asked for, [S, L]."""
@@ -142,13 +125,10 @@ class PPO(Algorithm[PPOConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
         config = self.config
-        batches = (
-            with_advantages(fragments, config, trainee, config.gae_lambda)
+        return (
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(MeasureValues())
-        )
-        return (
-            constrained(batches, config)
             .for_each(Standardize("advantages"))
             .for_each(
                 TrainOnBatch(

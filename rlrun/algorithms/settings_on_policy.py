@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import ConfigModel, Fraction, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlrun.config import PositiveInt, fixed
+from rlrun.policy.constraint_config import ConstraintConfig
 from rlrun.policy.curiosity_config import CuriosityConfig
-from rlrun.policy.reward_streams import COST, INTRINSIC, INTRINSIC_REWARDS, RewardStream
+from rlrun.policy.reward_streams import RewardStreams
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
 """Why other algorithms refuse `curiosity`."""
 
-WHO_HAS_CONSTRAINTS = "ppo and a2c have values of costs; take one of them"
+WHO_HAS_CONSTRAINTS = "ppo, a2c and pg have values of costs; take one of them"
 """Why other algorithms refuse `constraint`."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
 """Settings of further streams of rewards that decide which parameters there are."""
 
 
-class ConstraintConfig(ConfigModel):
-    """A bound of what an episode costs on average."""
-
-    column: NonEmptyText
-    """The cost of each step: a number in its info, which `env.columns` names."""
-    limit: NonNegativeFloat
-    """What an episode may cost on average, not discounted."""
-    gamma: Fraction = 0.99
-    """Discount of future costs."""
-    gae_lambda: Fraction = 0.95
-    """Weight between one-step (0) and Monte Carlo (1) advantages of costs."""
-    multiplier_lr: PositiveFloat = 0.05
-    """How far the multiplier moves at each update per unit of cost above or below the limit."""
+advantages_in_the_loss = fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+"""Decorates the settings of an algorithm whose batches hold no advantages, which are estimated in its loss."""
 
 
 class OnPolicyConfig(AlgorithmConfig):
@@ -49,15 +41,23 @@ class OnPolicyConfig(AlgorithmConfig):
     constraint: ConstraintConfig | None = None
     """A bound of what an episode costs on average; null for none."""
 
+    @model_validator(mode="after")
+    def _curiosity_of_workers(self) -> OnPolicyConfig:
+        if self.curiosity is not None and self.gathered_by is not None:
+            raise ValueError(
+                f"curiosity: what is new is said of the workers' own fragments; leave {self.gathered_by} out"
+            )
+        return self
+
     @property
-    def reward_streams(self) -> tuple[RewardStream, ...]:
-        """Streams of rewards beside the env's own, each of which has a value of its own."""
-        streams = []
-        if (own := self.curiosity) is not None:
-            streams.append(RewardStream(INTRINSIC, INTRINSIC_REWARDS, own.gamma, own.gae_lambda, is_episodic=False))
-        if (bound := self.constraint) is not None:
-            streams.append(RewardStream(COST, bound.column, bound.gamma, bound.gae_lambda))
-        return tuple(streams)
+    def reward_streams(self) -> RewardStreams:
+        """Streams of rewards besides the env's own: intrinsic rewards and costs."""
+        return RewardStreams(self.curiosity, self.constraint)
+
+    @property
+    def gathered_by(self) -> str | None:
+        """The setting by which fragments of several workers are put together on their way; None where none does."""
+        return None
 
     @property
     def env_columns(self) -> tuple[str, ...]:

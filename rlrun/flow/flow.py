@@ -232,6 +232,26 @@ class Flow(Iterator[T_co]):
         """
         return Flow(FollowedBy(self.node, other.node))
 
+    def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
+        """Returns this flow with an operator more, for each item that its one operator of a kind delivers.
+
+        Who puts a training together so adds to a dataflow that an algorithm has written.
+
+        Args:
+            kind: The kind of the operator in front.
+            operator: The operator that follows it.
+
+        Returns:
+            The flow; None if it has no operator of that kind, or several.
+        """
+        found = [node for node in self._places() if isinstance(_operator(node), kind)]
+        if len(found) != 1:
+            return None
+        inserted = Flow[Any](found[0]).for_each(operator).node
+        for node in self._places():
+            node.pull_from(inserted, instead_of=found[0])
+        return Flow(inserted) if self.node is found[0] else self
+
     def __next__(self) -> T_co:
         """Pulls one item, and waits for it if need be.
 

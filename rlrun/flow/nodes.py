@@ -109,6 +109,10 @@ class Node(ABC):
         self.learns = False
         self.spans: list[tuple[float, float]] | None = None
 
+    def pull_from(self, node: Node, *, instead_of: Node) -> None:
+        """Takes another node for one of its inputs, if it pulls from that one."""
+        self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
+
     def spend(self, began: float) -> None:
         """Counts the time from a moment until now as spent here."""
         ended = time.perf_counter()
@@ -184,7 +188,6 @@ class OperatorNode(Node):
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(name, settings, (upstream,))
-        self.upstream = upstream
         self.operator = operator
         self.memory = memory
         self.apply = operator
@@ -212,7 +215,7 @@ class OperatorNode(Node):
         """Returns the next item for the operator, or what it has to wait for."""
         if self.pending is not None and (pending := self.pending()) is not None:
             return pending
-        return self.upstream.poll()
+        return self.inputs[0].poll()
 
     def call(self, item: Any) -> Any:
         """Calls the operator, takes the time, and names the operator in what it raises."""
@@ -301,11 +304,10 @@ class ZipWithWorker(Node):
 
     def __init__(self, upstream: Node) -> None:
         super().__init__("zip_with_worker", inputs=(upstream,))
-        self.upstream = upstream
 
     def poll(self) -> Polled:
         """Returns the next item with its worker's index."""
-        polled = self.upstream.poll()
+        polled = self.inputs[0].poll()
         if not isinstance(polled, Delivered):
             return polled
         self.items += 1
@@ -319,15 +321,13 @@ class FollowedBy(Node):
 
     def __init__(self, upstream: Node, other: Node) -> None:
         super().__init__("followed_by", {"output": [0]}, (upstream, other))
-        self.upstream = upstream
-        self.other = other
 
     def poll(self) -> Polled:
         """Returns the next item after everything that it made possible."""
-        polled = self.upstream.poll()
+        polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
-            while self._goes_on(self.other.poll()):
+            while self._goes_on(self.inputs[1].poll()):
                 pass
         return polled
 
@@ -344,7 +344,6 @@ class Duplicate(Node):
     def __init__(self, upstream: Node, copies: int, lead: int) -> None:
         shown = {} if lead == DUPLICATE_LEAD else {"lead": lead}
         super().__init__("duplicate", {"copies": copies, **shown}, (upstream,))
-        self.upstream = upstream
         self.lead = lead
         self._waiting: list[deque[Delivered]] = [deque() for _ in range(copies)]
 
@@ -359,7 +358,7 @@ class Duplicate(Node):
             return own.popleft()
         if max(map(len, self._waiting)) >= self.lead:
             return Pending(reasons=(f"a copy made by duplicate is {self.lead} items ahead of one that is not pulled",))
-        polled = self.upstream.poll()
+        polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
             for index, waiting in enumerate(self._waiting):

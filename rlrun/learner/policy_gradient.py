@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
+from rlrun.learner.value_losses import summed_value_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def policy_gradient_loss(
     outputs: ActorCriticOutputs, batch: SampleBatch, *, vf_loss_coeff: float, entropy_coeff: Tensor
 ) -> Loss:
-    """Returns score function times advantage, squared value error, and entropy bonus.
+    """Returns score function times advantage, squared errors of all value heads, and entropy bonus.
 
     Args:
         outputs: What the policy says of the rows.
@@ -31,9 +32,10 @@ def policy_gradient_loss(
     valid = batch["valid"].float()
     logp = outputs.distribution.log_prob(batch["actions"])
     policy_loss = -masked_mean(logp * batch["advantages"], valid)
-    value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+    own_errors = (outputs.values - batch["value_targets"]).square()
+    value_loss, value_losses = summed_value_losses(outputs, batch, own_errors, valid)
     entropy = masked_mean(outputs.distribution.entropy(), valid)
     return Loss(
         total=policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy,
-        statistics={"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy},
+        statistics={"policy_loss": policy_loss, **value_losses, "entropy": entropy},
     )

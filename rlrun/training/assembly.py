@@ -32,6 +32,7 @@ from rlrun.training.curriculum import Curriculum
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.reward_streams import learning
 from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
@@ -368,7 +369,7 @@ def _learning_together(
         if trainee.fragment_length > length:
             join = JoinFragments(trainee.fragment_length // length, normalized=algorithm.config.normalize_observations)
             fragments = fragments.zip_with_worker().combine(join)
-        learned = demand(algorithm.learn(fragments, trainee), Flow, algorithm, "learn")
+        learned = learning(algorithm, fragments, trainee)
         branches[policy] = Branch(trainee, learned, shared=copies)
         flows.append(learned)
     return branches, concurrently(*flows)
@@ -462,7 +463,7 @@ class _Making:
 def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
     """Returns the dataflow of a trainee that has the workers for itself."""
     collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
-    return demand(algorithm.learn(collected, trainee), Flow, algorithm, "learn")
+    return learning(algorithm, collected, trainee)
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rlrun.checkpoint.format import Content
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.training import former_flows
 from rlrun.training.demands import refuse_demands, spec_demands
 from rlrun.training.policies import Policies
 from rlrun.worlds.any_env import AnyEnv, parse_env
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """What a trainee's tensors are of."""
 
-SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 1, "league": 1}
+SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 2, "league": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
 
 
@@ -61,7 +62,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
             f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads up to "
             f"{SECTION_VERSIONS[owner]}; install a newer one"
         )
-    return dict(state)
+    return former_flows.from_version_1(state) if owner == "flow" and version == 1 else dict(state)
 
 
 def league_table(content: Content) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import CompilerMissing, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.training.plugin_results import demand, objectives_of
+from rlrun.training.reward_streams import objectives_of_curiosity, with_curiosity
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LocalLearner
+    from rlrun.learner.objective import Objective
     from rlrun.learner.reducer import Reducer
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.policy import Policy
@@ -48,7 +50,7 @@ def silent(message: str) -> None:
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
-    """Returns an algorithm's policy.
+    """Returns an algorithm's policy, with curiosity's networks where it is set.
 
     Args:
         algorithm: The algorithm.
@@ -65,6 +67,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
         policy = demand(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
     else:
         policy = demand(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
+    policy = with_curiosity(policy, algorithm, spaces, seed)
     config = type(algorithm.config)
     known = {*config.scheduled_fields(), *config.fixed_schedules()}
     if lacking := [name for name in policy.behavior().schedules if name not in known]:
@@ -73,6 +76,11 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
             f"{lacking[0]!r}, which {config.__qualname__} lacks: add a field `{lacking[0]}: Schedule` to it"
         )
     return policy
+
+
+def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
+    """Returns the objectives of an algorithm, and after them that of curiosity."""
+    return [*objectives_of(algorithm, policy), *objectives_of_curiosity(algorithm.config)]
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class AlgorithmLearnerFactory:
         policy = self.policy()
         return LocalLearner(
             policy,
-            objectives_of(algorithm, policy),
+            all_objectives(algorithm, policy),
             device=available_device(config.num_gpus),
             update_executor=self.update_executor,
             identity=self._identity(),
@@ -173,7 +181,7 @@ def started_learner(
         config.num_learners,
         policy=policy,
         num_parameter_servers=config.num_parameter_servers,
-        objectives=factory.algorithm.objectives(policy),
+        objectives=all_objectives(factory.algorithm, policy),
         num_cpus_per_learner=config.cpus_per_learner,
         num_gpus_per_learner=config.gpus_per_learner,
         timeout_s=config.worker_timeout_s,

@@ -20,6 +20,7 @@ from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.policy.weights import Weights
 from rlrun.training import checkpointing
 from rlrun.training.demands import policy_demands, refuse_demands
+from rlrun.training.learner_factory import made_policy
 from rlrun.training.policies import schedules_of
 from rlrun.training.policy_spec import PolicySpec
 
@@ -74,7 +75,7 @@ class SavedOpponent:
         refuse_demands(policy_demands({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
         try:
             algorithm = PolicySpec.from_data({"algorithm": self.algorithm, "config": self.config}).learns_by()
-            policy = algorithm.policy_in_world(spaces, view, seed=0)
+            policy = made_policy(algorithm, spaces, view, seed=0)
             flat = policy.parameters.from_named(self.tensors)
             start, size = policy.acting_range
             weights = Weights(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "rlrun"
 VAGUE_NAMES = {"util", "utils", "common", "core", "base", "misc", "helper", "helpers", "manager", "handler", "context"}
@@ -24,3 +27,9 @@ def test_every_module_says_what_it_is_for_and_packages_say_nothing_else() -> Non
 def test_every_name_says_something() -> None:
     paths = [path.parent if path.name == "__init__.py" else path for path in PACKAGE.rglob("*.py")]
     assert [str(path) for path in paths if VAGUE_NAMES & set(path.stem.split("_"))] == []
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "appo"])
+def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(name: str) -> None:
+    text = (PACKAGE / "algorithms" / f"{name}.py").read_text()
+    assert re.findall(r"(?i)curio\w*|constraint|constrained|intrinsic|lagrang\w*", text) == []

@@ -231,7 +231,7 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
         ("InitWithoutConfig", 4, f"write __init__(self, config), as in Algorithm; it is in {PLUGINS}"),
         ("InitWithoutSuper", 4, "'InitWithoutSuper' object has no attribute 'config', which rlrun reads: derive"),
         ("LearnWithoutTrainee", 4, "LearnWithoutTrainee.learn() takes 2 positional arguments but 3 were given: write"),
-        ("PolicyWithoutSpaces", 4, f"write policy(self, spaces, seed), as in PPO; it is in {PLUGINS}"),
+        ("PolicyWithoutSpaces", 4, f"write policy(self, spaces, seed), as in Algorithm; it is in {PLUGINS}"),
         ("LossOfOutputs", 4, f"write loss(self, outputs, batch, scheduled), as in PPO; it is in {PLUGINS}"),
         ("MakesHalfAPolicy", 4, "Can't instantiate abstract class HalfAPolicy with abstract methods behavior, outputs"),
         ("OperatesOnNothing", 4, "TakesNothing.__call__() takes 1 positional argument but 2 were given: it is in"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,69 +12,68 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
-from rlrun.policy.reward_streams import RewardStream
+from rlrun.policy.reward_streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
 
 
 class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
-    Those of a further stream of rewards get its name in front. Where a stream is not episodic, what follows an
-    episode's last step is the first of the slot's next one; if the fragment has none, its final observation's value.
+    Each further stream of rewards gets such columns too, with its name in front. `advantages` are then the weighted sum
+    over the streams that the policy climbs.
+
+    Args:
+        gamma: Discount of the env's rewards.
+        gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages of the env's rewards.
+        streams: Which streams of rewards there are besides.
     """
 
-    def __init__(self, gamma: float, gae_lambda: float, stream: RewardStream | None = None) -> None:
-        self.stream = stream or RewardStream("", "rewards", gamma, gae_lambda)
-
-    @classmethod
-    def of(cls, stream: RewardStream) -> ComputeAdvantages:
-        """Returns the operator for a further stream of rewards."""
-        return cls(stream.gamma, stream.gae_lambda, stream)
+    def __init__(self, gamma: float, gae_lambda: float, streams: RewardStreams = ENV_ALONE) -> None:
+        self.streams = streams.all(gamma, gae_lambda)
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        stream = self.stream
-        own = {"stream": stream.name, "is_episodic": stream.is_episodic} if stream.name else {}
-        return {**own, "gamma": stream.gamma, "gae_lambda": stream.gae_lambda}
+        own, *further = self.streams
+        names = {"further_streams": [stream.name for stream in further]} if further else {}
+        return {"gamma": own.gamma, "gae_lambda": own.gae_lambda, **names}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with two columns more."""
-        stream, valid, terminateds, truncateds = self.stream, item["valid"], item["terminateds"], item["truncateds"]
-        if not stream.is_episodic:  # no end: rows of final observations are empty, but for those that nothing follows
-            truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
-            terminateds = np.zeros_like(terminateds)
-        rows = Packing(valid, terminateds, truncateds)
-        advantages, targets = gae(
-            rows.pack(item[stream.rewards]),
-            rows.pack(item[stream.column("values")]),
-            rows.pack(terminateds),
-            rows.truncateds,
-            stream.gamma,
-            stream.gae_lambda,
-        )
-        found = {"advantages": rows.unpack(advantages), "value_targets": rows.unpack(targets)}
-        return SampleBatch(item, **{stream.column(name): column for name, column in found.items()})
+        """Returns the fragment with two columns more for each stream."""
+        for stream in self.streams:
+            item = with_advantages(item, stream)
+        return SampleBatch(item, advantages=weighted_advantages(self.streams, item))
+
+
+def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
+    """Returns a fragment with the advantages and value targets of one stream of rewards.
+
+    Where the stream is not episodic, what follows an episode's last step is the first of the slot's next one. If the
+    fragment has none, it is its final observation's value.
+
+    Args:
+        batch: The fragment [T, B], with the stream's rewards and values.
+        stream: The stream.
+    """
+    valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
+    if not stream.is_episodic:  # no end: rows of final observations are empty, but for those that nothing follows
+        truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
+        terminateds = np.zeros_like(terminateds)
+    rows = Packing(valid, terminateds, truncateds)
+    advantages, targets = gae(
+        rows.pack(batch[stream.rewards]),
+        rows.pack(batch[stream.column("values")]),
+        rows.pack(terminateds),
+        rows.truncateds,
+        stream.gamma,
+        stream.gae_lambda,
+    )
+    found = {"advantages": rows.unpack(advantages), "value_targets": rows.unpack(targets)}
+    return SampleBatch(batch, **{stream.column(name): column for name, column in found.items()})
 
 
 def _is_followed(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether a later row of the slot holds a step, [T, B]."""
     from_here_on = np.logical_or.accumulate(valid[::-1])[::-1]
     return np.concatenate([from_here_on[1:], np.zeros_like(valid[:1])])
-
-
-class WeightAdvantages(Operator):
-    """Replaces `advantages` by a weighted sum of columns of advantages."""
-
-    def __init__(self, weights: Mapping[str, float]) -> None:
-        self.weights = dict(weights)
-
-    def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
-        return dict(self.weights)
-
-    def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with that sum."""
-        parts = [np.float32(weight) * item[column] for column, weight in self.weights.items()]
-        return SampleBatch(item, advantages=sum(parts[1:], parts[0]))
 
 
 class Standardize(Operator):

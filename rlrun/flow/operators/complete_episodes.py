@@ -15,6 +15,7 @@ from rlrun.data.views import viewed
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
+from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
 from rlrun.rollout.endless_episodes import end_if_wanted
 
 LONGEST_EPISODE = 100_000
@@ -22,34 +23,40 @@ LONGEST_EPISODE = 100_000
 
 
 class CompleteEpisodes(StatefulOperator):
-    """Holds each env slot's steps back until their episode ends, and adds what it returned.
+    """Holds each env slot's steps back until their episode ends, and adds its returns.
 
     It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
     episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
     `advantages` what that is above the value that was estimated, or all of it without a baseline. Behind a step that
-    was cut off stands the value of its final observation, or 0 without a baseline.
+    was cut off stands the value of its final observation, or 0 without a baseline. Each further stream of rewards gets
+    such columns too, with its name in front; all of them have to be episodic.
+
+    Args:
+        gamma: Discount of the env's rewards.
+        use_baseline: Whether estimated values are subtracted from returns.
+        streams: Which streams of rewards there are besides.
 
     Raises:
         TrainingFailed: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
     """
 
-    def __init__(self, gamma: float, use_baseline: bool) -> None:
-        self.gamma = gamma
+    def __init__(self, gamma: float, use_baseline: bool, streams: RewardStreams = ENV_ALONE) -> None:
+        self.streams = streams.all(gamma, gae_lambda=1.0)
         self.use_baseline = use_baseline
         self._held: list[SampleBatch] = []
         self._restored = RestoredRows()
 
     def settings(self) -> dict[str, Any]:
         """Returns what the printed plan shows."""
-        return {"gamma": self.gamma, "use_baseline": self.use_baseline}
+        own, *further = self.streams
+        names = {"further_streams": [stream.name for stream in further]} if further else {}
+        return {"gamma": own.gamma, "use_baseline": self.use_baseline, **names}
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
         item = viewed(item)
         ends = item["valid"] & (item["terminateds"] | item["truncateds"])
-        last_values = item["values"][1:] if self.use_baseline else np.zeros_like(item["values"][1:])
-        cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
-        own = SampleBatch(item.steps(), final_values=np.where(cut_off, last_values, 0.0), ends=ends)
+        own = SampleBatch(item.steps(), **self._final_values(item), ends=ends)
         self._restored.compare(own)
         if not ends.any():  # nothing is joined yet, which would be done again and again for a long episode
             self._hold([*self._held, _behind(own, _last_true(ends))])
@@ -59,6 +66,16 @@ class CompleteEpisodes(StatefulOperator):
         complete = steps["valid"] & (np.arange(len(steps["valid"]))[:, None] <= last_ends)
         self._hold([_behind(steps, last_ends)])
         return self._picked(steps, complete)
+
+    def _final_values(self, item: SampleBatch) -> dict[str, NDArray[np.float32]]:
+        """Returns for each stream the value after the steps that were cut off, and 0 elsewhere, [T, B]."""
+        cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
+        found = {}
+        for stream in self.streams:
+            after = item[stream.column("values")][1:]
+            after = after if self.use_baseline else np.zeros_like(after)
+            found[stream.column("final_values")] = np.where(cut_off, after, 0.0)
+        return found
 
     def _hold(self, parts: Sequence[SampleBatch]) -> None:
         """Holds the steps of episodes that go on back.
@@ -78,17 +95,16 @@ class CompleteEpisodes(StatefulOperator):
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
         """Returns the rows [T, B] that belong to complete episodes, with what they returned, as [1, N]."""
-        rewards = own["rewards"] + self.gamma * own["final_values"]
-        # Rows without a step pass on what is behind them; no episode's last step takes anything from there.
-        decays = np.where(own["valid"], self.gamma * ~own["ends"], 1.0)
-        returns = reverse_scan(np.where(own["valid"], rewards, 0.0), decays)
-        baseline = own["values"] if self.use_baseline else 0.0
-        targets = returns.astype(np.float32)
-        picked = SampleBatch(
-            {name: column for name, column in own.items() if name not in ("final_values", "ends")},
-            value_targets=targets,
-            advantages=(returns - baseline).astype(np.float32),
-        )
+        temporary = {"ends", *(stream.column("final_values") for stream in self.streams)}
+        picked = SampleBatch({name: column for name, column in own.items() if name not in temporary})
+        for stream in self.streams:
+            rewards = own[stream.rewards] + stream.gamma * own[stream.column("final_values")]
+            # Rows without a step pass on what is after them; no episode's last step takes anything from there.
+            decays = np.where(own["valid"], stream.gamma * ~own["ends"], 1.0)
+            returns = reverse_scan(np.where(own["valid"], rewards, 0.0), decays)
+            baseline = own[stream.column("values")] if self.use_baseline else 0.0
+            picked[stream.column("value_targets")] = returns.astype(np.float32)
+            picked[stream.column("advantages")] = (returns - baseline).astype(np.float32)
         order = complete.T.nonzero()  # an episode's steps side by side
         return picked.map(lambda leaf: leaf[order[1], order[0]][None])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +15,19 @@ import torch
 import rlrun
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.algorithms.reward_streams import novelty_loss
+from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.two_lanes import TwoLanes
 from rlrun.errors import SpecError, UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.trainee import Trainee
 from rlrun.functional.vtrace import vtrace
 from rlrun.python_api import TrainedAlgorithm
 from rlrun.registry import algorithm_class
 from rlrun.spec.load import load_experiments
+from rlrun.training.reward_streams import novelty_loss
+from rlrun.training.training import Training
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 
@@ -55,6 +62,11 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
     ),
     "a2c re3": (rlrun.A2C, {"train_batch_size": 80, "curiosity": {**CURIOUS, "kind": "re3"}}),
     "a2c bounded": (rlrun.A2C, {"train_batch_size": 80, "constraint": BOUND}),
+    "pg bounded": (rlrun.PG, {"train_batch_size": 80, "constraint": BOUND}),
+    "pg bounded, without a baseline": (
+        rlrun.PG,
+        {"train_batch_size": 80, "use_baseline": False, "constraint": BOUND},
+    ),
 }
 
 # Workers may have acted with older weights than those that a resumed run gives them: that is not exact.
@@ -159,10 +171,10 @@ def test_a_discount_of_1_is_refused_for_returns_that_never_end() -> None:
     assert config.parse({"curiosity": {"gamma": 0.9999}}).curiosity.gamma == 0.9999
 
 
-@pytest.mark.parametrize("name", ["pg", "impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
+@pytest.mark.parametrize("name", ["impala", "appo", "a3c", "ddppo", "mappo", "ippo"])
 def test_algorithms_without_values_of_costs_say_who_has_them(name: str) -> None:
     algorithm: type[Algorithm[Any]] = algorithm_class(name)
-    with pytest.raises(SpecError, match="ppo and a2c have values of costs"):
+    with pytest.raises(SpecError, match="ppo, a2c and pg have values of costs"):
         algorithm.Config.parse({"constraint": BOUND})
 
 
@@ -192,6 +204,42 @@ def test_the_loss_of_impala_weighs_advantages_and_values_of_both_kinds_of_reward
     torch.testing.assert_close(found.advantages, 3.0 * advantages + 0.5 * own_advantages)
     errors = (values - targets)[valid].square().mean() + (own - own_targets)[valid].square().mean()
     torch.testing.assert_close(found.loss, 0.25 * errors)
+
+
+@pytest.fixture
+def lab_algorithm(monkeypatch: pytest.MonkeyPatch) -> type[Algorithm[Any]]:
+    """The on-policy algorithm of one's own from examples/."""
+    path = Path(__file__).parents[3] / "examples" / "my_lab" / "awr.py"
+    spec = spec_from_file_location("awr_of_the_lab", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where its settings look for what their types are called
+    spec.loader.exec_module(module)
+    found: type[Algorithm[Any]] = module.AWR
+    return found
+
+
+def test_an_algorithm_of_ones_own_has_curiosity_and_a_constraint(lab_algorithm: type[Algorithm[Any]]) -> None:
+    settings = {**SMALL, "num_epochs": 2, "minibatch_size": 64, "curiosity": CURIOUS, "constraint": BOUND}
+    training = Training(EnvConfig.parse(LANES), lab_algorithm(lab_algorithm.Config.parse(settings)), seed=1)
+    result = training.step()
+    training.close()
+    streams = ("intrinsic_reward_mean", "learner/intrinsic_value_loss", "learner/cost_value_loss")
+    assert min(result[name] for name in streams) > 0 <= result["lagrange_multiplier"]
+
+
+class NoBatches(PPO):
+    """Learns from fragments as they come."""
+
+    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        return fragments
+
+
+def test_a_constraint_of_an_algorithm_without_batches_is_refused() -> None:
+    algorithm = NoBatches(PPOConfig.parse({"constraint": BOUND}))
+    with pytest.raises(UsageError, match=r"constraint: its multiplier follows ConcatBatches, which .*NoBatches"):
+        Training(EnvConfig.parse(LANES), algorithm, seed=1).step()
 
 
 def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path: Path) -> None:

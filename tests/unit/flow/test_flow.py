@@ -476,3 +476,26 @@ def test_a_flow_reports_and_closes_what_its_operators_hold() -> None:
     assert flow.metrics() == {"stored": 2.0}
     flow.close()
     assert store.is_closed
+
+
+def test_a_step_may_be_added_after_the_one_operator_of_a_kind() -> None:
+    flow = Flow(Numbers()).combine(Pairs("+")).for_each(str.upper).zip_with_worker()
+    placed = flow.with_step_after(Pairs, lambda pair: f"<{pair}>")
+    assert placed is flow
+    assert [info.name for info in flow.describe()] == ["numbers", "Pairs", "<lambda>", "upper", "zip_with_worker"]
+    assert flow.take(2) == [(2, "<0+1>"), (2, "<2+3>")]
+
+
+def test_a_step_may_be_added_at_the_end_and_in_a_branch() -> None:
+    placed = Flow(Numbers()).combine(Pairs("+")).with_step_after(Pairs, len)
+    assert placed is not None
+    assert placed.take(1) == [3]
+    main, side = Flow(Numbers()).combine(Pairs("+")), from_items([0])
+    joined = side.followed_by(main).with_step_after(Pairs, len)
+    assert joined is not None
+    assert [info.path for info in joined.describe()[0].branches[1]] == ["1/numbers", "1/Pairs", "1/len"]
+
+
+def test_no_step_is_added_where_there_is_no_operator_of_the_kind_or_two() -> None:
+    assert Flow(Numbers()).for_each(str).with_step_after(Pairs, len) is None
+    assert Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|")).with_step_after(Pairs, len) is None

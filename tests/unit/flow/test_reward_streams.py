@@ -12,10 +12,13 @@ from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
-from rlrun.flow.operators.advantages import ComputeAdvantages, WeightAdvantages
+from rlrun.flow.operators.advantages import ComputeAdvantages, with_advantages
+from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
-from rlrun.policy.reward_streams import RewardStream
+from rlrun.policy.constraint_config import ConstraintConfig
+from rlrun.policy.curiosity_config import CuriosityConfig
+from rlrun.policy.reward_streams import RewardStream, RewardStreams, weighted_advantages
 from tests.rounding import rounding_error
 
 GAMMA = 0.5
@@ -40,7 +43,7 @@ def two_episodes(stream: str, rewards: str, *, terminated: bool = True) -> Sampl
 
 def one_step(stream: RewardStream, batch: SampleBatch) -> list[float]:
     """Returns the one-step advantages of the steps."""
-    found = ComputeAdvantages.of(stream)(batch)[stream.column("advantages")][:, 0]
+    found = with_advantages(batch, stream)[stream.column("advantages")][:, 0]
     return [float(number) for number in found[batch["valid"][:, 0]]]
 
 
@@ -71,7 +74,7 @@ def test_behind_the_last_step_of_a_fragment_that_ended_comes_its_final_observati
         truncateds=np.zeros((4, 1), np.bool_),
         valid=np.array([[True], [True], [False], [False]]),  # the slot stays empty, and so the closing row
     )
-    found = ComputeAdvantages.of(stream)(batch)["intrinsic_advantages"][:, 0]
+    found = with_advantages(batch, stream)["intrinsic_advantages"][:, 0]
     assert found[1] == 2 + 0.5 * 30 - 20
     assert found[0] == 1 + 0.5 * (2 + 0.5 * 30) - 10
 
@@ -86,14 +89,14 @@ def test_a_stream_that_is_not_episodic_goes_on_with_the_next_agent_of_the_slot_o
         truncateds=np.zeros((7, 1), np.bool_),
         valid=np.array([[False], [True], [False], [True], [False], [False], [True]]),
     )
-    found = ComputeAdvantages.of(stream)(batch)["intrinsic_advantages"][:, 0]
+    found = with_advantages(batch, stream)["intrinsic_advantages"][:, 0]
     last = 4 + 0.5 * 50
     middle = 2 + 0.5 * last
     assert found[[1, 3, 6]].tolist() == [1 + 0.5 * middle - 10, middle - 20, last - 40]
 
 
 def test_the_columns_of_a_stream_have_its_name_in_front() -> None:
-    batch = ComputeAdvantages.of(RewardStream("cost", "tears", GAMMA, 0.5))(two_episodes("cost", "tears"))
+    batch = with_advantages(two_episodes("cost", "tears"), RewardStream("cost", "tears", GAMMA, 0.5))
     advantages, targets = batch["cost_advantages"], batch["cost_value_targets"]
     valid = batch["valid"]
     np.testing.assert_allclose(targets[valid], advantages[valid] + batch["cost_values"][:-1][valid])
@@ -102,9 +105,48 @@ def test_the_columns_of_a_stream_have_its_name_in_front() -> None:
 
 def test_advantages_are_a_weighted_sum() -> None:
     batch = SampleBatch(advantages=np.ones((2, 1), np.float32), intrinsic_advantages=np.full((2, 1), 3, np.float32))
-    found = WeightAdvantages({"advantages": 2.0, "intrinsic_advantages": 0.5})(batch)["advantages"]
+    weights = {"": 2.0, "cost": None, "intrinsic": 0.5}
+    streams = [RewardStream(name, "", GAMMA, 1.0, weight=weight) for name, weight in weights.items()]
+    found = weighted_advantages(streams, batch)
     assert found.tolist() == [[3.5], [3.5]]
     assert found.dtype == np.float32
+
+
+def test_a_fragment_gets_advantages_of_all_streams_and_their_weighted_sum() -> None:
+    batch = SampleBatch(
+        {**two_episodes("intrinsic", "intrinsic_rewards"), **two_episodes("cost", "tears")},
+        rewards=np.arange(5, dtype=np.float32)[:, None],
+        values=np.arange(6, dtype=np.float32)[:, None],
+    )
+    streams = RewardStreams(
+        CuriosityConfig(gamma=0.9, gae_lambda=0.8, extrinsic_coeff=3.0, intrinsic_coeff=0.5),
+        ConstraintConfig(column="tears", limit=1.0),
+    )
+    found = ComputeAdvantages(GAMMA, 0.7, streams)(batch)
+    alone = ComputeAdvantages(GAMMA, 0.7)(batch)
+    intrinsic, cost = (with_advantages(batch, stream) for stream in streams.further)
+    np.testing.assert_array_equal(found["value_targets"], alone["value_targets"])
+    np.testing.assert_array_equal(found["cost_advantages"], cost["cost_advantages"])
+    np.testing.assert_array_equal(
+        found["advantages"],
+        np.float32(3) * alone["advantages"] + np.float32(0.5) * intrinsic["intrinsic_advantages"],
+    )
+
+
+@pytest.mark.parametrize("use_baseline", [True, False])
+def test_whole_episodes_get_the_returns_of_their_costs(use_baseline: bool) -> None:
+    costs = two_episodes("cost", "tears", terminated=False)  # the first episode is cut off, the second goes on
+    batch = SampleBatch(
+        costs, rewards=np.zeros((5, 1), np.float32), values=np.zeros((6, 1), np.float32), obs=np.zeros((6, 1, 1))
+    )
+    constraint = ConstraintConfig(column="tears", limit=1.0, gamma=0.25, gae_lambda=0.0)
+    found = CompleteEpisodes(GAMMA, use_baseline, RewardStreams(constraint=constraint))(batch)
+    last = 2 + 0.25 * 1e6 if use_baseline else 2.0  # the value of its final observation follows
+    returns = np.array([[1 + 0.25 * last, last]])
+    np.testing.assert_array_equal(found["cost_value_targets"], returns.astype(np.float32))
+    values = np.array([[10.0, 20.0]]) if use_baseline else 0.0
+    np.testing.assert_array_equal(found["cost_advantages"], (returns - values).astype(np.float32))
+    assert not {"final_values", "cost_final_values", "ends"} & set(found)
 
 
 def saved(operator: StatefulOperator) -> Any:

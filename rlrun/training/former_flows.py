@@ -1,0 +1,35 @@
+"""Saved states of dataflows that earlier versions put together from other operators, as they are today."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MERGED = re.compile(r"ComputeAdvantages-\d+|WeightAdvantages")
+"""Paths of operators, all without a state, whose work the first ComputeAdvantages of a dataflow does today."""
+
+
+def from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the state of a flow that was saved in version 1 of its section.
+
+    Then each stream of rewards had a ComputeAdvantages of its own, the Lagrangian came after MeasureValues, and
+    asynchronous algorithms sent weights before they computed intrinsic rewards. Paths of operators with a state are the
+    same, so that only the plan is translated.
+
+    Args:
+        state: What `Flow.state` returned; one without a plan is left for whoever loads it to refuse.
+    """
+    plan = state.get("plan")
+    if not isinstance(plan, list) or not all(isinstance(path, str) for path in plan):
+        return dict(state)
+    plan = list(plan)
+    if "WeightAdvantages" in plan or "LagrangianAdvantages" in plan:
+        plan = [path for path in plan if not MERGED.fullmatch(path)]
+    if "LagrangianAdvantages" in plan and "ConcatBatches" in plan:
+        plan.remove("LagrangianAdvantages")
+        plan.insert(plan.index("ConcatBatches") + 1, "LagrangianAdvantages")
+    if "SendWeights" in plan and "IntrinsicRewards" in plan:
+        sends, rewards = plan.index("SendWeights"), plan.index("IntrinsicRewards")
+        plan[min(sends, rewards)], plan[max(sends, rewards)] = "IntrinsicRewards", "SendWeights"
+    return {**state, "plan": plan}

@@ -1,0 +1,112 @@
+"""Streams of rewards besides the env's own, in a training that is put together: networks, objectives, operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.constraint import LagrangianAdvantages
+from rlrun.flow.operators.curiosity import IntrinsicRewards
+from rlrun.functional.masked import masked_mean
+from rlrun.training.plugin_results import demand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from rlrun.algorithm import Algorithm
+    from rlrun.algorithm_config import AlgorithmConfig
+    from rlrun.data.sample_batch import SampleBatch
+    from rlrun.envs.spaces import Spaces
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.objective import Loss, Objective
+    from rlrun.policy.curiosity import CuriousOutputs
+    from rlrun.policy.policy import Policy
+
+
+def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
+    """Returns an actor-critic with curiosity's networks next to it; the policy as it is where there is no curiosity.
+
+    Args:
+        policy: The algorithm's policy.
+        algorithm: The algorithm.
+        spaces: Observation and action space.
+        seed: Seed of the networks' first parameters.
+
+    Raises:
+        UsageError: Streams of rewards besides the env's are set, and the policy has no value heads for them.
+    """
+    streams = algorithm.config.reward_streams
+    if not streams.names:
+        return policy
+    from rlrun.policy.actor_critic import ActorCriticPolicy
+    from rlrun.policy.curiosity import CuriousPolicy
+
+    if not isinstance(policy, ActorCriticPolicy) or policy.streams != streams.names:
+        raise UsageError(
+            f"{algorithm.name()}: curiosity and constraint need a policy with value heads of their own, and a "
+            f"{type(policy).__name__} has none: leave them out"
+        )
+    if streams.curiosity is None:
+        return policy
+    return CuriousPolicy(policy, spaces.observation, spaces.action, streams.curiosity, seed)
+
+
+def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
+    """Returns the objective of curiosity's networks; none where nothing of them learns.
+
+    Args:
+        config: The algorithm's settings.
+    """
+    curiosity = config.reward_streams.curiosity
+    if curiosity is None:
+        return []
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.curiosity import KINDS, LEARNED
+
+    if not KINDS[curiosity.kind].learns:
+        return []
+    every, bound = curiosity.learn_every, config.max_grad_norm
+    return [Objective("curiosity", novelty_loss, parameters=LEARNED, every=every, max_grad_norm=bound)]
+
+
+def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+    """Returns the mean loss of curiosity's networks over rows [S, L]."""
+    from rlrun.learner.objective import Loss
+
+    loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
+    return Loss(total=loss, statistics={"loss": loss})
+
+
+def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+    """Returns an algorithm's dataflow of learning, with the operators that curiosity and a constraint need.
+
+    Intrinsic rewards are computed before `learn`, on the workers' fragments. The Lagrangian follows the step that puts
+    fragments together, since its multiplier moves once per batch.
+
+    Args:
+        algorithm: The algorithm.
+        items: The experience it learns from.
+        trainee: What is trained.
+
+    Raises:
+        UsageError: There is a constraint, and `learn` does not put fragments together to batches in exactly one step.
+    """
+    streams = algorithm.config.reward_streams
+    if streams.curiosity is not None:
+        items = items.zip_with_worker().for_each(IntrinsicRewards(trainee, streams.curiosity))
+    learned = demand(algorithm.learn(items, trainee), Flow, algorithm, "learn")
+    if (bound := streams.constraint) is None:
+        return learned
+    placed = learned.with_step_after(
+        ConcatBatches, LagrangianAdvantages(bound.column, bound.limit, bound.multiplier_lr)
+    )
+    if placed is None:
+        raise UsageError(
+            f"constraint: its multiplier follows ConcatBatches, which {algorithm.name()} does not have in one place: "
+            "leave constraint out"
+        )
+    return placed

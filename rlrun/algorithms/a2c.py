@@ -24,7 +24,7 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @defaults(lr=7e-4, train_batch_size=40, min_env_steps_per_iteration=2000)

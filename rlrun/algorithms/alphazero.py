@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.envs.spaces import Spaces
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
     from rlrun.policy.policy import Policy
     from rlrun.policy.searching import SearchingBehavior
     from rlrun.policy.searching_actor_critic import SearchingPolicy

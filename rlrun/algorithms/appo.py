@@ -20,7 +20,7 @@ from rlrun.learner.objective import Loss
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @defaults(lr=3e-4, rollout_fragment_length=50)

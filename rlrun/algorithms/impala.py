@@ -27,7 +27,7 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @advantages_in_the_loss

@@ -24,7 +24,7 @@ from rlrun.learner.policy_gradient import policy_gradient_loss
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)

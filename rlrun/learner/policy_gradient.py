@@ -12,7 +12,7 @@ from rlrun.learner.value_losses import summed_value_losses
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 def policy_gradient_loss(

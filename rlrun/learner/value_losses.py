@@ -13,7 +13,7 @@ from rlrun.policy.reward_streams import RewardStream, weighted_advantages
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic import ActorCriticOutputs
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 def summed_value_losses(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -18,9 +17,9 @@ from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
-from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding
@@ -30,21 +29,6 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import make_decoder, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.recordings import LogProbsAndValues
-
-
-@dataclass(frozen=True)
-class ActorCriticOutputs:
-    """What a loss of an actor-critic policy is a function of.
-
-    Attributes:
-        distribution: Over actions, [S, L].
-        values: Estimated returns, [S, L].
-        further_values: Those of further streams of rewards by name, [S, L].
-    """
-
-    distribution: Distribution
-    values: Tensor
-    further_values: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
 
 
 class ActorCriticPolicy(Policy):

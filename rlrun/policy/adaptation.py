@@ -12,7 +12,8 @@ from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.policy.actor_critic import ActorCriticOutputs, ActorCriticPolicy
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 Floats = NDArray[np.float32]
 Views = Mapping[str, Tensor]

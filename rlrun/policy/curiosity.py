@@ -29,7 +29,8 @@ from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions
-from rlrun.policy.actor_critic import ActorCriticOutputs, ActorCriticPolicy
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.curiosity_config import CuriosityConfig
 from rlrun.policy.flat_parameters import FlatParameters

@@ -19,7 +19,8 @@ from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.make import make_action_space
-from rlrun.policy.actor_critic import ActorCriticOutputs, policy_value_spec
+from rlrun.policy.actor_critic import policy_value_spec
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.decoder import Decoding
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder

@@ -9,7 +9,7 @@ from rlrun.algorithms.pg import PG
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.returns import gae
 from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.actor_critic import ActorCriticOutputs
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from tests.rounding import rounding_error
 
 SCHEDULED = {name: torch.tensor(0.0) for name in ("entropy_coeff", "kl_coeff")} | {"clip_param": torch.tensor(0.2)}

@@ -8,7 +8,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
-from rlrun.policy.actor_critic import ActorCriticOutputs
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from tests.rounding import rounding_error
 
 SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}

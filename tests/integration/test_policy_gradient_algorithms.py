@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from rlrun.learner.compilation import compiler
 from rlrun.python_api import A2C, APPO, PG, PPO, Impala
 from tests.rounding import rounding_error
 
@@ -91,14 +90,3 @@ def check_progress(results):
     for result in results:
         assert all(np.isfinite(result[f"learner/{name}"]) for name in ("grad_norm", "value_loss", "entropy"))
         assert result["policy_lag_max"] >= result["policy_lag_mean"] >= 0
-
-
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_and_plain_updates_of_whole_fragments_agree():
-    found = []
-    for compiled in (False, True):
-        with made("appo", "CartPole-v1", compile=compiled) as algorithm:
-            for _ in range(2):
-                algorithm.train()
-            found.append(algorithm.training.trainee.learner.flat())
-    np.testing.assert_allclose(found[0], found[1], atol=rounding_error(64))

@@ -31,8 +31,8 @@ TINY = {
     "model": {"hiddens": [8]},
 }
 INTERVAL = 150
-LAST = 4
-"""The last generation of a member that stops after five intervals."""
+LAST = 3
+"""The last generation of a member that stops after four intervals."""
 BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
 
 
@@ -75,9 +75,9 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     assert {trial.status for trial in first} == {"TERMINATED"}
     run = first[0].directory.parent
     generations = read_generations(run)
-    assert [line.generation for line in generations] == [0, 1, 2, 3, 4]
+    assert [line.generation for line in generations] == [0, 1, 2, 3]
     copies = [member for line in generations for member in line.members if member.parent is not None]
-    assert len(copies) >= 3
+    assert len(copies) >= 2
 
     lr = {
         trial.name: {
@@ -104,7 +104,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
         assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
     assert not (run / "generations").exists()
 
-    directory = killed(population(), tmp_path / "killed", 23)  # behind some copies
+    directory = killed(population(), tmp_path / "killed", 18)  # after some copies
     again = rlrun.resume(directory)
     assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
     assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]
@@ -124,15 +124,15 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
             os.kill(int(event.place.rpartition(":")[2]), signal.SIGKILL)
 
     spec = population()
-    spec["steered"]["stop"] = {"env_steps": 3 * INTERVAL}
+    spec["steered"]["stop"] = {"env_steps": 2 * INTERVAL}
     spec["steered"]["checkpoint"] = {"at_end": False}
     trials = rlrun.run(spec, runs_dir=tmp_path, watch=kill_behind_the_first_copy)
     assert [trial.name for trial in trials if trial.status == "ERROR"] == killed
-    trials = rlrun.resume(tmp_path / "steered", retry_failed=True, extend={"env_steps": 4 * INTERVAL})
+    trials = rlrun.resume(tmp_path / "steered", retry_failed=True, extend={"env_steps": 3 * INTERVAL})
     assert {trial.status for trial in trials} == {"TERMINATED"}
     for trial in trials:
         assert [row["iteration"] for row in trial.results()] == list(range(1, len(trial.results()) + 1))
-        assert trial.last_result["env_steps"] >= 4 * INTERVAL
+        assert trial.last_result["env_steps"] >= 3 * INTERVAL
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -216,18 +216,18 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
         {"iteration": 3},
         {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
         seeds=2,
-        num_samples=3,
+        num_samples=2,
         searcher={"optuna": {"startup_trials": 1, "max_concurrent": 1}},
     )
     events: list[RunEvent] = []
     first = rlrun.run(search, runs_dir=tmp_path / "first", watch=events.append)
     assert {trial.status for trial in first} == {"TERMINATED"}
     assert [event.trial.name for event in events if isinstance(event, TrialAdded)] == [trial.name for trial in first]
-    assert len({str(trial.params) for trial in first}) == 3
-    assert [trial.seed for trial in first] == [0, 1] * 3
+    assert len({str(trial.params) for trial in first}) == 2
+    assert [trial.seed for trial in first] == [0, 1] * 2
 
-    directory = killed(search, tmp_path / "killed", 8)
-    assert 2 <= len(RunDirectory.open(directory).table.trials) <= 4
+    directory = killed(search, tmp_path / "killed", 5)
+    assert 2 <= len(RunDirectory.open(directory).table.trials) <= 3
     again = rlrun.resume(directory)
     assert [trial.params for trial in again] == [trial.params for trial in first]
     assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]

@@ -9,7 +9,7 @@ from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.training.learner_factory import made_policy
 from rlrun.training.saved_opponents import SavedOpponent
-from rlrun.worlds.world import WorldView
+from rlrun.worlds.world_view import WorldView
 
 
 def test_a_policy_with_curiosity_acts_as_an_opponent() -> None:

@@ -102,9 +102,10 @@ class _Wait:
     def end(self) -> tuple[int, int | None]:
         """Returns what `waitpid` says of the child's end, and the exit code that it announced, None if it did not."""
         while True:
+            self._listen()  # before the look at the child: what tells of its end in between then wakes the poll
             pid, status = os.waitpid(self._child, os.WNOHANG)
-            self._listen()
             if pid:
+                self._listen()
                 announced = self._told.partition(_ANNOUNCED)[2]
                 return status, announced[0] if announced else None
             self._hand_on()

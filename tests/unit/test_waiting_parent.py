@@ -96,3 +96,27 @@ def test_a_signal_is_handed_on_unless_it_came_to_the_child_as_well(
     assert (handed_on, wait._came) == (sent, [])
     for descriptor in (end for pipe in pipes for end in pipe):
         os.close(descriptor)
+
+
+def test_an_end_between_the_look_at_the_child_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (own, to_own), (from_child, to_parent) = os.pipe(), os.pipe()
+    for descriptor in (own, from_child):
+        os.set_blocking(descriptor, False)
+    child, waitpid, looks = os.fork(), os.waitpid, []
+    if not child:
+        os._exit(3)
+    os.close(to_parent)
+
+    def ends_after_the_first_look(pid: int, options: int) -> tuple[int, int]:
+        looks.append(pid)
+        if len(looks) > 1:
+            return waitpid(pid, options)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.write(to_own, bytes([signal.SIGCHLD]))
+        return 0, 0
+
+    monkeypatch.setattr("os.waitpid", ends_after_the_first_look)
+    status, announced = _Wait(child, own, from_child).end()
+    assert (os.waitstatus_to_exitcode(status), announced) == (3, None)
+    for descriptor in (own, to_own, from_child):
+        os.close(descriptor)

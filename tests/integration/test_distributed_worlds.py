@@ -165,4 +165,5 @@ def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all
         timeout=800,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["sgd_steps True True", "ray False"]
+    told = [line for line in done.stdout.splitlines() if "(raylet)" not in line]  # which may tell of ended learners
+    assert told == ["sgd_steps True True", "ray False"]

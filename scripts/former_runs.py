@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from golden_runs import without_times
+
 RUNS = Path(__file__).with_suffix(".yaml")
 EPISODES = 3
 """Of an evaluation, where the run does not say."""
@@ -91,11 +93,6 @@ def resumed_rows(run: Path, end: int) -> list[dict[str, Any]]:
 
     (trial,) = rlrun.resume(run, extend={"iteration": end + ITERATIONS})
     return [without_times(row) for row in trial.results() if row["iteration"] > end]
-
-
-def without_times(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a row of result.json without what depends on the clock."""
-    return {name: value for name, value in row.items() if "time" not in name and not name.endswith("_s")}
 
 
 if __name__ == "__main__":

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import golden_runs
+from golden_runs import ROOT
+
 from rlrun.registry import BUILT_IN
 from rlrun.spec.load import parse_experiments
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def golden() -> Any:
-    spec = importlib.util.spec_from_file_location("golden_runs", ROOT / "scripts/golden_runs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return golden_runs
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ class _Wait:
     def __init__(self, child: int, own: int, from_child: int) -> None:
         self._child = child
         self._own = own
-        self._from_child = from_child
+        self._from_child: int | None = from_child
         self._told = b""
         self._came: list[_Signal] = []  # what came to the parent, and is not known to have come to the child
         self._came_to_child: list[_Signal] = []
@@ -114,10 +114,12 @@ class _Wait:
     def _listen(self) -> None:
         """Takes what has come to the parent, and what the child has told."""
         self._came += _signals(_read(self._own) or b"")
+        if self._from_child is None:
+            return
         told = _read(self._from_child)
         if told == b"":  # the child has closed it, and would be heard of again and again
             self._poll.unregister(self._from_child)
-            self._from_child = self._own
+            self._from_child = None
         self._told += told or b""
         for number, when in _signals(told or b""):
             if not _take(self._sent, number, when):
